@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from sqlalchemy import select
 
 from flask_ibi_archive.core.claims.claim import name_key
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.claims.follower import Follower
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
@@ -76,6 +78,11 @@ class Following:
         address = values.pop("address", self.hosts[archive_id].address)
         self.registry.process(a_request(service_ibi=service, address=address, **values))
         return archive_id
+
+    def exclude(self, service: str) -> None:
+        """Exclude an Archive at its request."""
+        registry = replace(self.registry, now=self.clock)
+        registry.process(a_request(EXCLUSION_REQUEST, service_ibi=service))
 
     def follower(self, **options: Any) -> Follower:
         """Return a new follower."""

@@ -141,6 +141,7 @@ class Alert:
     :param claimants: the Archives that claim to have the item, but did not answer.
     :param is_conflict: whether the sources claim the same Original in their logs, so that the
         resolver has told their administrators.
+    :param conflict: the number of this conflict at the resolver. None if it is unknown.
     :param alias: the foreign identifier that nobody claims. Then there is no ``ibi``.
     :param alternatives: persistent URLs of other parts that the item has.
     Source: [R] 6.2.
@@ -160,6 +161,7 @@ class Alert:
     alternatives: tuple[PersistentUrl, ...] = ()
     claimants: tuple[ArchiveSource, ...] = ()
     is_conflict: bool = False
+    conflict: int | None = None
     alias: str | None = None
 
     @property

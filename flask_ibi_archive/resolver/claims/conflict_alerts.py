@@ -23,7 +23,7 @@ from itertools import groupby
 from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select, update
 
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.resolver.claims.conflicts import FoundConflict, list_conflicts
+from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, FoundConflict, list_conflicts
 from flask_ibi_archive.resolver.claims.tables import Conflict, FollowedLog
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
@@ -91,7 +91,7 @@ def tell_administrators(
     Source: federation CF-1.
     """
     is_new = Conflict.announced_at.is_(None)
-    if database.read(lambda connection: list_conflicts(connection, _IS_OPEN, is_new, limit=1)):
+    if database.read(lambda connection: list_conflicts(connection, IS_OPEN, is_new, limit=1)):
         with database.writing() as connection:
             _read_again(connection, now)
             announced = _find(connection, now, is_new)
@@ -122,12 +122,9 @@ _UNREAD = and_(
 )
 
 
-_IS_OPEN = Conflict.ended_at.is_(None)
-
-
 def _read_again(connection: Connection, now: datetime) -> None:
     """Ask the follower to read the logs of each new conflict again before their turn."""
-    is_new = and_(Conflict.announced_at.is_(None), _IS_OPEN)
+    is_new = and_(Conflict.announced_at.is_(None), Conflict.ended_at.is_(None))
     connection.execute(
         update(FollowedLog)
         .where(FollowedLog.due_at.is_(None), exists(select(Conflict.id).where(is_new, _UNREAD)))
@@ -142,7 +139,7 @@ def _find(
     may_be_told = or_(
         Conflict.found_at <= now - WAIT, ~exists(select(FollowedLog.archive_id).where(_UNREAD))
     )
-    return list_conflicts(connection, _IS_OPEN, may_be_told, condition, limit=MAX_CONFLICTS)
+    return list_conflicts(connection, IS_OPEN, may_be_told, condition, limit=MAX_CONFLICTS)
 
 
 def _set_time(

@@ -16,7 +16,12 @@ from flask_ibi_archive import errors
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.resolver.claims.conflict_alerts import PATH
-from flask_ibi_archive.resolver.claims.conflicts import FoundConflict, list_conflicts
+from flask_ibi_archive.resolver.claims.conflicts import (
+    IS_ENDED,
+    IS_OPEN,
+    FoundConflict,
+    list_conflicts,
+)
 from flask_ibi_archive.resolver.claims.tables import Conflict
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.server.pages import responses
@@ -29,8 +34,8 @@ from flask_ibi_archive.server.pages.texts import gettext
 PAGE = 50
 #: The choices of conflicts, with their conditions. The first one is the default.
 CHOICES: Mapping[str, tuple[Any, ...]] = {
-    "open": (Conflict.ended_at.is_(None),),
-    "ended": (Conflict.ended_at.is_not(None),),
+    "open": (IS_OPEN,),
+    "ended": (IS_ENDED,),
     "all": (),
 }
 #: The media types of the formats. The first one is the default.

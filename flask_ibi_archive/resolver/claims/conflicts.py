@@ -1,8 +1,9 @@
 """Conflicts: two Archives claim the Original of one identifier (federation CF-1).
 
 The follower notes a conflict in the transaction that stores the claim, and ends it when the claim
-of one of the two Archives is no longer that of an Original. The administrators are told afterwards
-(conflict_alerts.py).
+of one of the two Archives is no longer that of an Original. As long as one of them is excluded, the
+conflict is ended, too: it is open again if the Archive is included again, and both still claim the
+Original. The administrators are told afterwards (conflict_alerts.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, not_, or_, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.resolver.claims.tables import Conflict
@@ -39,6 +40,7 @@ class Claimant:
 class FoundConflict:
     """A conflict with the two Archives. The fields are the columns with the same names.
 
+    :param ended_at: the time since when one of the Archives claims something else or is excluded.
     :param claimants: the two Archives, in the order of their ids, whichever claimed first.
     """
 
@@ -90,12 +92,18 @@ def end_conflicts(connection: Connection, ibi: str, archive_id: int, now: dateti
 
 
 _first, _second = aliased(RegisteredArchive), aliased(RegisteredArchive)
+#: The conditions of :func:`list_conflicts` for open and for ended conflicts.
+IS_OPEN = and_(
+    Conflict.ended_at.is_(None), _first.excluded_at.is_(None), _second.excluded_at.is_(None)
+)
+IS_ENDED = not_(IS_OPEN)
+_ENDED_AT = func.coalesce(Conflict.ended_at, _first.excluded_at, _second.excluded_at)
 _SELECT = (
     select(
         Conflict.id,
         Conflict.ibi,
         Conflict.found_at,
-        Conflict.ended_at,
+        _ENDED_AT,
         Conflict.told_at,
         *(
             column
@@ -111,6 +119,8 @@ _SELECT = (
     )
     .join(_first, _first.id == Conflict.first_archive_id)
     .join(_second, _second.id == Conflict.second_archive_id)
+    # an Archive that was excluded before conflicts with nobody yet
+    .where(or_(IS_OPEN, Conflict.found_at <= _ENDED_AT))
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, literal, or_, select, update
+from sqlalchemy import Connection, and_, func, literal, or_, select, update
 
 from flask_ibi_archive.core.claims.keys import parse_key
 from flask_ibi_archive.core.claims.merkle import Frontier
@@ -107,15 +107,10 @@ def list_due(connection: Connection, now: datetime, limit: int) -> list[DueLog]:
     ]
 
 
-def list_included(connection: Connection, archive_ids: Iterable[int]) -> set[int]:
-    """Return the ids of those Archives that are included."""
-    return set(connection.scalars(_select_included(connection, archive_ids)))
-
-
-def _select_included(connection: Connection, archive_ids: Iterable[int]) -> Select[Any]:
+def list_registered(connection: Connection, archive_ids: Iterable[int]) -> set[int]:
+    """Return the ids of those Archives that are registered: the index contains others, too."""
     is_listed = is_one_of(connection, _ARCHIVE.id, archive_ids)
-    statement = select(_ARCHIVE.id).where(is_listed, _ARCHIVE.included_at.is_not(None))
-    return statement.order_by(_ARCHIVE.id)
+    return set(connection.scalars(select(_ARCHIVE.id).where(is_listed)))
 
 
 def lock_archives(connection: Connection, archive_ids: Iterable[int]) -> set[int]:
@@ -124,7 +119,12 @@ def lock_archives(connection: Connection, archive_ids: Iterable[int]) -> set[int
     A transaction that stores what was read begins with this. Those that change an Archive lock the
     rows in the same order.
     """
-    statement = _select_included(connection, archive_ids).with_for_update(key_share=True)
+    statement = (
+        select(_ARCHIVE.id)
+        .where(is_one_of(connection, _ARCHIVE.id, archive_ids), _ARCHIVE.included_at.is_not(None))
+        .order_by(_ARCHIVE.id)
+        .with_for_update(key_share=True)
+    )
     return set(connection.scalars(statement))
 
 

@@ -103,9 +103,9 @@ class ReadingStore:
                     end_conflicts(connection, ibi, archive_id, now)
         if rivals:
             others = {other_id for _, other_id in rivals}
-            included = followed_logs.list_included(connection, others)
+            registered = followed_logs.list_registered(connection, others)
             for (_, other_id), ibi in rivals.items():
-                if other_id in included:
+                if other_id in registered:
                     note_rival(connection, ibi, archive_id, other_id, now)
 
     def _cosign(

@@ -29,18 +29,17 @@ def conflicts_command(shows_all: bool, as_json: bool) -> None:
     separated by tabs. The columns are: number of the conflict, IBI of the item, addresses of the
     two Archives, and the dates when the conflict was found, when the administrators of both
     Archives were told by e-mail, and when the conflict ended. A conflict ends when one of the two
-    Archives no longer claims the Original. With --json, the services and the e-mail addresses of
-    the Archives are also listed.
+    Archives no longer claims the Original, or is excluded. With --json, the services and the e-mail
+    addresses of the Archives are also listed.
 
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver conflicts
       flask --app example_app:create_resolver ibi-resolver conflicts --all --json
     """
-    from flask_ibi_archive.resolver.claims.conflicts import list_conflicts
-    from flask_ibi_archive.resolver.claims.tables import Conflict
+    from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, list_conflicts
 
-    conditions = () if shows_all else (Conflict.ended_at.is_(None),)
+    conditions = () if shows_all else (IS_OPEN,)
     found = get_resolver().database.read(lambda connection: list_conflicts(connection, *conditions))
     terminal.write_table(COLUMNS, map(_list_values, found), as_json)
 

@@ -216,7 +216,7 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
             "any_copy": _find_path(replace(requested, requires_original=False))
         }
         if alert.is_conflict:
-            links["conflicts"] = f"{request_root()}{CONFLICTS}"
+            links["conflicts"] = _find_conflicts(alert)
         return links
     if name == "too_long" and alert.ibi is not None:
         return {"reached": _find_path(persistent_urls.PersistentUrl(alert.ibi))}
@@ -233,6 +233,12 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
 
 def _find_path(url: persistent_urls.PersistentUrl) -> str:
     return request_root() + persistent_urls.format_persistent_target(url)
+
+
+def _find_conflicts(alert: Alert) -> str:
+    """Return the path of the conflict, or that of the list if its number is unknown."""
+    path = f"{request_root()}{CONFLICTS}"
+    return path if alert.conflict is None else f"{path}/{alert.conflict}"
 
 
 def _summarise_alert(alert: Alert, name: str) -> str:
@@ -265,7 +271,7 @@ def _create_pairs(alert: Alert) -> Pairs:
     if alert.claimants:
         pairs.append(("archives.claimants", tuple(each.service for each in alert.claimants)))
     if alert.is_conflict:
-        pairs.append(("conflicts", f"{request_root()}{CONFLICTS}"))
+        pairs.append(("conflicts", _find_conflicts(alert)))
     if alert.alternatives:
         pairs.append(("alternatives", tuple(map(_find_path, alert.alternatives))))
     if alert.silent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime, timedelta
 from threading import Event
 from time import monotonic, sleep
 
@@ -17,6 +18,7 @@ from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver.claims import followed_logs
+from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, list_conflicts
 from flask_ibi_archive.resolver.claims.tables import (
     CONTRADICTED,
     CURRENT,
@@ -429,6 +431,41 @@ def test_the_claims_of_archives_that_are_not_included_are_no_rivals(following: F
     following.include(second, OTHER)
     following.follow(60)
     assert conflicts(following) == []
+
+
+def test_a_conflict_is_open_as_long_as_both_archives_are_included(following: Following) -> None:
+    def see() -> list[tuple[int, datetime | None]]:
+        found = following.database.read(list_conflicts)
+        is_open = following.database.read(lambda connection: list_conflicts(connection, IS_OPEN))
+        assert is_open == [one for one in found if one.ended_at is None]
+        return [(one.id, one.ended_at) for one in found]
+
+    first, second = following.new_log().add(a_claim()), following.new_log(OTHER).add(a_claim())
+    following.include(first)
+    following.include(second, OTHER)
+    following.follow()
+    assert see() == [(1, None)]
+    following.advance(hours=1)
+    following.exclude(OTHER)
+    assert see() == [(1, following.clock.now)]
+    following.include(second, OTHER)
+    assert see() == [(1, None)]
+    following.exclude(OTHER)
+    excluded_at = following.clock.now
+    first.add(a_claim(0, State.COPY, original_archive=OTHER))
+    following.follow(60)
+    following.include(second, OTHER)
+    [(number, ended_at)] = see()
+    assert (number, ended_at) == (1, excluded_at + timedelta(minutes=1))
+    # a claim that contradicts that of an excluded Archive is a conflict when it is included again
+    following.exclude(OTHER)
+    first.add(a_claim())
+    following.follow(60)
+    assert see() == [(1, ended_at)]
+    following.include(second, OTHER)
+    assert see() == [(2, None), (1, ended_at)]
+    following.registry.remove(OTHER)
+    assert see() == []
 
 
 # --- many logs, and a thread ---------------------------------------------------------------------
