@@ -22,6 +22,7 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
+from flask_ibi_archive.resolver.claims.conflicts import find_open_conflict
 from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
 from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
@@ -94,6 +95,9 @@ def resolve(
     current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
     if outcome.kind is AlertKind.UNKNOWN:
         outcome = replace(outcome, suggestion=suggest_known(current_resolver(), wanted.ibi))
+    if outcome.is_conflict and outcome.ibi is not None:
+        number = find_open_conflict(current_resolver().database, outcome.ibi.text)
+        outcome = replace(outcome, conflict=number)
     return alert_response(outcome)
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archive_servers import Servers
+from support.registries import NOON
 from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, resolver_of
 from support.stored_claims import set_log, store_claims
 
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.claims.conflicts import note_rival
 from flask_ibi_archive.resolver.claims.tables import SILENT
 
 PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
@@ -41,11 +43,17 @@ def test_a_silent_claimant_is_named(app: Flask, archives: list[TableArchive]) ->
             assert archive.service in response.text
 
 
-def test_a_suspicion_links_to_the_list_of_conflicts(app: Flask) -> None:
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_suspicion_links_to_the_conflict(app: Flask, is_noted: bool) -> None:
+    path = "/ibi/conflicts"  # the list, if the follower has not noted the conflict
+    if is_noted:
+        path += "/1"
+        with resolver_of(app).database.writing() as connection:
+            note_rival(connection, X, 1, 2, NOON)
     client = app.test_client()
     response = client.get(f"/{X}{ORIGINAL}", headers=PAGE)
     assert response.status_code == 409
-    assert 'href="/ibi/conflicts"' in response.text
-    assert client.get("/ibi/conflicts").status_code == 200
+    assert f'href="{path}"' in response.text
+    assert client.get(path).status_code == 200
     response = client.get(f"/{X}{ORIGINAL}", headers=PAIRS)
-    assert "conflicts /ibi/conflicts" in response.text
+    assert f"conflicts {path}" in response.text.splitlines()

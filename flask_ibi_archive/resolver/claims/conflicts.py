@@ -16,8 +16,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, func, not_, or_, select, update
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.claims.tables import Conflict
 from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
 
 
@@ -122,6 +124,20 @@ _SELECT = (
     # an Archive that was excluded before conflicts with nobody yet
     .where(or_(IS_OPEN, Conflict.found_at <= _ENDED_AT))
 )
+
+
+def find_open_conflict(database: Database, ibi: str) -> int | None:
+    """Return the number of the newest open conflict of an identifier; None if none is known.
+
+    :param ibi: the identifier in canonical case.
+    """
+    try:
+        found = database.read(
+            lambda connection: list_conflicts(connection, IS_OPEN, Conflict.ibi == ibi, limit=1)
+        )
+    except NotReady:  # the alert is right without the number
+        return None
+    return found[0].id if found else None
 
 
 def list_conflicts(
