@@ -36,6 +36,7 @@ from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.resolver.archive_list import ArchiveListReader, Knowledge
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.claims.followed_logs import lock_archives
 from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, CURRENT, FollowedLog
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
@@ -258,6 +259,7 @@ def differs(claimed: State | None, held: str) -> bool:
 
 def _count_contradiction(connection: Connection, suspicion: Suspicion) -> bool:
     """Count a contradiction; return whether the claims of the Archive no longer count from now."""
+    lock_archives(connection, [suspicion.archive_id])  # in the order of the follower
     log = update(FollowedLog).where(FollowedLog.archive_id == suspicion.archive_id)
     count = connection.execute(
         log.values(contradictions=FollowedLog.contradictions + 1).returning(

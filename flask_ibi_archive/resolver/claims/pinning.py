@@ -15,6 +15,7 @@ from sqlalchemy import Connection, case, delete, insert, or_, select, update
 
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.errors import ClaimError, TransportError
 from flask_ibi_archive.resolver.claims.tables import (
     CONTRADICTED,
@@ -70,10 +71,16 @@ def read_key(
 def _is_origin(name: str, service_ibi: str) -> bool:
     """Return whether a log with this name can be the log of a service.
 
-    The name is the service's rep. If the service has registered with its IBIp, its rep is unknown.
+    The name is the service's rep, and "#" and a number if the log had to begin anew. If the service
+    has registered with its IBIp, its rep is unknown.
     """
-    service = name.partition("#")[0]
-    return service == service_ibi or parse_identifier(service_ibi).form is not Form.REP
+    service, mark, number = name.partition("#")
+    if mark and not (number.isdecimal() and number.isascii()):
+        return False
+    if parse_identifier(service_ibi).form is Form.REP:
+        return service == service_ibi
+    rep = match_identifier(service)
+    return rep is not None and rep.form is Form.REP and rep.text == service
 
 
 def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: datetime) -> None:

@@ -17,6 +17,7 @@ from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.claims.tiles import WIDTH
 from flask_ibi_archive.errors import ClaimError
 from flask_ibi_archive.resolver.claims.entry_check import check_entries
+from flask_ibi_archive.resolver.claims.followed_logs import lock_archives
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, FORKED, NEW, FollowedLog
@@ -104,6 +105,7 @@ def _read_again(database: Database, log: Any) -> None:
     The log of an Archive that is always asked for another reason keeps its state.
     """
     with database.writing() as connection:
+        lock_archives(connection, [log.archive_id])  # in the order of the follower
         connection.execute(
             update(FollowedLog)
             .where(

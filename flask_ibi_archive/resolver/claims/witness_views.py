@@ -5,6 +5,7 @@ Source: C2SP tlog-witness. The submission prefix and the monitoring prefix are t
 
 from __future__ import annotations
 
+import re
 import time
 
 from flask import Blueprint, Response, current_app, request
@@ -31,6 +32,7 @@ from flask_ibi_archive.server.pages.responses import (
 PATH = "/ibi/claims/witness"
 #: The media type of the size of the latest cosigned tree.
 SIZE_TYPE = "text/x.tlog.size"
+_is_hash = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
 def add_witness(blueprint: Blueprint) -> None:
@@ -79,9 +81,11 @@ def send_checkpoint(origin_hash: str) -> Response:
     :param origin_hash: SHA-256 of the origin of the log in hexadecimal digits, in lower case.
     """
     try:
-        checkpoint = current_resolver().database.read(
-            lambda connection: find_cosigned(connection, origin_hash)
-        )
+        checkpoint = None
+        if _is_hash(origin_hash):
+            checkpoint = current_resolver().database.read(
+                lambda connection: find_cosigned(connection, origin_hash)
+            )
     except errors.StorageError as error:
         return _unavailable_response(error)
     if checkpoint is None:

@@ -110,6 +110,10 @@ def test_the_keys_of_excluded_archives_stay_pinned(following: Following) -> None
         HttpResponse(200, {}, ClaimLog().signer.verifier.format().encode(), complete=False),
         HttpResponse(200, {}, ClaimLog(OTHER).signer.verifier.format().encode()),
         HttpResponse(200, {}, ClaimLog("x" * 301).signer.verifier.format().encode()),
+        HttpResponse(200, {}, ClaimLog(f"{SERVICE}#x").signer.verifier.format().encode()),
+        # no list for mirrors could contain this
+        HttpResponse(200, {}, ClaimLog(f"{SERVICE}#\x7f").signer.verifier.format().encode()),
+        HttpResponse(200, {}, ClaimLog(f"{SERVICE}#\0").signer.verifier.format().encode()),
     ],
 )
 def test_whatever_is_no_key_of_the_archive_does_not_disturb_the_inclusion(
@@ -140,6 +144,12 @@ def test_the_log_of_another_archive_is_not_accepted(following: Following) -> Non
     own = following.new_log(OTHER)
     second = following.include(own, IBIP)
     assert following.row(second).key == vkey(own)
+
+
+@for_each("name", ["x", "a.br\x1b", IBIP, f"{OTHER}#", OTHER.upper(), f"{OTHER}#\0"])
+def test_the_name_of_a_log_is_a_rep(following: Following, name: str) -> None:
+    following.include(following.new_log(name), IBIP)
+    assert following.rows(FollowedLog) == []
 
 
 def test_the_key_is_read_from_a_real_server_and_an_archive_that_hangs_costs_two_seconds(

@@ -99,7 +99,8 @@ def test_the_checkpoint_of_a_log_that_was_never_cosigned_is_not_found(app: Flask
     assert post(app, LOG.request(0, 2, "").replace(b"old 0", b"old 2")).status_code == 400
     assert post(app, LOG.request(1, 2)).status_code == 409
     assert fetch(app, address()).status_code == 404
-    assert fetch(app, "x/checkpoint").status_code == 404
+    for wrong in ("x", "%00", "é" * 64):
+        assert fetch(app, f"{wrong}/checkpoint").status_code == 404
 
 
 def resign(text: str, *keys: SigningKey) -> str:
