@@ -69,8 +69,8 @@ CLAIMS = (
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
     "INSERT INTO ibi_resolver_conflict (ibi, first_archive_id, second_archive_id, found_at)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
-    "INSERT INTO ibi_resolver_cosigned (archive_id, origin, origin_hash, size, root, checkpoint)"
-    " VALUES (1, 'a', 'a', 1, :bytes, 'a')",
+    "INSERT INTO ibi_resolver_cosigned (origin, origin_hash, size, root, checkpoint)"
+    " VALUES ('a', 'a', 1, :bytes, 'a')",
     "INSERT INTO ibi_resolver_failed_url (day, ibi, reason, count)"
     " VALUES (:day, 'a.br/b/2001/01.01.00.00', 'unknown', 1)",
     "INSERT INTO ibi_resolver_failure_report (archive_id, month) VALUES (1, '2026-11')",

@@ -128,12 +128,12 @@ class ReadingStore:
         except ClaimError:
             return reading  # the key was replaced while a large log is read
         frontier = log.known.frontier.copy()
-        size = find_cosigned_size(connection, log.archive_id, log.origin)
+        size = find_cosigned_size(connection, log.origin)
         for entry in reading.entries[: max(size - reading.start, 0)]:
             frontier.add(hash_leaf(entry))
         roots = {known.size: known.root() for known in (frontier, reading.frontier)}
         earlier = cosign_verified(
-            connection, key, log.archive_id, log.known.key, opened, roots, int(now.timestamp())
+            connection, key, log.known.key, opened, roots, int(now.timestamp())
         )
         if earlier is None:
             return reading

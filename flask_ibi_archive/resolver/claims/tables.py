@@ -224,12 +224,14 @@ class Conflict(ResolverBase):
 
 
 class Cosigned(ResolverBase):
-    """The latest checkpoint of an Archive that this resolver cosigned as a witness."""
+    """The latest checkpoint of a log that this resolver cosigned as a witness.
+
+    It remains if the Archive is removed: a witness must never forget what it signed.
+    """
 
     __tablename__ = "ibi_resolver_cosigned"
     __table_args__ = (Index("ix_ibi_resolver_cosigned_hash", "origin_hash"),)
 
-    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("cosigned"), primary_key=True)
     origin: Mapped[str] = mapped_column(String(300), primary_key=True)
     #: SHA-256 of the origin in hexadecimal digits, which is in the address of the checkpoint.
     origin_hash: Mapped[str] = mapped_column(String(64))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, select, update
+from sqlalchemy import Connection, select, update
 
 from flask_ibi_archive.core.claims.checkpoint import Checkpoint, OpenedCheckpoint, parse_checkpoint
 from flask_ibi_archive.core.claims.keys import (
@@ -127,15 +127,15 @@ def add_checkpoint(database: Database, key: SigningKey, body: bytes, seconds: in
         checkpoint = _parse_tree(request.note)
     except ClaimError as error:
         raise WitnessRefusal(400, str(error)) from error
-    archive_id, log_key, latest = _authenticate(database, request.note, checkpoint.origin)
+    log_key, latest = _authenticate(database, request.note, checkpoint.origin)
     # Everyone can send the checkpoints of a log again. Most of these requests need no lock.
     _check(request, checkpoint, latest)
     if line := _find_recent(latest, request.note.text, key, seconds):
         return line
     with database.writing() as connection:
         # a refusal rolls back, and so also removes the row of a log that was never cosigned
-        _check(request, checkpoint, _lock(connection, archive_id, checkpoint.origin))
-        return _store(connection, archive_id, checkpoint, request.note, log_key, key, seconds)
+        _check(request, checkpoint, _lock(connection, checkpoint.origin))
+        return _store(connection, checkpoint, request.note, log_key, key, seconds)
 
 
 def _check(request: AddCheckpoint, checkpoint: Checkpoint, latest: LatestTree) -> None:
@@ -158,7 +158,6 @@ def _check(request: AddCheckpoint, checkpoint: Checkpoint, latest: LatestTree) -
 def cosign_verified(
     connection: Connection,
     key: SigningKey,
-    archive_id: int,
     log_key: VerifierKey,
     opened: OpenedCheckpoint,
     roots: Mapping[int, bytes],
@@ -176,20 +175,18 @@ def cosign_verified(
     :returns: None, or the cosigned checkpoint that contradicts this tree: the log has forked.
     """
     checkpoint = opened.checkpoint
-    size, root, earlier = _lock(connection, archive_id, checkpoint.origin)
+    size, root, earlier = _lock(connection, checkpoint.origin)
     known = {0: EMPTY_ROOT, **roots, checkpoint.size: checkpoint.root}.get(size)
     if known not in (None, root):
         return earlier
     if known is not None and (checkpoint.size > size or not earlier):
-        _store(connection, archive_id, checkpoint, opened.note, log_key, key, seconds)
+        _store(connection, checkpoint, opened.note, log_key, key, seconds)
     return None
 
 
-def find_cosigned_size(connection: Connection, archive_id: int, origin: str) -> int:
+def find_cosigned_size(connection: Connection, origin: str) -> int:
     """Return the size of the latest tree of a log that was cosigned; 0 if there is none."""
-    size: int | None = connection.scalar(
-        select(Cosigned.size).where(Cosigned.archive_id == archive_id, Cosigned.origin == origin)
-    )
+    size: int | None = connection.scalar(select(Cosigned.size).where(Cosigned.origin == origin))
     return size or 0
 
 
@@ -200,10 +197,7 @@ def find_cosigned(connection: Connection, origin_hash: str) -> str | None:
     :returns: None if no checkpoint of the log was cosigned.
     """
     checkpoint: str | None = connection.scalar(
-        select(Cosigned.checkpoint)
-        .where(Cosigned.origin_hash == origin_hash)
-        .order_by(Cosigned.archive_id.desc())
-        .limit(1)
+        select(Cosigned.checkpoint).where(Cosigned.origin_hash == origin_hash)
     )
     return checkpoint
 
@@ -222,44 +216,39 @@ def _parse_tree(note: SignedNote) -> Checkpoint:
 
 def _authenticate(
     database: Database, note: SignedNote, origin: str
-) -> tuple[int, VerifierKey, LatestTree]:
-    """Return the Archive that signed a checkpoint, its pinned key, and the latest cosigned tree.
+) -> tuple[VerifierKey, LatestTree]:
+    """Return the pinned key that signed a checkpoint, and the latest cosigned tree of the log.
 
     :raises WitnessRefusal: if no included Archive has a log of this name, or if the checkpoint is
         not signed by the pinned key, or one of its signatures is false.
     """
-    is_same_log = and_(
-        Cosigned.archive_id == FollowedLog.archive_id, Cosigned.origin == FollowedLog.origin
-    )
     rows = database.read_rows(
         select(
-            FollowedLog.archive_id,
             FollowedLog.key,
             Cosigned.size,
             Cosigned.root,
             Cosigned.checkpoint,
         )
         .join(RegisteredArchive, RegisteredArchive.id == FollowedLog.archive_id)
-        .outerjoin(Cosigned, is_same_log)
+        .outerjoin(Cosigned, Cosigned.origin == FollowedLog.origin)
         .where(FollowedLog.origin == origin, RegisteredArchive.included_at.is_not(None))
     )
     if not rows:
         raise WitnessRefusal(404, "this witness does not know the log")
-    for archive_id, text, *latest in rows:
+    for text, *latest in rows:
         key = parse_key(text)
         try:
             if key.verify(note):
                 key.find_time(note)  # a false timestamped signature makes the note malformed
-                return archive_id, key, NOTHING if latest[0] is None else LatestTree(*latest)
+                return key, NOTHING if latest[0] is None else LatestTree(*latest)
         except ClaimError as error:
             raise WitnessRefusal(403, str(error)) from error
     raise WitnessRefusal(403, "the checkpoint is not signed by the known key of the log")
 
 
-def _lock(connection: Connection, archive_id: int, origin: str) -> LatestTree:
+def _lock(connection: Connection, origin: str) -> LatestTree:
     """Lock the latest cosigned tree of a log until the transaction ends, and return it."""
     empty = insert_or_update(connection, Cosigned).values(
-        archive_id=archive_id,
         origin=origin,
         origin_hash=sha256(origin.encode()).hexdigest(),
         **NOTHING._asdict(),
@@ -267,7 +256,7 @@ def _lock(connection: Connection, archive_id: int, origin: str) -> LatestTree:
     connection.execute(empty.on_conflict_do_nothing())
     row = connection.execute(
         select(Cosigned.size, Cosigned.root, Cosigned.checkpoint)
-        .where(Cosigned.archive_id == archive_id, Cosigned.origin == origin)
+        .where(Cosigned.origin == origin)
         .with_for_update()
     ).one()
     return LatestTree(*row)
@@ -290,7 +279,6 @@ def _find_recent(latest: LatestTree, text: str, key: SigningKey, seconds: int) -
 
 def _store(
     connection: Connection,
-    archive_id: int,
     checkpoint: Checkpoint,
     note: SignedNote,
     log_key: VerifierKey,
@@ -311,7 +299,7 @@ def _store(
     own = key.cosign(note.text, seconds)
     connection.execute(
         update(Cosigned)
-        .where(Cosigned.archive_id == archive_id, Cosigned.origin == checkpoint.origin)
+        .where(Cosigned.origin == checkpoint.origin)
         .values(
             size=checkpoint.size,
             root=checkpoint.root,

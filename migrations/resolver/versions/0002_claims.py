@@ -124,19 +124,12 @@ def upgrade() -> None:
     )
     op.create_table(
         "ibi_resolver_cosigned",
-        sa.Column("archive_id", KEY, nullable=False),
         sa.Column("origin", sa.String(length=300), nullable=False),
         sa.Column("origin_hash", sa.String(length=64), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("root", sa.LargeBinary(), nullable=False),
         sa.Column("checkpoint", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_cosigned_archive",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("archive_id", "origin"),
+        sa.PrimaryKeyConstraint("origin"),
     )
     op.create_index("ix_ibi_resolver_cosigned_hash", "ibi_resolver_cosigned", ["origin_hash"])
     op.create_table(

@@ -96,6 +96,18 @@ def test_a_tree_that_contradicts_a_cosigned_one_is_a_fork(following: Following) 
     assert row.root == fork.root()
 
 
+def test_a_witness_remembers_the_log_of_an_archive_that_was_removed(following: Following) -> None:
+    create_key(following.config)
+    log = following.new_log().add(a_claim(), a_claim(1))
+    following.include(log)
+    following.follow()
+    following.registry.remove(log.origin)
+    archive_id = following.include(log.fork(1).add(a_claim(2), a_claim(3)))
+    following.follow()
+    assert following.row(archive_id).state == FORKED
+    assert cosigned_size(following, log) == 2
+
+
 def test_a_key_that_can_not_be_read_does_not_stop_the_follower(
     following: Following, caplog: pytest.LogCaptureFixture
 ) -> None:

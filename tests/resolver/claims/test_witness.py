@@ -273,7 +273,6 @@ def cosign(database: Database, log: SignedLog, size: int, *sizes: int) -> str | 
         return cosign_verified(
             connection,
             WITNESS,
-            1,
             log.key.verifier,
             open_checkpoint(log.sign(size), log.key.verifier),
             {one: log.tree(one).root for one in sizes},
@@ -312,7 +311,7 @@ def test_the_follower_cosigns_what_continues_the_cosigned_tree(
     earlier = database.read(lambda connection: find_cosigned(connection, address()[:64]))
     log = LOG if fork is None else LOG.fork(fork)
     assert cosign(database, log, size, *known) == (earlier if contradicts else None)
-    assert database.read(lambda connection: find_cosigned_size(connection, 1, ORIGIN)) == expected
+    assert database.read(lambda connection: find_cosigned_size(connection, ORIGIN)) == expected
 
 
 # --- at the same time ----------------------------------------------------------------------------
@@ -329,7 +328,7 @@ def walk(database: Database, steps: Sequence[Step], start: Barrier) -> list[tupl
     start.wait()
     for follows, number, growth in steps:
         log = LOGS[number]
-        old = database.read(lambda connection: find_cosigned_size(connection, 1, ORIGIN))
+        old = database.read(lambda connection: find_cosigned_size(connection, ORIGIN))
         size = old + growth
         if follows:
             cosign(database, log, size, old)
