@@ -70,6 +70,8 @@ class Example:
             "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
             # by default, a resolver sends no requests to private addresses
             "IBI_RESOLVER_INNER_HOSTS": "localhost",
+            "IBI_RESOLVER_CLAIMS_FOLDER": str(self.folder / "resolver_claims"),
+            "IBI_RESOLVER_FOLLOW": True,
             "IBI_RESOLVER_REGISTRY": True,
             "IBI_RESOLVER_REGISTRY_MINT_HOST": "registry.example.org",
         }
@@ -95,6 +97,7 @@ class Example:
             "SESSION_COOKIE_NAME": f"session{number}",
             "IBI_FILES_FOLDER": str(home / "files"),
             "IBI_SPOOL_FOLDER": str(home / "spool"),
+            "IBI_CLAIMS_FOLDER": str(home / "claims"),
             "IBI_PERSISTENT_URL_BASE": f"http://{self.resolver_address}",
             "IBI_RESOLVER_URL": f"http://{self.resolver_address}/{RESOLVER_SERVICE}",
             "IBI_REGISTRATION_KEY": self._key(home),

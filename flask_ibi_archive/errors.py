@@ -13,6 +13,7 @@
       ProtocolError
         LocalProtocolError        a message to be sent is wrong (also a ValueError)
         PeerProtocolError         a received message is wrong
+          ClaimError              a claim, a checkpoint, a signature or a proof is false
           MissingParameter        a required pair is missing
           RepeatedParameter       a pair is in the request more than once
           BadParameter            the value of a pair is wrong

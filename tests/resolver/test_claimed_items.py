@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from support.archive_servers import Servers, http
+from support.loopback import PATIENCE
 from support.registries import a_registry, a_request
 from support.resolving import (
     ORIGINAL,
@@ -39,6 +40,13 @@ HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 ORIG, COPY, GONE = State.ORIGINAL, State.COPY, State.DELETED
 
 Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
+
+
+@pytest.fixture(autouse=True)
+def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all periods be longer than a test on a slow machine."""
+    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(rounds, "GRACE", PATIENCE)
 
 
 @pytest.fixture
@@ -121,6 +129,7 @@ def test_another_claimant_is_asked_if_the_first_is_slow(
     resolver, archives = run({X: None}, {X: leads(HERE, "Copy")}, {})
     store_claims(resolver.database, {1: {X: ORIG}, 2: {X: COPY}, 3: {}})
     assert told(resolver.resolve(wants(X))) == HERE
+    archives[0].server.wait()
     assert asked(archives) == [[X], [X], []]
 
 
@@ -203,7 +212,8 @@ def test_the_claim_of_a_removal_counts_if_its_archive_is_silent(run: Run) -> Non
 def test_the_claim_of_a_rival_counts_without_its_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch, rival: str
 ) -> None:
-    monkeypatch.setattr(rounds, "GRACE", 0.05)
+    if rival == "is hanging":
+        monkeypatch.setattr(rounds, "GRACE", 0.05)
     answers: dict[str, str | bytes | None] = {
         "answers": leads(THERE),
         "fails": http("", "500 No"),
@@ -214,6 +224,8 @@ def test_the_claim_of_a_rival_counts_without_its_answer(
     if rival == "is silent":
         set_log(resolver.database, 2, SILENT)
     outcome = resolver.resolve(wants(f"{X}{ORIGINAL}"))
+    if rival != "is silent":
+        archives[1].server.wait()
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.is_conflict) == (AlertKind.SUSPECTS, True)
     assert {one.address for one in outcome.sources} == {one.address for one in archives[:2]}

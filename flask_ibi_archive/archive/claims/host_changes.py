@@ -63,13 +63,8 @@ def read_changes(
     current = Round(now) if stored is None else parse_round(stored)
     if stored is not None and current.after is None:
         current = replace(current, begun=now)
-    items = []
-    count = 0
-    after = current.after
-    for after, record in source.iterate_changes(current.since, current.after, limit):
-        count += 1
-        if record is not None:
-            items.append(read_record(record))
-    if count == limit:
-        return items, replace(current, after=after).format(), True
+    changes = [*source.iterate_changes(current.since, current.after, limit)]
+    items = [read_record(record) for _, record in changes if record is not None]
+    if len(changes) == limit:
+        return items, replace(current, after=changes[-1][0]).format(), True
     return items, Round(now, current.begun - MAX_DELAY).format(), False

@@ -414,6 +414,7 @@ class ClaimLog:
         while is_more:
             count, is_more = self._sequencer.run_batch()
             added += count
+        self._looked_at = 0.0  # the next checkpoint contains the new claims
         return added
 
     def verify(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[str]:

@@ -96,8 +96,8 @@ def find_last_claims(
 
     The result does not contain items without a claim.
     """
-    # Scalar subqueries let PostgreSQL use the indexes, whatever it expects of the table. A join would
-    # read the whole log until the table has been analyzed.
+    # Scalar subqueries let PostgreSQL use the indexes, whatever it expects of the table. A join
+    # would read the whole log until the table has been analyzed.
     listed = list_values(connection, keys)
     claim = aliased(ClaimRow)
     position = (

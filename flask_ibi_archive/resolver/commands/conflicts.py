@@ -23,7 +23,7 @@ COLUMNS = (
 @click.option("--all", "shows_all", is_flag=True, help="Also list the conflicts that have ended.")
 @group.json_option
 def conflicts_command(shows_all: bool, as_json: bool) -> None:
-    """List the conflicts: two Archives claim the Original of one item.
+    """List the items whose Original two Archives claim.
 
     The command prints a header, then one line for each conflict, the newest first. The columns are
     separated by tabs. The columns are: number of the conflict, IBI of the item, addresses of the

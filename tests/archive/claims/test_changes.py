@@ -15,7 +15,7 @@ from support.clocks import Clock
 from support.harvesting import MORNING
 from support.web import rep
 
-from flask_ibi_archive import IBIArchive, ItemRecord
+from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.operations.aliasing import (
     NewAlias,
@@ -64,7 +64,7 @@ def make_file(archive: Archive, name: str = "a.txt", content: str = "abc") -> Pa
 
 
 def deposit(archive: Archive, **fields: Any) -> str:
-    return archive.deposit(ItemRecord(title="t", **fields), [make_file(archive)]).ibip
+    return archive.deposit(title="t", files=[make_file(archive)], **fields).ibip
 
 
 # --- which items are claimed ---------------------------------------------------------------------
@@ -111,8 +111,9 @@ def test_an_item_is_claimed_with_all_that_is_claimed(archive: Archive, clock: Cl
     )
 
 
-def hide(archive: Archive, ibi: str) -> None:
+def hide(archive: Archive, ibi: str) -> str:
     archive.edit(ibi, access={"networks": ["10.0.0.0/8"], "others": "none"})
+    return ibi
 
 
 DELETED: dict[str, Any] = {"state": State.DELETED, "sha256": None}
@@ -152,14 +153,13 @@ CHANGES: list[tuple[str, Callable[[Archive, str], object], dict[str, Any] | None
     ("hidden", hide, None),
     (
         "hidden and deleted",
-        lambda archive, ibi: (hide(archive, ibi), archive.delete(ibi, "wrong")),
+        lambda archive, ibi: archive.delete(hide(archive, ibi), "wrong"),
         {"state": State.DELETED},
     ),
     (
         "hidden and renamed",
-        lambda archive, ibi: (
-            hide(archive, ibi),
-            add_aliases(archive, [NewAlias(1, ibi, parse_foreign(DOI))], lambda wrong: None),
+        lambda archive, ibi: add_aliases(
+            archive, [NewAlias(1, hide(archive, ibi), parse_foreign(DOI))], lambda wrong: None
         ),
         None,
     ),

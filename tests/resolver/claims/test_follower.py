@@ -193,9 +193,9 @@ def test_an_archive_that_does_not_answer_is_silent_and_its_claims_count(
     log = following.new_log().add(a_claim())
     archive_id = following.include(log)
     following.follow()
-    version = following.version()
     with nobody() as address:
         following.include(log, address=address)
+        version = following.version()
         following.follow(60)
     row = following.row(archive_id)
     assert (row.state, row.size) == (SILENT, 1)

@@ -34,6 +34,7 @@ from flask_ibi_archive.core.claims.claim import Claim, name_key
 from flask_ibi_archive.core.claims.keys import SigningKey
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.errors import AlreadyRegistered, RegistrationRefused
 from flask_ibi_archive.resolver.claims.listed_archives import list_archives
 from flask_ibi_archive.resolver.claims.mirror import find_first, refresh_mirror
@@ -158,20 +159,21 @@ def claim_of(ibi: str, state: State, *aliases: str) -> Claim:
     return Claim(ibi, None, state, "2026-03-01T12:00:00Z", original, aliases)
 
 
-def outcomes(app: Flask) -> list[Any]:
+def outcomes(app: Flask) -> list[object]:
+    """Return what the resolver of an app answers to persistent URLs.
+
+    Any of the Originals of Y is a right answer to the plain persistent URL.
+    """
     resolver = resolver_of(app)
-    urls = (
-        X,
-        Y,
-        Z,
-        f"{X}{ORIGINAL}",
-        f"{Y}{ORIGINAL}",
-        f"{Z}{ORIGINAL}",
-        f"{X}!",
-        f"{X}:",
-        "A2W/2",
-    )
-    return [resolver.resolve(wants(url)) for url in urls]
+    urls = (X, Z, f"{X}{ORIGINAL}", f"{Y}{ORIGINAL}", f"{Z}{ORIGINAL}", f"{X}!", f"{X}:", "A2W/2")
+    found: list[object] = []
+    for url in urls:
+        outcome = resolver.resolve(wants(url))
+        if isinstance(outcome, Redirect):
+            found.append((outcome.url, outcome.source, outcome.state))
+        else:
+            found.append((outcome.kind, outcome.ibi, set(outcome.sources)))
+    return found
 
 
 # --- the list at the first resolver --------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.identifier_strategies import ibips, legacies, repository_names
 
@@ -112,6 +112,8 @@ def test_each_single_error_is_found(ibi: str, data: st.DataObject) -> None:
     right = match_identifier(ibi)
     wrong = match_identifier(typed)
     assert right is not None
+    # as an IBIp, an identifier from before the standard has lost its case, too
+    assume(wrong is None or wrong.form is right.form)
     typed = typed if wrong is None else wrong.text
     if len(ibi) < 80 and typed != right.text:
         _, find = known(right.text)

@@ -162,9 +162,10 @@ def test_the_confirmation_call_uses_no_password_and_no_proxy(proxy: str, hosts: 
         registry = Registry(database, a_registry(database).config, cost=CHEAP)
         registry.register(SERVICE, KEY)
         assert registry.process(a_request(address=archive.address)).confirmed
-    [head] = archive.heads
-    assert head.startswith(f"GET /{SERVICE}?servicesubject=inclusionConfirmationRequest HTTP/1.1")
-    assert "authorization" not in head.lower()
+    call, key = archive.heads
+    assert call.startswith(f"GET /{SERVICE}?servicesubject=inclusionConfirmationRequest HTTP/1.1")
+    assert key.startswith("GET /ibi/claims/key HTTP/1.1")
+    assert "authorization" not in (call + key).lower()
 
 
 def test_a_link_check_uses_no_password_and_no_proxy(proxy: str) -> None:

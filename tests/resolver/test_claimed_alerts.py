@@ -1,0 +1,51 @@
+"""What alerts tell about the claims of Archives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from support.archive_servers import Servers
+from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, resolver_of
+from support.stored_claims import set_log, store_claims
+
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.claims.tables import SILENT
+
+PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
+
+
+@pytest.fixture
+def archives(hosts: Servers) -> list[TableArchive]:
+    return archives_of(hosts, {}, {})
+
+
+@pytest.fixture
+def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
+    """A resolver with two silent Archives that claim the same Original."""
+    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0) as app:
+        database = resolver_of(app).database
+        store_claims(database, {1: {X: State.ORIGINAL}, 2: {X: State.ORIGINAL}})
+        for number in (1, 2):
+            set_log(database, number, SILENT)
+        yield app
+
+
+def test_a_silent_claimant_is_named(app: Flask, archives: list[TableArchive]) -> None:
+    for headers in (PAGE, PAIRS):
+        response = app.test_client().get(f"/{X}", headers=headers)
+        assert response.status_code == 504
+        for archive in archives:
+            assert archive.service in response.text
+
+
+def test_a_suspicion_links_to_the_list_of_conflicts(app: Flask) -> None:
+    client = app.test_client()
+    response = client.get(f"/{X}{ORIGINAL}", headers=PAGE)
+    assert response.status_code == 409
+    assert 'href="/ibi/conflicts"' in response.text
+    assert client.get("/ibi/conflicts").status_code == 200
+    response = client.get(f"/{X}{ORIGINAL}", headers=PAIRS)
+    assert "conflicts /ibi/conflicts" in response.text
