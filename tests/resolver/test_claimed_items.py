@@ -171,7 +171,7 @@ def test_prefixes_are_learned_from_answers_and_hints_only_without_claims(run: Ru
 
 def test_a_silent_claimant_is_asked_and_named(run: Run) -> None:
     failure = http("", "500 No")
-    resolver, archives = run({}, {X: failure, f"{X} GetLastEdition": failure})
+    resolver, archives = run({}, {X: failure, f"{X}!": failure})
     store_claims(resolver.database, {1: {}, 2: {X: ORIG}})
     set_log(resolver.database, 2, SILENT)
     for text in (X, f"{X}{ORIGINAL}", f"{X}!"):
@@ -180,7 +180,7 @@ def test_a_silent_claimant_is_asked_and_named(run: Run) -> None:
         assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
         assert [source.address for source in outcome.claimants] == [archives[1].address]
         assert f"{archives[1].service} at {archives[1].address} has {X}" in outcome.summary
-    assert asked(archives) == [[], [X, X, f"{X} GetLastEdition"]]
+    assert asked(archives) == [[], [X, X, f"{X}!"]]
 
 
 def test_a_silent_claimant_may_answer_again(run: Run) -> None:
@@ -202,7 +202,7 @@ def test_a_claimant_that_fails_is_named(run: Run) -> None:
 
 def test_the_claim_of_a_removal_counts_if_its_archive_is_silent(run: Run) -> None:
     failure = http("", "500 No")
-    resolver, archives = run({}, {X: failure, f"{X} GetLastEdition": failure})
+    resolver, archives = run({}, {X: failure, f"{X}!": failure})
     store_claims(resolver.database, {1: {}, 2: {X: GONE}})
     for state in (None, SILENT):
         if state is not None:
