@@ -82,8 +82,8 @@ class LogRequests:
             self._sent -= 1
             job.results[index] = result
             job.pending -= 1
-            if job.waiting:
-                self._ready.append((job, job.waiting.popleft()))
+            if job.waiting:  # before other logs, because its results stay in memory until its end
+                self._ready.appendleft((job, job.waiting.popleft()))
             if not job.pending:
                 try:
                     fetches = job.requests.send([one for one in job.results if one is not None])
