@@ -52,30 +52,28 @@ class VerifierKey:
     def verify(self, note: SignedNote) -> bool:
         """Return whether a note has a signature of this key.
 
-        :raises ClaimError: if the signature is false.
+        :raises ClaimError: if one of its signatures is false: then the note is malformed.
         """
-        signature = self._find(note, PLAIN)
-        if signature is None:
-            return False
-        self._check(signature.data, note.text.encode())
-        return True
+        signatures = self._find(note, PLAIN)
+        for signature in signatures:
+            self._check(signature.data, note.text.encode())
+        return bool(signatures)
 
     def find_time(self, note: SignedNote) -> int | None:
-        """Return the time of the timestamped signature of this key; None if there is none.
+        """Return the time of the first timestamped signature of this key; None if there is none.
 
         :returns: the time in POSIX seconds.
-        :raises ClaimError: if the signature is false.
+        :raises ClaimError: if one of these signatures is false: then the note is malformed.
         """
-        signature = self._find(note, TIMESTAMPED)
-        if signature is None:
-            return None
-        seconds = int.from_bytes(signature.data[:_TIME_SIZE], "big")
-        self._check(signature.data[_TIME_SIZE:], _add_time(note.text, seconds))
-        return seconds
+        times = []
+        for signature in self._find(note, TIMESTAMPED):
+            times.append(int.from_bytes(signature.data[:_TIME_SIZE], "big"))
+            self._check(signature.data[_TIME_SIZE:], _add_time(note.text, times[-1]))
+        return times[0] if times else None
 
-    def _find(self, note: SignedNote, kind: int) -> Signature | None:
+    def _find(self, note: SignedNote, kind: int) -> list[Signature]:
         wanted = self.name, self.find_id(kind)
-        return next((line for line in note.signatures if line[:2] == wanted), None)
+        return [line for line in note.signatures if line[:2] == wanted]
 
     def _check(self, signature: bytes, message: bytes) -> None:
         try:

@@ -121,6 +121,7 @@ def falsely_timed() -> str:
 
 PROOF = LOG.request(5, 8).decode().split("\n\n")[0].split("\n")[1:]
 STRANGERS_LINE = STRANGER.sign(8).split("\n\n")[1]
+FALSE_LINE = LOG.key.sign("other\n").format()
 EMPTY = Checkpoint(ORIGIN, 0, b"x" * 32)
 
 
@@ -154,6 +155,7 @@ EMPTY = Checkpoint(ORIGIN, 0, b"x" * 32)
         ("other key", STRANGER.request(5, 8), 403),
         ("false signature", LOG.request(5, 8, false_note()), 403),
         ("false timestamped signature", LOG.request(5, 8, falsely_timed()), 403),
+        ("false second signature", LOG.request(5, 8, LOG.sign(8) + FALSE_LINE), 403),
         ("too old", LOG.request(4, 8), 409),
         ("from the beginning", LOG.request(0, 8), 409),
         ("too new", LOG.request(6, 8), 409),
