@@ -36,11 +36,12 @@ from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.resolver.archive_list import ArchiveListReader, Knowledge
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.claims.followed_logs import lock_archives
+from flask_ibi_archive.resolver.claims.followed_logs import TRUSTED, lock_archives
 from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, CURRENT, FollowedLog
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.mail import compose_email, send_email
 
@@ -200,12 +201,19 @@ class Auditor:
         return answers
 
     def _check_suspicions(self) -> None:
-        """Ask again about the suspicions whose logs were read after the answer."""
+        """Ask again about the suspicions whose logs were read after the answer.
+
+        Those whose logs are no longer read or no longer count are forgotten.
+        """
         if not self._suspicions:
             return
         ids = {suspicion.archive_id for suspicion in self._suspicions}
-        columns = select(FollowedLog.archive_id, FollowedLog.read_at)
-        rows = self._database.read_rows(columns.where(FollowedLog.archive_id.in_(sorted(ids))))
+        rows = self._database.read_rows(
+            select(FollowedLog.archive_id, FollowedLog.read_at)
+            .join(RegisteredArchive, RegisteredArchive.id == FollowedLog.archive_id)
+            .where(FollowedLog.archive_id.in_(sorted(ids)), FollowedLog.state.in_(TRUSTED))
+            .where(RegisteredArchive.included_at.is_not(None))
+        )
         read_at: dict[int, datetime | None] = dict(rows)
         suspicions, self._suspicions = self._suspicions, []
         for suspicion in suspicions:

@@ -15,7 +15,7 @@ from support.clocks import Clock
 from support.registries import NOON
 from support.resolving import TableArchive, X, archives_of, leads, resolver_over, wants
 from support.smtp import post_office
-from support.stored_claims import log_of, set_read, store_claims
+from support.stored_claims import log_of, set_log, set_read, store_claims
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
@@ -28,7 +28,7 @@ from flask_ibi_archive.resolver.audit import (
     differs,
     read_state,
 )
-from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, CURRENT
+from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, CURRENT, FORKED
 from flask_ibi_archive.resolver.service import ResolverService
 
 IBI = parse_identifier(X)
@@ -188,6 +188,17 @@ def test_after_three_contradictions_the_archive_is_always_asked(
     assert (sender, recipients) == ("operator@urlib.net", ["operator@urlib.net"])
     assert X.encode() in data.replace(b"=\r\n", b"")
     assert post.accepted.empty()  # one e-mail
+
+
+def test_suspicions_of_logs_that_are_no_longer_read_are_forgotten(make: Callable[..., Any]) -> None:
+    resolver, auditor = make(IBI_RESOLVER_AUDIT=1)
+    store_claims(resolver.database, {1: {X: COPY}, 2: {}})
+    set_read(resolver.database, 1, NOON)
+    audit(resolver, auditor, reads=False)
+    assert [one.archive_id for one in auditor._suspicions] == [1]
+    set_log(resolver.database, 1, FORKED)
+    auditor.run_once()
+    assert auditor._suspicions == []
 
 
 def test_chance_decides_what_is_audited(make: Callable[..., Any]) -> None:
