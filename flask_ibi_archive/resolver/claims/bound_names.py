@@ -16,7 +16,8 @@ from sqlalchemy import Connection, func, select
 
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key, name_key
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, RejectedEntry
+from flask_ibi_archive.resolver.claims.tables import FollowedLog
+from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.dialects import batched
 
 #: The memory in KiB that sorting may use.
@@ -119,7 +120,7 @@ def _read_names(
     total = connection.scalar(select(func.sum(FollowedLog.size))) or 0
     done = 0
     for archive_id in archive_ids:
-        for claim in logs.read_claims(archive_id, find_rejected(connection, archive_id)):
+        for claim in logs.read_claims(archive_id, find_services(connection, archive_id)):
             facts = archive_id, STATE_NUMBERS[claim.state], claim.timestamp
             ibis = claim.identifiers
             for ibi in ibis:
@@ -131,7 +132,11 @@ def _read_names(
                 on_read(done, max(done, int(total)))
 
 
-def find_rejected(connection: Connection, archive_id: int) -> set[int]:
-    """Return the positions of the entries of an Archive that were kept out of the index."""
-    rejected = select(RejectedEntry.position).where(RejectedEntry.archive_id == archive_id)
-    return set(connection.scalars(rejected))
+def find_services(connection: Connection, archive_id: int) -> set[str]:
+    """Return the IBIs of the service of an Archive, as far as they are known."""
+    rows = connection.execute(
+        select(RegisteredArchive.service_ibi, FollowedLog.origin)
+        .join(FollowedLog, FollowedLog.archive_id == RegisteredArchive.id)
+        .where(RegisteredArchive.id == archive_id)
+    )
+    return {ibi for service_ibi, origin in rows for ibi in (service_ibi, origin.partition("#")[0])}

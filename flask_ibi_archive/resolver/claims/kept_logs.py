@@ -20,9 +20,10 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from flask_ibi_archive.core.claims.claim import Claim, parse_claim
+from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, decode_entries, encode_entries
 from flask_ibi_archive.errors import ClaimError
+from flask_ibi_archive.resolver.claims.entry_check import check_entries
 
 
 class KeptLogs:
@@ -102,22 +103,17 @@ class KeptLogs:
                 return
             number += 1
 
-    def read_claims(self, archive_id: int, rejected: Collection[int] = ()) -> Iterator[Claim]:
+    def read_claims(self, archive_id: int, services: Collection[str] = ()) -> Iterator[Claim]:
         """Yield the claims in the newest log of an Archive, in their order.
 
-        A later claim of an item replaces an earlier one. Entries that are no claims are left out.
+        A later claim of an item replaces an earlier one. Entries that the index does not contain
+        are left out.
 
-        :param rejected: the positions of further entries that are left out.
+        :param services: the IBIs of the service of the Archive.
         :raises ClaimError: if a file is damaged.
         """
         for position, entry in self.read_entries(archive_id):
-            if position in rejected:
-                continue
-            try:
-                claim = parse_claim(entry)
-            except ClaimError:
-                continue
-            yield claim
+            yield from check_entries([entry], position, services).claims
 
     def _path(self, archive_id: int, log_number: int, tile: Tile) -> Path:
         return self.folder / str(archive_id) / str(log_number) / f"{tile.path}.gz"

@@ -23,7 +23,7 @@ from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
-from flask_ibi_archive.resolver.claims.bound_names import find_rejected
+from flask_ibi_archive.resolver.claims.bound_names import find_services
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
@@ -121,7 +121,7 @@ def choose_sample(service: ResolverService, count: int, seed: int) -> list[str]:
         services = {row.id: row.service_ibi for row in connection.execute(_INCLUDED)}
         kept = sorted(set(logs.list_archives()) & services.keys())
         for archive_id in kept:
-            for claim in logs.read_claims(archive_id, find_rejected(connection, archive_id)):
+            for claim in logs.read_claims(archive_id, find_services(connection, archive_id)):
                 if services[archive_id] in claim.identifiers:
                     continue  # the service is no page
                 for ibi in claim.identifiers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -60,12 +61,13 @@ def test_the_newest_log_counts(tmp_path: Path) -> None:
     assert list(logs.read_entries(3)) == [(0, b"new")]
 
 
-def test_claims_are_read_without_what_is_no_claim_or_was_rejected(tmp_path: Path) -> None:
+def test_claims_are_read_without_what_the_index_leaves_out(tmp_path: Path) -> None:
     logs = KeptLogs(tmp_path)
-    claims = [make_claim(number) for number in range(3)]
+    service = "a.br/service/2001/01.01.00.00"
+    claims = [make_claim(0), replace(make_claim(1, State.COPY), original_archive=service)]
     write(logs, 1, [b"junk", *map(format_claim, claims)])
     assert list(logs.read_claims(1)) == claims
-    assert list(logs.read_claims(1, rejected={2})) == [claims[0], claims[2]]
+    assert list(logs.read_claims(1, {service})) == claims[:1]
 
 
 @pytest.mark.parametrize("content", [b"", b"no gzip", None], ids=["empty", "other", "truncated"])

@@ -16,10 +16,9 @@ from urllib.parse import quote
 
 import pytest
 from flask import Flask
-from sqlalchemy import insert
 from support.commands import Outcome, command
 from support.loopback import PATIENCE, free_port
-from support.registries import KEY, NOON, a_registry, a_request
+from support.registries import KEY, a_registry, a_request
 from support.resolving import resolver_of
 
 from flask_ibi_archive.core.claims.claim import Claim, format_claim
@@ -27,9 +26,9 @@ from flask_ibi_archive.core.claims.tiles import WIDTH
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.claims.entry_check import MAX_NAMES
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.static_map import MARK
-from flask_ibi_archive.resolver.claims.tables import RejectedEntry
 from flask_ibi_archive.resolver.commands import ibi_resolver
 
 NGINX = shutil.which("nginx")
@@ -202,13 +201,10 @@ def test_a_name_leads_to_the_archive_that_claims_it_last_as_original(
         claim(3, copy, time="2026-01-01"),
         claim(4, copy, time="2026-01-01"),
         claim(6),
-        claim(7),
+        claim(7, original, *[f"doi:10.5281/{number}" for number in range(MAX_NAMES)]),
     )
     keep(app, 3, claim(8))
     keep(app, 9, claim(9))
-    with resolver_of(app).database.writing() as connection:
-        values = {"archive_id": 2, "position": 6, "reason": "no", "rejected_at": NOON}
-        connection.execute(insert(RejectedEntry).values(values))
     assert export(app, tmp_path / "map").data == "14 names, 14 pages, 0 left out\n"
     places = {0: A, 1: B, 2: B, 3: B, 4: B, 5: A, 6: B}
     assert names_of(tmp_path / "map") == {
