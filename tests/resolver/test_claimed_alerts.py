@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archive_servers import Servers
+from support.archive_servers import Servers, http
 from support.registries import NOON
 from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, resolver_of
 from support.stored_claims import set_log, store_claims
@@ -21,7 +21,9 @@ PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
 
 @pytest.fixture
 def archives(hosts: Servers) -> list[TableArchive]:
-    return archives_of(hosts, {}, {})
+    failure = http("", "500 No")
+    table = {X: failure, f"{X}!": failure}
+    return archives_of(hosts, table, table)
 
 
 @pytest.fixture
