@@ -28,7 +28,7 @@ from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
 from flask_ibi_archive.archive.claims.verification import verify_log
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.tables import ClaimLogRow, ClaimNote, Item, Registration
-from flask_ibi_archive.core.claims.checkpoint import Checkpoint, open_checkpoint
+from flask_ibi_archive.core.claims.checkpoint import Checkpoint, OpenedCheckpoint, open_checkpoint
 from flask_ibi_archive.core.claims.keys import SigningKey, VerifierKey
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, find_width
@@ -182,35 +182,33 @@ class ClaimLog:
             if self._folder.read_tree() != tree:
                 self._folder.write_tree(tree)
             key = self._require_key(log)
-            text = self._find_signed(key, tree, seconds)
-            if text is None:
-                text = Checkpoint(key.name, tree.size, tree.root).sign(key, seconds)
-                self._folder.write_checkpoint(text)
-        return _describe(text, tree.size)
+            stored = self._open_stored(key)
+            # Requests may have waited for each other, and the clocks of servers differ a little. A
+            # larger tree with an earlier time would make the smaller one look like a fork.
+            if stored is not None and stored.seconds <= seconds + MAX_AGE:
+                seconds = max(seconds, stored.seconds)
+                is_new = seconds - stored.seconds < MAX_AGE
+                if is_new and stored.checkpoint == Checkpoint(key.name, tree.size, tree.root):
+                    return _describe(stored)
+            text = Checkpoint(key.name, tree.size, tree.root).sign(key, seconds)
+            self._folder.write_checkpoint(text)
+        return _describe(open_checkpoint(text, key.verifier))
 
-    def _find_signed(self, key: SigningKey, tree: SignedTree, seconds: int) -> str | None:
-        """Return the stored checkpoint, which another process may have signed, if it is new."""
+    def _open_stored(self, key: SigningKey) -> OpenedCheckpoint | None:
+        """Return the stored checkpoint, which another process may have signed."""
         text = self._folder.read_checkpoint()
-        if text is None:
-            return None
         try:
-            opened = open_checkpoint(text, key.verifier)
+            return None if text is None else open_checkpoint(text, key.verifier)
         except ClaimError:  # it is that of an earlier key
             return None
-        is_same = (opened.checkpoint.size, opened.checkpoint.root) == (tree.size, tree.root)
-        return text if is_same and 0 <= seconds - opened.seconds < MAX_AGE else None
 
     def _find_earlier(self) -> SignedCheckpoint:
         """Return the last checkpoint of a log that is behind."""
-        text, log = self._folder.read_checkpoint(), self._read_log()
-        if text is not None and log is not None:
-            try:
-                opened = open_checkpoint(text, self._require_key(log).verifier)
-            except ClaimError:
-                pass
-            else:
-                return _describe(text, opened.checkpoint.size)
-        raise NotReady("the log of claims does not contain all items yet", "try again later")
+        log = self._read_log()
+        stored = None if log is None else self._open_stored(self._require_key(log))
+        if stored is None:
+            raise NotReady("the log of claims does not contain all items yet", "try again later")
+        return _describe(stored)
 
     def read_tile(self, level: int, number: int, width: int) -> bytes | None:
         """Return the content of a tile; None if the log is too short for it.
@@ -312,14 +310,7 @@ class ClaimLog:
         folder = self._folder
         log = self._read_log()
         key = folder.read_key(log.number if log else 1)
-        signed_at = None
-        text = folder.read_checkpoint()
-        if text is not None and key is not None:
-            try:
-                seconds = open_checkpoint(text, key.verifier).seconds
-                signed_at = datetime.fromtimestamp(seconds, timezone.utc)
-            except ClaimError:
-                pass
+        stored = None if key is None else self._open_stored(key)
         noted = select(func.count()).where(ClaimNote.archive_id == self._archive_id)
         [[pending]] = self._database.read_rows(noted)
         return ClaimsStatus(
@@ -328,7 +319,7 @@ class ClaimLog:
             None if key is None else key.verifier.format(),
             log.size if log else 0,
             pending,
-            signed_at,
+            None if stored is None else datetime.fromtimestamp(stored.seconds, timezone.utc),
             folder.folder,
             self._find_warning(log, key),
         )
@@ -433,5 +424,6 @@ class ClaimLog:
             return verify_log(connection, log, self._folder.read_tree(), progress)
 
 
-def _describe(text: str, size: int) -> SignedCheckpoint:
-    return SignedCheckpoint(text, sha256(text.encode()).hexdigest()[:32], size)
+def _describe(opened: OpenedCheckpoint) -> SignedCheckpoint:
+    text = opened.note.format()
+    return SignedCheckpoint(text, sha256(text.encode()).hexdigest()[:32], opened.checkpoint.size)

@@ -82,6 +82,18 @@ def test_the_checkpoint_is_signed_again_after_a_minute(archive: Archive, clock: 
     assert open_published(archive).seconds == int(clock().timestamp())
 
 
+def test_a_larger_tree_never_has_an_earlier_time(
+    archive: Archive, uri: str, tmp_path: Path, clock: Clock
+) -> None:
+    first = open_published(archive)
+    archive.deposit(title="a")
+    behind = make_app(uri, tmp_path, IBIArchive(clock=Clock(clock.now - 2 * SECOND)))
+    second = open_published(archive_of(behind))
+    assert second.checkpoint.size == first.checkpoint.size + 1
+    assert second.seconds == first.seconds  # otherwise, the first one would look like a fork
+    close(behind)
+
+
 def test_all_processes_return_the_same_checkpoint(
     archive: Archive, uri: str, tmp_path: Path, clock: Clock
 ) -> None:
