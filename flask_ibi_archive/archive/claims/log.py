@@ -23,7 +23,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from flask_ibi_archive.archive.claims import log_tables
 from flask_ibi_archive.archive.claims.log_tables import Log
-from flask_ibi_archive.archive.claims.sequencer import Sequencer, is_continued
+from flask_ibi_archive.archive.claims.sequencer import SHARE_FOLDER, Sequencer, find_break
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
 from flask_ibi_archive.archive.claims.verification import verify_log
 from flask_ibi_archive.archive.items.identifiers import find_owners
@@ -73,7 +73,7 @@ class ClaimsStatus:
     :param pending: the number of noted changes that are not in the log yet.
     :param signed_at: the time of the last checkpoint; None if there is none.
     :param folder: the folder of the private key.
-    :param warning: what the administrator must do, in one sentence; None if nothing.
+    :param warning: what is wrong and what the administrator must do; None if nothing.
     """
 
     number: int
@@ -328,13 +328,16 @@ class ClaimLog:
         if not self.is_enabled:
             return None
         if log is None or key is None:
-            return "No claims are published; run: flask ibi init"
+            return "no claims are published; run: flask ibi init"
         with self._database.reading() as connection:
-            if not is_continued(connection, log, self._folder.read_tree()):
+            signed = self._folder.read_tree()
+            reason = find_break(connection, log, signed)
+            if signed is not None and signed.number < log.number:
+                return f"{reason}; {SHARE_FOLDER}"
+            if reason is not None:
                 return (
-                    "The database is older than what was signed; at the next request for the "
-                    "claims, a new log begins. Then register the Archive again: flask ibi "
-                    "register-archive"
+                    f"{reason}; at the next request for the claims, a new log begins: then "
+                    "register the Archive again (flask ibi register-archive)"
                 )
             included_at = connection.scalar(
                 select(Registration.included_at).where(
@@ -343,8 +346,8 @@ class ClaimLog:
             )
         if included_at is not None and included_at < log.key_at:
             return (
-                "The resolver knows an earlier key of the claims; register the Archive again: "
-                "flask ibi register-archive"
+                "the resolver knows an earlier key of the claims; register the Archive again "
+                "(flask ibi register-archive)"
             )
         return None
 

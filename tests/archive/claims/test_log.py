@@ -136,7 +136,7 @@ def test_without_a_key_nothing_is_published(app: Flask, clock: Clock) -> None:
     assert claims.checkpoint(clock()) is None
     assert claims.verifier() is None
     assert claims.read_entries(0, 1) is None
-    assert claims.status().warning == "No claims are published; run: flask ibi init"
+    assert claims.status().warning == "no claims are published; run: flask ibi init"
     assert claims.verify() == []
 
 
@@ -319,7 +319,7 @@ def test_a_database_that_is_older_than_a_signature_begins_a_new_log(
     clock.now += 2 * SECOND
     assert open_published(archive).checkpoint.size == 3
     copy.restore()
-    assert "The database is older" in str(archive.claims.status().warning)
+    assert "the database is older" in str(archive.claims.status().warning)
     clock.now += 2 * SECOND
     claims = read_claims(archive)
     opened = open_published(archive)
@@ -379,6 +379,35 @@ def test_a_lost_file_of_the_last_signature_begins_a_new_log(archive: Archive, cl
     next(archive.config.claims_folder.glob("*.signed")).unlink()
     clock.now += 2 * SECOND
     assert open_published(archive).checkpoint.origin.endswith("#2")
+
+
+def test_servers_that_do_not_share_a_folder_do_not_begin_new_logs_in_turn(
+    app: Flask, uri: str, tmp_path: Path, clock: Clock
+) -> None:
+    key = b64encode(bytes(32)).decode()
+    first, second = (
+        make_app(
+            uri,
+            tmp_path,
+            IBIArchive(clock=clock),
+            IBI_CLAIMS_KEY=key,
+            IBI_CLAIMS_FOLDER=tmp_path / name,
+        )
+        for name in ("first", "second")
+    )
+    archive_of(first).claims.create_key()
+    read_claims(archive_of(first))
+    assert open_published(archive_of(second)).checkpoint.origin.endswith("#2")
+    clock.now += 2 * SECOND
+    with pytest.raises(NotReady, match="one folder for all servers of the Archive"):
+        archive_of(first).claims.checkpoint(clock())
+    assert "another server" in str(archive_of(first).claims.status().warning)
+    assert open_published(archive_of(second)).checkpoint.origin.endswith("#2")
+    for path in (tmp_path / "first").glob("*.signed"):
+        path.unlink()
+    assert open_published(archive_of(first)).checkpoint.origin.endswith("#3")
+    close(first)
+    close(second)
 
 
 def test_a_key_that_is_a_setting_changes_with_the_log(
