@@ -336,8 +336,8 @@ class ClaimLog:
                 return f"{reason}; {SHARE_FOLDER}"
             if reason is not None:
                 return (
-                    f"{reason}; at the next request for the claims, a new log begins: then "
-                    "register the Archive again (flask ibi register-archive)"
+                    f"{reason}; at the next request for the claims, a new log begins. Then "
+                    "register the Archive again: flask ibi register-archive"
                 )
             included_at = connection.scalar(
                 select(Registration.included_at).where(
@@ -346,8 +346,8 @@ class ClaimLog:
             )
         if included_at is not None and included_at < log.key_at:
             return (
-                "the resolver knows an earlier key of the claims; register the Archive again "
-                "(flask ibi register-archive)"
+                "the resolver knows an earlier key of the claims; register the Archive again: "
+                "flask ibi register-archive"
             )
         return None
 
