@@ -48,6 +48,9 @@ AHEAD = 2000
 
 #: Waits until all transactions that have changed an item or a part of one have ended.
 WAIT_FOR_WRITERS = "LOCK TABLE ibi_item IN EXCLUSIVE MODE"
+#: The time in seconds to wait for them. Other transactions that want to change items wait behind
+#: this one, and must not wait until the longest transaction of a host ends.
+WRITERS_TIMEOUT = 2.0
 
 #: What to do if the folder of the key belongs to an earlier log.
 SHARE_FOLDER = (
@@ -70,17 +73,20 @@ class Sequencer:
         self._folder = folder
 
     @contextmanager
-    def locked(self, table_lock: str | None = None) -> Iterator[tuple[Connection, Log]]:
+    def locked(
+        self, lock_timeout: float | None = None, table_lock: str | None = None
+    ) -> Iterator[tuple[Connection, Log]]:
         """Yield a transaction with the lock of the log, and the row of the log.
 
         A database that is older than the last signed tree begins a new log first.
 
-        :param table_lock: see :meth:`.Database.writing`.
+        The parameters are those of :meth:`.Database.writing`.
+
         :raises NotReady: if the Archive has no log, or if the folder of the key belongs to an
             earlier log. Otherwise, servers that do not share the folder would begin new logs in
             turn.
         """
-        with self._archive.database.writing(table_lock=table_lock) as connection:
+        with self._archive.database.writing(lock_timeout, table_lock) as connection:
             log = log_tables.find_log(connection, self._archive_id, lock=True)
             if log is None:
                 raise NotReady("the Archive has no log of claims", "run: flask ibi init")
@@ -130,7 +136,7 @@ class Sequencer:
                 new = self._select_new(connection, log, items)
                 log_tables.update_log(connection, log_tables.append(connection, log, new))
                 return len(new), is_more
-        with self.locked(WAIT_FOR_WRITERS) as (connection, log):
+        with self.locked(WRITERS_TIMEOUT, WAIT_FOR_WRITERS) as (connection, log):
             if log.covered == -1:
                 log_tables.update_log(connection, log._replace(covered=0))
         return 0, True
