@@ -42,8 +42,9 @@ def claims_command() -> None:
 def status_command(as_json: bool) -> None:
     """Show the number of claims, the pending changes and the key.
 
-    Pending changes become claims when a resolver asks for the next checkpoint. If the administrator
-    must do something, the last line says what.
+    Pending changes become claims when a resolver asks for the next checkpoint. If no claims are to
+    be published, the line "disabled" says why. If the administrator must do something, the last
+    line says what.
 
     \b
     Example:

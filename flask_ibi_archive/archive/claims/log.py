@@ -73,6 +73,7 @@ class ClaimsStatus:
     :param pending: the number of noted changes that are not in the log yet.
     :param signed_at: the time of the last checkpoint; None if there is none.
     :param folder: the folder of the private key.
+    :param disabled: why no claims are to be published; None if they are.
     :param warning: what is wrong and what the administrator must do; None if nothing.
     """
 
@@ -83,6 +84,7 @@ class ClaimsStatus:
     pending: int
     signed_at: datetime | None
     folder: Path
+    disabled: str | None
     warning: str | None
 
 
@@ -118,8 +120,16 @@ class ClaimLog:
     @property
     def is_enabled(self) -> bool:
         """Whether claims are to be published: all items must be claimed, or none."""
+        return self._find_hindrance() is None
+
+    def _find_hindrance(self) -> str | None:
+        """Return why no claims are to be published; None if they are."""
+        if not self._archive.config.claims:
+            return "IBI_CLAIMS is false"
         records = self._archive.items.records
-        return self._archive.config.claims and (records is None or records.can_list_changes)
+        if records is not None and not records.can_list_changes:
+            return "the catalogue of the host has no method changes()"
+        return None
 
     # --- the log for readers ---------------------------------------------------------------------
 
@@ -321,6 +331,7 @@ class ClaimLog:
             pending,
             None if stored is None else datetime.fromtimestamp(stored.seconds, timezone.utc),
             folder.folder,
+            self._find_hindrance(),
             self._find_warning(log, key),
         )
 
