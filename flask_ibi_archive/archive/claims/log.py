@@ -9,14 +9,15 @@ Source: federation CL-3 and CL-4; C2SP tlog-tiles.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
-from time import monotonic
+from threading import Lock, Thread
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, func, insert, select
@@ -32,7 +33,7 @@ from flask_ibi_archive.core.claims.checkpoint import Checkpoint, OpenedCheckpoin
 from flask_ibi_archive.core.claims.keys import SigningKey, VerifierKey
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, find_width
-from flask_ibi_archive.errors import ClaimError, NotReady, StorageError
+from flask_ibi_archive.errors import ClaimError, IBIError, NotReady, StorageError
 from flask_ibi_archive.server.database.database import lock_table_setup
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ LOOK_INTERVAL = 1
 MAX_AGE = 60
 #: The share of the time for the database in which a request extends the log.
 EXTENDING_SHARE = 0.5
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class ClaimLog:
         self._lock = Lock()
         self._checkpoint: SignedCheckpoint | None = None
         self._looked_at = 0.0
+        self._thread: Thread | None = None
 
     @cached_property
     def _folder(self) -> KeyFolder:
@@ -137,8 +141,8 @@ class ClaimLog:
         """Return the signed checkpoint; None if no claims are published.
 
         If the last look at the database was more than a second ago, the changes that were
-        committed since then are added to the log first. The checkpoint is signed again when its
-        time is more than a minute before ``now``.
+        committed since then are added to the log first. If this takes long, a thread does the rest.
+        The checkpoint is signed again when its time is more than a minute before ``now``.
 
         :raises NotReady: also if the log does not contain all items yet.
         """
@@ -163,8 +167,22 @@ class ClaimLog:
         while has_changes and monotonic() < deadline:
             _, has_changes = self._sequencer.run_batch()
         if has_changes:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._catch_up, name="ibi-claims", daemon=True)
+                self._thread.start()
             return self._find_earlier()
         return self._sign(int(seconds))
+
+    def _catch_up(self) -> None:
+        """Put many changes into the log, such as those of a large import, after a request."""
+        is_more = True
+        try:
+            while is_more:
+                begun = monotonic()
+                _, is_more = self._sequencer.run_batch()
+                sleep(monotonic() - begun)  # others want to write, too
+        except IBIError as error:  # the next request goes on
+            _logger.error("the log of claims is behind: %s", error)
 
     def _is_published(self) -> bool:
         if not self.is_enabled:

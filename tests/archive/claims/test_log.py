@@ -52,6 +52,13 @@ def add_items(archive: Archive, count: int, first: int = 0) -> None:
     )
 
 
+def wait_for_thread(archive: Archive) -> None:
+    """Wait until the log has caught up."""
+    thread = archive.claims._thread
+    assert thread is not None
+    thread.join()
+
+
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
@@ -113,6 +120,8 @@ def test_a_log_that_is_behind_is_not_signed_again(
     add_items(archive, 20)
     clock.now += 120 * SECOND
     assert archive.claims.checkpoint(clock()) == first
+    wait_for_thread(archive)
+    assert archive.claims.status().pending == 0  # the log has caught up without a request
     monkeypatch.undo()
     clock.now += 2 * SECOND
     assert open_published(archive).checkpoint.size == 21
@@ -126,6 +135,9 @@ def test_a_log_without_all_items_is_not_published(
     archive.claims._begin()
     with pytest.raises(NotReady, match="does not contain all items yet; try again later"):
         archive.claims.checkpoint(clock())
+    wait_for_thread(archive)
+    clock.now += 2 * SECOND
+    assert open_published(archive).checkpoint.size == 1
 
 
 # --- without claims ------------------------------------------------------------------------------
