@@ -87,6 +87,7 @@ from .federation_resolvers import (
 from .federation_server import Control, serving_federation
 from .gunicorn_servers import Server, serving
 from .processes import System, count_instructions
+from .targets import check_federation
 
 #: Where a resolver is told that an Archive has new claims.
 PING = "/ibi/claims/ping"
@@ -583,7 +584,8 @@ def main(words: list[str] | None = None) -> None:
             if row not in HEALTHY and not options.healthy:
                 bench.fail()
             ROWS[row](bench)
-        print(json.dumps(bench.figures))
+        for line in check_federation(bench.figures):
+            print(line)
 
 
 if __name__ == "__main__":

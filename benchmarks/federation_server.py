@@ -181,9 +181,13 @@ class ArchiveServer:
         return listener
 
     def run(self) -> None:
-        """Serve until the process is killed."""
+        """Serve until the process that reads the ports has ended, which closes the pipe."""
+        pipe = sys.stdin.fileno()
+        self._epoll.register(pipe, select.EPOLLIN)
         while True:
             for number, _ in self._epoll.poll():
+                if number == pipe:
+                    return
                 listener = self._listeners.get(number)
                 if listener is not None:
                     self._accept(listener)
@@ -338,7 +342,8 @@ def serving_federation(federation: Federation) -> Iterator[Control]:
     raise_file_limit()
     options = {name: value for name, value in asdict(federation).items() if name != "claimed"}
     command = [sys.executable, "-m", "benchmarks.federation_server", json.dumps(options)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         assert process.stdout is not None
         try:
             yield Control(replace(federation, **json.loads(process.stdout.readline())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,3 +107,34 @@ def check(figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             f"{one.word:12}  {one.database:10}  {one.row}, {one.name}{system}: {value}, "
             f"at {'least' if one.least else 'most'} {limit}{standard}"
         )
+
+
+#: The targets of ``python -m benchmarks.federation``: at least so many for "per second" and shares,
+#: at most so many for all others.
+FEDERATION: Mapping[tuple[str, str], float] = {
+    ("asked", "mean"): 1.02,
+    ("asked", "99th percentile"): 2,
+    ("asked for an Original", "mean"): 1.1,
+    ("asked for an Original", "99th percentile"): 3,
+    ("rate", "per second"): 1500,
+    ("added", "median ms"): 1,
+    ("added", "99th percentile ms"): 5,
+    ("unknown", "share that is said to be unknown"): 1,
+    ("unknown", "99th percentile ms"): 5,
+    ("rivals", "share of alerts about two Originals"): 1,
+    ("conflicts", "maximum s"): 60,
+    ("mirrors", "readers who fail"): 0,
+}
+
+
+def check_federation(figures: Iterable[tuple[str, str, float]]) -> Iterator[str]:
+    """Yield a line for each figure: its row, name and value, and its target if there is one."""
+    for row, name, value in figures:
+        limit = FEDERATION.get((row, name))
+        if limit is None:
+            yield f"{'':8}{row}, {name}: {value:.4g}"
+            continue
+        least = name == "per second" or name.startswith("share")
+        good = value >= limit if least else value <= limit
+        word, bound = "reached" if good else "missed", "least" if least else "most"
+        yield f"{word:8}{row}, {name}: {value:.4g}, at {bound} {limit:g}"

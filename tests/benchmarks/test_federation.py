@@ -29,6 +29,7 @@ from benchmarks.federation_items import (
     service_of,
 )
 from benchmarks.federation_server import Control, serving_federation
+from benchmarks.targets import check_federation
 from flask_ibi_archive.core.claims.checkpoint import OpenedCheckpoint, open_checkpoint
 from flask_ibi_archive.core.claims.claim import parse_claim
 from flask_ibi_archive.core.claims.keys import parse_key
@@ -198,3 +199,12 @@ def test_the_follower_reads_second_claims(row: str, tmp_path: Path) -> None:
     figures = {name: value for _, name, value in bench.figures}
     assert figures.get("share of alerts about two Originals", 1) == 1
     assert figures.get("second claims", 2) == 2
+
+
+def test_figures_are_compared_with_targets() -> None:
+    figures = [("rate", "per second", 1501.0), ("asked", "mean", 1.5), ("rate", "CPU ms", 0.5)]
+    assert list(check_federation(figures)) == [
+        "reached rate, per second: 1501, at least 1500",
+        "missed  asked, mean: 1.5, at most 1.02",
+        "        rate, CPU ms: 0.5",
+    ]

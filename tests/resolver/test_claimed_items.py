@@ -169,8 +169,9 @@ def test_prefixes_are_learned_from_answers_and_hints_only_without_claims(run: Ru
 # --- what it says about silence ------------------------------------------------------------------
 
 
-def test_a_silent_claimant_is_named(run: Run) -> None:
-    resolver, archives = run({}, {X: leads(HERE)})
+def test_a_silent_claimant_is_asked_and_named(run: Run) -> None:
+    failure = http("", "500 No")
+    resolver, archives = run({}, {X: failure, f"{X}!": failure})
     store_claims(resolver.database, {1: {}, 2: {X: ORIG}})
     set_log(resolver.database, 2, SILENT)
     for text in (X, f"{X}{ORIGINAL}", f"{X}!"):
@@ -179,7 +180,15 @@ def test_a_silent_claimant_is_named(run: Run) -> None:
         assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
         assert [source.address for source in outcome.claimants] == [archives[1].address]
         assert f"{archives[1].service} at {archives[1].address} has {X}" in outcome.summary
-    assert asked(archives) == [[], []]
+    assert asked(archives) == [[], [X, X, f"{X}!"]]
+
+
+def test_a_silent_claimant_may_answer_again(run: Run) -> None:
+    resolver, _ = run({X: "not here"}, {X: leads(HERE)})
+    store_claims(resolver.database, {1: {}, 2: {X: ORIG}})
+    set_log(resolver.database, 2, SILENT)
+    assert told(resolver.resolve(wants(X))) == HERE
+    assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) == HERE
 
 
 def test_a_claimant_that_fails_is_named(run: Run) -> None:
@@ -192,7 +201,8 @@ def test_a_claimant_that_fails_is_named(run: Run) -> None:
 
 
 def test_the_claim_of_a_removal_counts_if_its_archive_is_silent(run: Run) -> None:
-    resolver, archives = run({}, {X: http("", "500 No")})
+    failure = http("", "500 No")
+    resolver, archives = run({}, {X: failure, f"{X}!": failure})
     store_claims(resolver.database, {1: {}, 2: {X: GONE}})
     for state in (None, SILENT):
         if state is not None:

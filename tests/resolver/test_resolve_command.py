@@ -160,7 +160,7 @@ def test_the_trace_prints_messages_and_decisions_in_order(opens: Opens) -> None:
         f"     {url.format(ibi=X)}",
         "<- archive1.br, 7 ms",
         f"     ibi.nextedition {{rep {Y}}}",
-        f"== round 1: ask all Archives for {Y} GetLastEdition GetMetadata",
+        f"== round 1: ask for {Y} GetLastEdition GetMetadata",
         "-> archive1.br",
         f"     {url.format(ibi=Y)}",
         "<- archive1.br, 7 ms",
@@ -179,7 +179,7 @@ def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> N
         resolver.circuit_breaker.record_result(3, False)
     outcome = resolve(app, Y, "--trace")
     lines = tell(outcome.err, archives).splitlines()
-    assert lines[0] == "-> archive2.br (asked first, because the item was last found there)"
+    assert lines[0] == "-> archive2.br (asked first, because it claims the item, or had it last)"
     assert lines[2] == "<- archive2.br redirects (status 302) (7 ms)"
     assert "-- archive3.br is skipped because it failed repeatedly" in lines
     silent = f"{Y} was not found, but 2 of 3 Archives did not answer"

@@ -8,8 +8,9 @@ For each question, an Archive is one of these:
 - *always asked*: it publishes no claims, or its claims are too old or can't be trusted. Only its
   answer says what it holds. A claim that it made earlier is at most a reason to ask it first.
 - *claimant*: it claims the item, and its claims are up to date.
-- *silent claimant*: the same, but it did not answer the resolver lately. It is not asked: that
-  would only cost time. Its claim stands in for its answer.
+- *silent claimant*: the same, but it did not answer the resolver lately. It is asked last, because
+  it may answer again. If its answer can't change the outcome, it is not asked, and its claim stands
+  in for its answer.
 - *hinted*: nobody claims the item, but the Archive holds items with the same prefix, or the item
   was found there before. It may have got the item seconds ago, and not claimed it yet. It is asked,
   but its silence means nothing, because its claims do not contain the item.
@@ -68,7 +69,7 @@ class Asking:
         that are always asked.
     :param asks_always: whether the Archives that are always asked receive the question.
     :param stand_ins: the claims that stand in for the answers of Archives that do not answer.
-    :param silent: the claimants that are not asked, because they do not answer.
+    :param silent: the claimants that are not asked, because they do not answer and need not.
     """
 
     first: Sequence[int] = ()
@@ -109,10 +110,12 @@ def choose_archives(
     if not states and not claims.holders and hinted is None:
         return ASK_ALWAYS
     asked = order_claimants(states)
+    originals = [archive for archive in states if states[archive] is State.ORIGINAL]
     unheard = [archive for archive in asked if archive in silent]
     if unheard:
         asked = [archive for archive in asked if archive not in silent]
-    originals = [archive for archive in states if states[archive] is State.ORIGINAL]
+        if not requires_original or (names_item and len(originals) < 2):
+            asked, unheard = [*asked, *unheard], []
     optional: list[int] = []
     if not (originals if requires_original and names_item else states):
         hints = claims.holders if hinted is None else (hinted, *claims.holders)
@@ -125,7 +128,7 @@ def choose_archives(
         first, others = asked, []
         if names_item and originals:
             first = [archive for archive in asked if archive in originals]
-            others = asked[len(first) :]
+            others = [archive for archive in asked if archive not in originals]
     else:
         is_removed = not asked or states[asked[0]] is State.DELETED
         if is_removed and hinted is not None and hinted in always:

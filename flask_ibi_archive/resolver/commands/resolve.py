@@ -115,7 +115,7 @@ def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
 
     match event:
         case Asked(target, by_hint):
-            why = " (asked first, because the item was last found there)" if by_hint else ""
+            why = " (asked first, because it claims the item, or had it last)" if by_hint else ""
             say(f"-> {target.archive.address}{why}\n     {target.url}")
         case Reply(target, pairs, seconds):
             say(f"<- {target.archive.address}, {seconds * 1000:.0f} ms")
@@ -164,5 +164,5 @@ def _summarise(outcome: Redirect | NextRound | Alert) -> str:
             ).strip()
             for question in outcome.questions
         )
-        return f"ask all Archives for {questions}"
+        return f"ask for {questions}"
     return outcome.summary

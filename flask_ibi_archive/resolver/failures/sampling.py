@@ -102,8 +102,13 @@ class Sample:
         return [ibi for ibi in in_order if any(self._states[ibi].values())][: self._count]
 
 
+_INCLUDED = select(RegisteredArchive.id, RegisteredArchive.service_ibi).where(
+    RegisteredArchive.included_at.is_not(None)
+)
+
+
 def choose_sample(service: ResolverService, count: int, seed: int) -> list[str]:
-    """Return a random sample of the identifiers that the included Archives claim.
+    """Return a random sample of the identifiers of items that the included Archives claim.
 
     If no claims are kept, the identifiers that were found lately are sampled.
 
@@ -113,10 +118,12 @@ def choose_sample(service: ResolverService, count: int, seed: int) -> list[str]:
     sample = Sample(count, seed)
     logs = KeptLogs(service.config.claims_folder / "logs")
     with service.database.reading() as connection:
-        included = select(RegisteredArchive.id).where(RegisteredArchive.included_at.is_not(None))
-        kept = sorted(set(logs.list_archives()) & set(connection.scalars(included)))
+        services = {row.id: row.service_ibi for row in connection.execute(_INCLUDED)}
+        kept = sorted(set(logs.list_archives()) & services.keys())
         for archive_id in kept:
             for claim in logs.read_claims(archive_id, find_rejected(connection, archive_id)):
+                if services[archive_id] in claim.identifiers:
+                    continue  # the service is no page
                 for ibi in claim.identifiers:
                     sample.add(ibi, archive_id, claim.state is not State.DELETED)
         if not kept:

@@ -22,9 +22,9 @@ claims    prefix  hint  wanted            first  others  optional  stand-ins  si
 1c,2o,3d  -       -     item              2      1,3     -         3d         -
 1d,2c     -       -     item              2      1       -         1d         -
 1d        -       -     item              1      -       -         1d         -
-1c,5o     -       -     item              1      -       -         -          5
-5o        -       -     item              -      -       -         -          5
-5d        -       -     item              -      -       -         5d         5
+1c,5o     -       -     item              1      5       -         -          -
+5o        -       -     item              5      -       -         -          -
+5d        -       -     item              5      -       -         5d         -
 8o        -       -     item              8      -       -         -          -
 8d,1c     -       -     item              1      8       -         -          -
 -         1,5,8   -     item              -      -       1         -          -
@@ -39,6 +39,7 @@ claims    prefix  hint  wanted            first  others  optional  stand-ins  si
 1o        -       -     Original          1      -       -         1o         -
 1o,2o,3c  -       -     Original          1,2    3       -         1o,2o      -
 1o,5o     -       -     Original          1      -       -         1o,5o      5
+5o,1c,2d  -       -     Original          5      1,2     -         5o,2d      -
 1o,8o     -       -     Original          1,8    -       -         1o         -
 1c,2d     3       -     Original          1,2    -       3         2d         -
 -         3       8     Original          -      -       3         -          -

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 
@@ -120,6 +121,13 @@ def test_removed_items_are_not_in_the_sample(app: Flask) -> None:
     assert set(chosen) == existing
     assert len(chosen) == len(existing)
     assert choose_sample(resolver_of(app), 20, 1) == chosen[:20]
+
+
+def test_the_service_of_an_archive_is_not_in_the_sample(app: Flask) -> None:
+    resolver = resolver_of(app)
+    [service] = {one.service_ibi for one in resolver.registry.list() if one.id == 1}
+    keep(app, 1, a_claim(0), replace(a_claim(1), rep=service))
+    assert choose_sample(resolver, 10, 1) == [GOOD]
 
 
 def test_each_identifier_has_the_same_chance() -> None:
