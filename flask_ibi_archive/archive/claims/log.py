@@ -166,12 +166,14 @@ class ClaimLog:
         has_changes = self._has_changes()
         while has_changes and monotonic() < deadline:
             _, has_changes = self._sequencer.run_batch()
-        if has_changes:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = Thread(target=self._catch_up, name="ibi-claims", daemon=True)
-                self._thread.start()
-            return self._find_earlier()
-        return self._sign(int(seconds))
+        if not has_changes:
+            return self._sign(int(seconds))
+        is_running = self._thread is not None and self._thread.is_alive()
+        # the catalogue of a host may need the context of the app, which a thread does not have
+        if not is_running and self._archive.items.records is None:
+            self._thread = Thread(target=self._catch_up, name="ibi-claims", daemon=True)
+            self._thread.start()
+        return self._find_earlier()
 
     def _catch_up(self) -> None:
         """Put many changes into the log, such as those of a large import, after a request."""
@@ -421,7 +423,10 @@ class ClaimLog:
         :raises StorageError: if the key is in the setting IBI_CLAIMS_KEY.
         """
         if self._folder.is_key_set:
-            raise StorageError("the key is in the setting IBI_CLAIMS_KEY; change it there")
+            raise StorageError(
+                "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask "
+                "ibi register-archive"
+            )
         with self._sequencer.locked() as (connection, log):
             self._folder.replace_key()
             log_tables.update_log(connection, log._replace(key_at=self._archive.clock()))

@@ -235,7 +235,7 @@ def test_the_key_can_be_a_setting(app: Flask, uri: str, tmp_path: Path, clock: C
     archive.claims.create_key()
     assert open_published(archive).checkpoint.size == 1
     assert not [*archive.config.claims_folder.glob("*.key")]
-    with pytest.raises(StorageError, match="IBI_CLAIMS_KEY; change it there"):
+    with pytest.raises(StorageError, match="IBI_CLAIMS_KEY; change it there, and then"):
         archive.claims.rotate()
     close(with_key)
 
