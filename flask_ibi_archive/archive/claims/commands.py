@@ -52,7 +52,8 @@ def status_command(as_json: bool) -> None:
     """
     status = get_archive().claims.status()
     values = asdict(status) | {"folder": str(status.folder)}
-    values["signed_at"] = None if status.signed_at is None else status.signed_at.isoformat()
+    for name in ("begun_at", "signed_at"):
+        values[name] = values[name] and values[name].isoformat()
     if as_json:
         write_json(values)
         return

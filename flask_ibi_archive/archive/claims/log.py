@@ -71,6 +71,7 @@ class ClaimsStatus:
 
     :param number: the number of the log, from 1. A log that had to begin anew has the next number.
     :param origin: the name of the log.
+    :param begun_at: the time when the log began; None if there is no log.
     :param key: the public key in one line; None if there is no key.
     :param size: the number of entries.
     :param pending: the number of noted changes that are not in the log yet.
@@ -82,6 +83,7 @@ class ClaimsStatus:
 
     number: int
     origin: str
+    begun_at: datetime | None
     key: str | None
     size: int
     pending: int
@@ -346,6 +348,7 @@ class ClaimLog:
         return ClaimsStatus(
             log.number if log else 0,
             folder.name_origin(log.number if log else 1),
+            log.begun_at if log else None,
             None if key is None else key.verifier.format(),
             log.size if log else 0,
             pending,
@@ -371,9 +374,7 @@ class ClaimLog:
                     "register the Archive again: flask ibi register-archive"
                 )
             included_at = connection.scalar(
-                select(Registration.included_at).where(
-                    Registration.archive_id == log.archive_id, Registration.excluded_at.is_(None)
-                )
+                select(Registration.included_at).where(Registration.archive_id == log.archive_id)
             )
         if included_at is not None and included_at < log.key_at:
             return (

@@ -41,11 +41,12 @@ def test_status_counts_claims_and_waiting_changes(publishing: Flask) -> None:
     read_entries(publishing)
     archive_of(publishing).deposit(title="Snow")
     status = json.loads(command(publishing, "claims", "status", "--json").data)
-    size, signed_at = status["size"], status["signed_at"]
-    assert signed_at is not None
+    size, begun_at, signed_at = status["size"], status["begun_at"], status["signed_at"]
+    assert begun_at <= signed_at
     assert status == {
         "number": 1,
         "origin": SERVICE,
+        "begun_at": begun_at,
         "key": command(publishing, "claims", "key").data.strip(),
         "size": size,
         "pending": 1,
