@@ -373,13 +373,14 @@ class ClaimLog:
                     f"{reason}; at the next request for the claims, a new log begins. Then "
                     "register the Archive again: flask ibi register-archive"
                 )
-            included_at = connection.scalar(
-                select(Registration.included_at).where(Registration.archive_id == log.archive_id)
+            # the resolver reads the key when it confirms the inclusion
+            confirmed_at = connection.scalar(
+                select(Registration.confirmed_at).where(Registration.archive_id == log.archive_id)
             )
-        if included_at is not None and included_at < log.key_at:
+        if confirmed_at is not None and confirmed_at < log.key_at:
             return (
-                "the resolver knows an earlier key of the claims; register the Archive again: "
-                "flask ibi register-archive"
+                "the resolver does not know the present key of the claims; register the Archive "
+                "again: flask ibi register-archive"
             )
         return None
 

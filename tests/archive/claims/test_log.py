@@ -28,6 +28,7 @@ from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.claims import log as log_module
 from flask_ibi_archive.archive.claims import sequencer
+from flask_ibi_archive.archive.joining.registration_state import store_status
 from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
 from flask_ibi_archive.core.claims.merkle import (
     compute_root,
@@ -265,23 +266,30 @@ def test_a_new_key_signs_the_same_log(archive: Archive, clock: Clock) -> None:
         open_checkpoint(signed.text, old)
 
 
-def test_the_administrator_is_told_that_the_resolver_knows_an_earlier_key(
+def test_the_administrator_is_told_until_the_resolver_knows_the_key(
     archive: Archive, clock: Clock
 ) -> None:
-    archive_id = archive.served().id
-    with archive.database.writing() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO ibi_registration"
-                " (archive_id, resolver_url, address, registered_at, included_at)"
-                " VALUES (:archive, 'http://r', 'a', :time, :time)"
-            ),
-            {"archive": archive_id, "time": str(clock().replace(tzinfo=None))},
-        )
+    def register() -> None:
+        with archive.database.writing() as connection:
+            store_status(
+                connection,
+                archive.served().id,
+                "http://r",
+                "a",
+                "1.2.3.4",
+                included=True,
+                confirmed=True,
+                now=clock(),
+            )
+
+    register()
     assert archive.claims.status().warning is None
     clock.now += SECOND
     archive.claims.rotate()
-    assert "register the Archive again" in str(archive.claims.status().warning)
+    assert str(archive.claims.status().warning).endswith("again: flask ibi register-archive")
+    clock.now += SECOND
+    register()
+    assert archive.claims.status().warning is None
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_with_advice(
