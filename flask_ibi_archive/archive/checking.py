@@ -199,10 +199,8 @@ def _check_claims(archive: Archive) -> str:
     status = archive.claims.status()
     if status.warning is not None:
         raise CheckFailed(status.warning)
-    if not archive.config.claims:
-        return "this Archive publishes no claims, because IBI_CLAIMS is false"
-    if not archive.claims.is_enabled:
-        return "this Archive publishes no claims, because its catalogue has no method changes()"
+    if status.disabled is not None:
+        return f"this Archive publishes no claims, because {status.disabled}"
     if EXTENSION in current_app.blueprints:
         path = f"{CLAIMS_PATH}/key"
         answer, is_ours = _dispatch(archive, path)

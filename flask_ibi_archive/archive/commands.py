@@ -25,7 +25,7 @@ from flask_ibi_archive.server.commands.group import (
     write_findings,
     yes_option,
 )
-from flask_ibi_archive.server.commands.terminal import confirm, say, standard_output, write
+from flask_ibi_archive.server.commands.terminal import confirm, say, standard_output, warn, write
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -91,12 +91,14 @@ def init_command() -> None:
     """Create or update the tables and the Archive.
 
     Prints the IBI of the service. The command can be repeated. It then updates the tables. The
-    private key of the Archive's claims is made, unless it exists or IBI_CLAIMS is false.
+    private key of the Archive's claims is made, unless it exists or IBI_CLAIMS is false. If this
+    fails, the command says why on standard error, and all else works without claims.
 
     \b
     Example:
       flask --app example_app ibi init
     """
+    from flask_ibi_archive.errors import NotReady
     from flask_ibi_archive.server.pages.requests import current_archive
 
     archive = get_archive()
@@ -108,7 +110,10 @@ def init_command() -> None:
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)
     if archive.claims.is_enabled:
-        archive.claims.create_key()
+        try:
+            archive.claims.create_key()
+        except NotReady as error:
+            warn(f"no claims are published: {error}")
     write(served.service_ibi)
 
 

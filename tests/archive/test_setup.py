@@ -103,6 +103,16 @@ def test_init_with_a_service_ibi_needs_neither_host_nor_ip(new_app: NewApp) -> N
 
 
 @pytest.mark.one_database
+def test_init_without_a_folder_for_the_key_of_claims_warns(new_app: NewApp) -> None:
+    app = new_app(IBI_CLAIMS_FOLDER="/dev/null/claims")
+    done = command(app, "init")
+    assert (done.status, done.out) == (0, f"{SERVICE}\n")
+    assert "no claims are published: " in done.err
+    assert "set IBI_CLAIMS_FOLDER to a folder" in done.err
+    assert "IBI_CLAIMS to false" in done.err
+
+
+@pytest.mark.one_database
 def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP="192.168.1.1")
     first = command(app, "init")

@@ -61,6 +61,7 @@ class ClaimLog:
     :ivar signer: the key that signs. A test may replace it by another one.
     :ivar replaced: what the server sends in place of a file, by the path below ``/ibi/claims/``.
     :ivar asked: the paths of all requests.
+    :ivar queries: the query strings of all requests to a server.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class ClaimLog:
         self.levels: list[list[bytes]] = [[]]
         self.replaced: dict[str, Replacement] = {}
         self.asked: list[str] = []
+        self.queries: set[str] = set()
         self._signed: tuple[SigningKey, bytes, float, str] | None = None
 
     @property
@@ -105,7 +107,7 @@ class ClaimLog:
         """Return another log of the same key, which has only the first entries in common."""
         other = copy(self)
         other.entries, other.levels, other._signed = [], [[]], None
-        other.replaced, other.asked = {}, []
+        other.replaced, other.asked, other.queries = {}, [], set()
         return other.add(*self.entries[:size])
 
     def root(self, size: int | None = None) -> bytes:
@@ -156,8 +158,9 @@ class ClaimLog:
 
     def answer(self, target: str, head: str = "") -> bytes | None:
         """Return the answer to a request: a function for the servers of archive_servers.py."""
-        path = target.removeprefix(ROOT)
+        path, _, query = target.removeprefix(ROOT).partition("?")
         self.asked.append(path)
+        self.queries.add(query)
         content = self.replaced[path] if path in self.replaced else self.find(path)
         if callable(content):
             return content()

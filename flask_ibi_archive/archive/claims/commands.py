@@ -42,8 +42,9 @@ def claims_command() -> None:
 def status_command(as_json: bool) -> None:
     """Show the number of claims, the pending changes and the key.
 
-    Pending changes become claims when a resolver asks for the next checkpoint. If the administrator
-    must do something, the last line says what.
+    Pending changes become claims when a resolver asks for the next checkpoint. If no claims are to
+    be published, the line "disabled" says why. If the administrator must do something, the last
+    line says what.
 
     \b
     Example:
@@ -51,7 +52,8 @@ def status_command(as_json: bool) -> None:
     """
     status = get_archive().claims.status()
     values = asdict(status) | {"folder": str(status.folder)}
-    values["signed_at"] = None if status.signed_at is None else status.signed_at.isoformat()
+    for name in ("begun_at", "signed_at"):
+        values[name] = values[name] and values[name].isoformat()
     if as_json:
         write_json(values)
         return

@@ -9,30 +9,31 @@ Source: federation CL-3 and CL-4; C2SP tlog-tiles.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
-from time import monotonic
+from threading import Lock, Thread
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, func, insert, select
 
 from flask_ibi_archive.archive.claims import log_tables
 from flask_ibi_archive.archive.claims.log_tables import Log
-from flask_ibi_archive.archive.claims.sequencer import Sequencer, is_continued
+from flask_ibi_archive.archive.claims.sequencer import SHARE_FOLDER, Sequencer, find_break
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
 from flask_ibi_archive.archive.claims.verification import verify_log
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.tables import ClaimLogRow, ClaimNote, Item, Registration
-from flask_ibi_archive.core.claims.checkpoint import Checkpoint, open_checkpoint
+from flask_ibi_archive.core.claims.checkpoint import Checkpoint, OpenedCheckpoint, open_checkpoint
 from flask_ibi_archive.core.claims.keys import SigningKey, VerifierKey
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, find_width
-from flask_ibi_archive.errors import ClaimError, NotReady, StorageError
+from flask_ibi_archive.errors import ClaimError, IBIError, NotReady, StorageError
 from flask_ibi_archive.server.database.database import lock_table_setup
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ LOOK_INTERVAL = 1
 MAX_AGE = 60
 #: The share of the time for the database in which a request extends the log.
 EXTENDING_SHARE = 0.5
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +71,25 @@ class ClaimsStatus:
 
     :param number: the number of the log, from 1. A log that had to begin anew has the next number.
     :param origin: the name of the log.
+    :param begun_at: the time when the log began; None if there is no log.
     :param key: the public key in one line; None if there is no key.
     :param size: the number of entries.
     :param pending: the number of noted changes that are not in the log yet.
     :param signed_at: the time of the last checkpoint; None if there is none.
     :param folder: the folder of the private key.
-    :param warning: what the administrator must do, in one sentence; None if nothing.
+    :param disabled: why no claims are to be published; None if they are.
+    :param warning: what is wrong and what the administrator must do; None if nothing.
     """
 
     number: int
     origin: str
+    begun_at: datetime | None
     key: str | None
     size: int
     pending: int
     signed_at: datetime | None
     folder: Path
+    disabled: str | None
     warning: str | None
 
 
@@ -103,6 +110,7 @@ class ClaimLog:
         self._lock = Lock()
         self._checkpoint: SignedCheckpoint | None = None
         self._looked_at = 0.0
+        self._thread: Thread | None = None
 
     @cached_property
     def _folder(self) -> KeyFolder:
@@ -118,8 +126,16 @@ class ClaimLog:
     @property
     def is_enabled(self) -> bool:
         """Whether claims are to be published: all items must be claimed, or none."""
+        return self._find_hindrance() is None
+
+    def _find_hindrance(self) -> str | None:
+        """Return why no claims are to be published; None if they are."""
+        if not self._archive.config.claims:
+            return "IBI_CLAIMS is false"
         records = self._archive.items.records
-        return self._archive.config.claims and (records is None or records.can_list_changes)
+        if records is not None and not records.can_list_changes:
+            return "the catalogue of the host has no method changes()"
+        return None
 
     # --- the log for readers ---------------------------------------------------------------------
 
@@ -127,8 +143,8 @@ class ClaimLog:
         """Return the signed checkpoint; None if no claims are published.
 
         If the last look at the database was more than a second ago, the changes that were
-        committed since then are added to the log first. The checkpoint is signed again when its
-        time is more than a minute before ``now``.
+        committed since then are added to the log first. If this takes long, a thread does the rest.
+        The checkpoint is signed again when its time is more than a minute before ``now``.
 
         :raises NotReady: also if the log does not contain all items yet.
         """
@@ -152,9 +168,25 @@ class ClaimLog:
         has_changes = self._has_changes()
         while has_changes and monotonic() < deadline:
             _, has_changes = self._sequencer.run_batch()
-        if has_changes:
-            return self._find_earlier()
-        return self._sign(int(seconds))
+        if not has_changes:
+            return self._sign(int(seconds))
+        is_running = self._thread is not None and self._thread.is_alive()
+        # the catalogue of a host may need the context of the app, which a thread does not have
+        if not is_running and self._archive.items.records is None:
+            self._thread = Thread(target=self._catch_up, name="ibi-claims", daemon=True)
+            self._thread.start()
+        return self._find_earlier()
+
+    def _catch_up(self) -> None:
+        """Put many changes into the log, such as those of a large import, after a request."""
+        is_more = True
+        try:
+            while is_more:
+                begun = monotonic()
+                _, is_more = self._sequencer.run_batch()
+                sleep(monotonic() - begun)  # others want to write, too
+        except IBIError as error:  # the next request goes on
+            _logger.error("the log of claims is behind: %s", error)
 
     def _is_published(self) -> bool:
         if not self.is_enabled:
@@ -182,35 +214,33 @@ class ClaimLog:
             if self._folder.read_tree() != tree:
                 self._folder.write_tree(tree)
             key = self._require_key(log)
-            text = self._find_signed(key, tree, seconds)
-            if text is None:
-                text = Checkpoint(key.name, tree.size, tree.root).sign(key, seconds)
-                self._folder.write_checkpoint(text)
-        return _describe(text, tree.size)
+            stored = self._open_stored(key)
+            # Requests may have waited for each other, and the clocks of servers differ a little. A
+            # larger tree with an earlier time would make the smaller one look like a fork.
+            if stored is not None and stored.seconds <= seconds + MAX_AGE:
+                seconds = max(seconds, stored.seconds)
+                is_new = seconds - stored.seconds < MAX_AGE
+                if is_new and stored.checkpoint == Checkpoint(key.name, tree.size, tree.root):
+                    return _describe(stored)
+            text = Checkpoint(key.name, tree.size, tree.root).sign(key, seconds)
+            self._folder.write_checkpoint(text)
+        return _describe(open_checkpoint(text, key.verifier))
 
-    def _find_signed(self, key: SigningKey, tree: SignedTree, seconds: int) -> str | None:
-        """Return the stored checkpoint, which another process may have signed, if it is new."""
+    def _open_stored(self, key: SigningKey) -> OpenedCheckpoint | None:
+        """Return the stored checkpoint, which another process may have signed."""
         text = self._folder.read_checkpoint()
-        if text is None:
-            return None
         try:
-            opened = open_checkpoint(text, key.verifier)
+            return None if text is None else open_checkpoint(text, key.verifier)
         except ClaimError:  # it is that of an earlier key
             return None
-        is_same = (opened.checkpoint.size, opened.checkpoint.root) == (tree.size, tree.root)
-        return text if is_same and 0 <= seconds - opened.seconds < MAX_AGE else None
 
     def _find_earlier(self) -> SignedCheckpoint:
         """Return the last checkpoint of a log that is behind."""
-        text, log = self._folder.read_checkpoint(), self._read_log()
-        if text is not None and log is not None:
-            try:
-                opened = open_checkpoint(text, self._require_key(log).verifier)
-            except ClaimError:
-                pass
-            else:
-                return _describe(text, opened.checkpoint.size)
-        raise NotReady("the log of claims does not contain all items yet", "try again later")
+        log = self._read_log()
+        stored = None if log is None else self._open_stored(self._require_key(log))
+        if stored is None:
+            raise NotReady("the log of claims does not contain all items yet", "try again later")
+        return _describe(stored)
 
     def read_tile(self, level: int, number: int, width: int) -> bytes | None:
         """Return the content of a tile; None if the log is too short for it.
@@ -312,24 +342,19 @@ class ClaimLog:
         folder = self._folder
         log = self._read_log()
         key = folder.read_key(log.number if log else 1)
-        signed_at = None
-        text = folder.read_checkpoint()
-        if text is not None and key is not None:
-            try:
-                seconds = open_checkpoint(text, key.verifier).seconds
-                signed_at = datetime.fromtimestamp(seconds, timezone.utc)
-            except ClaimError:
-                pass
+        stored = None if key is None else self._open_stored(key)
         noted = select(func.count()).where(ClaimNote.archive_id == self._archive_id)
         [[pending]] = self._database.read_rows(noted)
         return ClaimsStatus(
             log.number if log else 0,
             folder.name_origin(log.number if log else 1),
+            log.begun_at if log else None,
             None if key is None else key.verifier.format(),
             log.size if log else 0,
             pending,
-            signed_at,
+            None if stored is None else datetime.fromtimestamp(stored.seconds, timezone.utc),
             folder.folder,
+            self._find_hindrance(),
             self._find_warning(log, key),
         )
 
@@ -337,23 +362,25 @@ class ClaimLog:
         if not self.is_enabled:
             return None
         if log is None or key is None:
-            return "No claims are published; run: flask ibi init"
+            return "no claims are published; run: flask ibi init"
         with self._database.reading() as connection:
-            if not is_continued(connection, log, self._folder.read_tree()):
+            signed = self._folder.read_tree()
+            reason = find_break(connection, log, signed)
+            if signed is not None and signed.number < log.number:
+                return f"{reason}; {SHARE_FOLDER}"
+            if reason is not None:
                 return (
-                    "The database is older than what was signed; at the next request for the "
-                    "claims, a new log begins. Then register the Archive again: flask ibi "
-                    "register-archive"
+                    f"{reason}; at the next request for the claims, a new log begins. Then "
+                    "register the Archive again: flask ibi register-archive"
                 )
-            included_at = connection.scalar(
-                select(Registration.included_at).where(
-                    Registration.archive_id == log.archive_id, Registration.excluded_at.is_(None)
-                )
+            # the resolver reads the key when it confirms the inclusion
+            confirmed_at = connection.scalar(
+                select(Registration.confirmed_at).where(Registration.archive_id == log.archive_id)
             )
-        if included_at is not None and included_at < log.key_at:
+        if confirmed_at is not None and confirmed_at < log.key_at:
             return (
-                "The resolver knows an earlier key of the claims; register the Archive again: "
-                "flask ibi register-archive"
+                "the resolver does not know the present key of the claims; register the Archive "
+                "again: flask ibi register-archive"
             )
         return None
 
@@ -398,7 +425,10 @@ class ClaimLog:
         :raises StorageError: if the key is in the setting IBI_CLAIMS_KEY.
         """
         if self._folder.is_key_set:
-            raise StorageError("the key is in the setting IBI_CLAIMS_KEY; change it there")
+            raise StorageError(
+                "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask "
+                "ibi register-archive"
+            )
         with self._sequencer.locked() as (connection, log):
             self._folder.replace_key()
             log_tables.update_log(connection, log._replace(key_at=self._archive.clock()))
@@ -433,5 +463,6 @@ class ClaimLog:
             return verify_log(connection, log, self._folder.read_tree(), progress)
 
 
-def _describe(text: str, size: int) -> SignedCheckpoint:
-    return SignedCheckpoint(text, sha256(text.encode()).hexdigest()[:32], size)
+def _describe(opened: OpenedCheckpoint) -> SignedCheckpoint:
+    text = opened.note.format()
+    return SignedCheckpoint(text, sha256(text.encode()).hexdigest()[:32], opened.checkpoint.size)

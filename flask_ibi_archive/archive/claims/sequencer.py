@@ -48,6 +48,15 @@ AHEAD = 2000
 
 #: Waits until all transactions that have changed an item or a part of one have ended.
 WAIT_FOR_WRITERS = "LOCK TABLE ibi_item IN EXCLUSIVE MODE"
+#: The time in seconds to wait for them. Other transactions that want to change items wait behind
+#: this one, and must not wait until the longest transaction of a host ends.
+WRITERS_TIMEOUT = 2.0
+
+#: What to do if the folder of the key belongs to an earlier log.
+SHARE_FOLDER = (
+    "set IBI_CLAIMS_FOLDER to one folder for all servers of the Archive; if there is only this "
+    "server, and the folder was restored from a backup, delete the file *.signed in it"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -64,25 +73,35 @@ class Sequencer:
         self._folder = folder
 
     @contextmanager
-    def locked(self, table_lock: str | None = None) -> Iterator[tuple[Connection, Log]]:
+    def locked(
+        self, lock_timeout: float | None = None, table_lock: str | None = None
+    ) -> Iterator[tuple[Connection, Log]]:
         """Yield a transaction with the lock of the log, and the row of the log.
 
         A database that is older than the last signed tree begins a new log first.
 
-        :param table_lock: see :meth:`.Database.writing`.
-        :raises NotReady: if the Archive has no log.
+        The parameters are those of :meth:`.Database.writing`.
+
+        :raises NotReady: if the Archive has no log, or if the folder of the key belongs to an
+            earlier log. Otherwise, servers that do not share the folder would begin new logs in
+            turn.
         """
-        with self._archive.database.writing(table_lock=table_lock) as connection:
+        with self._archive.database.writing(lock_timeout, table_lock) as connection:
             log = log_tables.find_log(connection, self._archive_id, lock=True)
             if log is None:
                 raise NotReady("the Archive has no log of claims", "run: flask ibi init")
-            if not is_continued(connection, log, self._folder.read_tree()):
-                log = self._begin_anew(connection, log)
+            signed = self._folder.read_tree()
+            reason = find_break(connection, log, signed)
+            if signed is not None and signed.number < log.number:
+                raise NotReady(str(reason), SHARE_FOLDER, str(self._folder.folder))
+            if reason is not None:
+                log = self._begin_anew(connection, log, signed, reason)
             yield connection, log
 
-    def _begin_anew(self, connection: Connection, log: Log) -> Log:
+    def _begin_anew(
+        self, connection: Connection, log: Log, signed: SignedTree | None, reason: str
+    ) -> Log:
         """Begin a new log with another name and another key."""
-        signed = self._folder.read_tree()
         number = max(log.number, signed.number if signed else 0) + 1
         # killed after one of these lines, the next process begins another new log
         self._folder.replace_key()
@@ -91,9 +110,9 @@ class Sequencer:
         new = Log(log.archive_id, number, 0, "", now, now, covered=0, changes=None)
         log_tables.update_log(connection, new)
         logger.warning(
-            "The database is older than the claims that the Archive has signed. The log of claims "
-            "begins anew as %s with a new key: register the Archive again (flask ibi "
-            "register-archive).",
+            "%s; the log of claims begins anew as %s with a new key: register the Archive again "
+            "(flask ibi register-archive)",
+            reason,
             self._folder.name_origin(number),
         )
         return new
@@ -117,7 +136,7 @@ class Sequencer:
                 new = self._select_new(connection, log, items)
                 log_tables.update_log(connection, log_tables.append(connection, log, new))
                 return len(new), is_more
-        with self.locked(WAIT_FOR_WRITERS) as (connection, log):
+        with self.locked(WRITERS_TIMEOUT, WAIT_FOR_WRITERS) as (connection, log):
             if log.covered == -1:
                 log_tables.update_log(connection, log._replace(covered=0))
         return 0, True
@@ -187,16 +206,21 @@ class Sequencer:
         return self._archive.clock()
 
 
-def is_continued(connection: Connection, log: Log, signed: SignedTree | None) -> bool:
-    """Return whether a log contains the tree that was signed last.
+def find_break(connection: Connection, log: Log, signed: SignedTree | None) -> str | None:
+    """Return why a log does not continue the tree that was signed last; None if it does.
 
     Without a signed tree it is unknown what was signed, unless the log is empty.
     """
     if signed is None:
-        return log.size == 0 and log.number == 1
-    if signed.number != log.number or signed.size > log.size:
-        return False
+        is_new = log.size == 0 and log.number == 1
+        return None if is_new else "the folder of the claims does not say what was signed last"
+    if signed.number < log.number:
+        return "another server, with another folder, has begun a new log of claims"
+    older = "the database is older than the claims that the Archive has signed"
+    if signed.number > log.number or signed.size > log.size:
+        return older
     try:
-        return log_tables.compute_earlier_root(connection, log, signed.size) == signed.root
+        root = log_tables.compute_earlier_root(connection, log, signed.size)
     except ClaimError:  # entries are missing
-        return False
+        return older
+    return None if root == signed.root else older

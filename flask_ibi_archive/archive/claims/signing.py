@@ -13,7 +13,6 @@ Source: federation CL-4 and CL-5.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from flask_ibi_archive.core.claims.keys import KEY_SIZE, SigningKey
-from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.files import new_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +111,19 @@ class KeyFolder:
 
     def _write(self, name: str, text: str) -> None:
         """Replace a file. After a power failure, the file has the old or the new content."""
-        path = self._path(name)
-        new = path.with_name(f"{path.name}.new")
         with self._explaining():
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
-            with open(new, "w", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-            folder = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            with new_file(self._path(name)) as file:
+                file.write(text.encode())
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
+        except (OSError, StorageError) as error:
             raise NotReady(
                 "the folder of the claims can't be used",
-                "set IBI_CLAIMS_FOLDER to a folder that this process may write",
-                f"{self.folder}: {error.strerror or error}",
+                "set IBI_CLAIMS_FOLDER to a folder that this process may write, or IBI_CLAIMS to "
+                "false",
+                str(error),
             ) from error

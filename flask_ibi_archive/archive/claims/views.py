@@ -1,8 +1,8 @@
 """Serves the log of claims at ``/ibi/claims/``: the checkpoint, the tiles, the entries and the key.
 
 Resolvers read these addresses. The tiles of a log never change, so that caches may keep them. A log
-that had to begin anew has the same addresses; whoever reads it adds its number as a query, which is
-ignored, so that no cache returns a tile of the earlier log. Source: federation CL-3; C2SP
+that had to begin anew has the same addresses. A resolver adds the number of the key as a query,
+which is ignored, so that no cache returns a tile of the earlier log. Source: federation CL-3; C2SP
 tlog-tiles.
 """
 

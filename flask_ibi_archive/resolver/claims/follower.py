@@ -193,7 +193,7 @@ class Follower:
         for log in due[: max(MAX_LOGS - len(self._logs), 0)]:
             self._logs[log.archive_id] = log
             requests = read_log(log.known, now.timestamp(), self._config.claims_max_age)
-            self._requests.start(log.archive_id, log.base, requests)
+            self._requests.start(log.archive_id, log.base, log.known.key, requests)
         return bool(due)
 
     def _work(self) -> None:

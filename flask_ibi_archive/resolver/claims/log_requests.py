@@ -9,6 +9,7 @@ from functools import partial
 from threading import Thread
 from time import monotonic, sleep
 
+from flask_ibi_archive.core.claims.keys import PLAIN, VerifierKey
 from flask_ibi_archive.resolver.claims.log_reader import CHECKPOINT, Fetch, Reading, Requests
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.engine import MAX_HOST_CONNECTIONS, Engine, Request
@@ -28,6 +29,7 @@ PAUSE = 0.01
 class _Job:
     """A log that is being read.
 
+    :param query: the query string for the files of the log, except the checkpoint.
     :param end: when the reading must end. None: no request was sent yet.
     :param results: the results of the present requests. None for those that have none yet.
     :param waiting: the indexes of the requests that are not sent yet.
@@ -36,6 +38,7 @@ class _Job:
 
     archive_id: int
     base: str
+    query: str
     requests: Requests[Reading]
     end: float | None = None
     fetches: list[Fetch] = field(default_factory=list)
@@ -63,13 +66,19 @@ class LogRequests:
         self._sent = 0
         self._thread: Thread | None = None
 
-    def start(self, archive_id: int, base: str, requests: Requests[Reading]) -> None:
+    def start(
+        self, archive_id: int, base: str, key: VerifierKey, requests: Requests[Reading]
+    ) -> None:
         """Begin to read the log of an Archive.
 
+        Caches may keep tiles and entries for ever, and a log that began anew has the same paths.
+        Therefore the number of the key is added as a query string, which the Archive ignores.
+
         :param base: the URL of the folder of the log, which ends with "/".
+        :param key: the pinned key of the log.
         :param requests: the generator of :func:`.log_reader.read_log`.
         """
-        job = _Job(archive_id, base, requests)
+        job = _Job(archive_id, base, f"?key={key.find_id(PLAIN):08x}", requests)
         self._put(job, next(requests))
 
     def wait(self, seconds: float) -> Iterator[tuple[int, Reading]]:
@@ -120,8 +129,10 @@ class LogRequests:
             if job.end is None:  # many logs may have waited for a free connection before
                 job.end = monotonic() + READING_TIMEOUT
             fetch = job.fetches[index]
-            url = job.base + fetch.path
-            timeout = self._checkpoint_timeout if fetch.path == CHECKPOINT else FILE_TIMEOUT
+            if fetch.path == CHECKPOINT:
+                url, timeout = job.base + fetch.path, self._checkpoint_timeout
+            else:
+                url, timeout = job.base + fetch.path + job.query, FILE_TIMEOUT
             milliseconds = int(min(timeout, job.end - monotonic()) * 1000)
             if milliseconds <= 0 or not is_valid_url(url):
                 reason = TIMED_OUT if milliseconds <= 0 else INVALID_URL

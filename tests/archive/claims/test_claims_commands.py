@@ -41,16 +41,18 @@ def test_status_counts_claims_and_waiting_changes(publishing: Flask) -> None:
     read_entries(publishing)
     archive_of(publishing).deposit(title="Snow")
     status = json.loads(command(publishing, "claims", "status", "--json").data)
-    size, signed_at = status["size"], status["signed_at"]
-    assert signed_at is not None
+    size, begun_at, signed_at = status["size"], status["begun_at"], status["signed_at"]
+    assert begun_at <= signed_at
     assert status == {
         "number": 1,
         "origin": SERVICE,
+        "begun_at": begun_at,
         "key": command(publishing, "claims", "key").data.strip(),
         "size": size,
         "pending": 1,
         "signed_at": signed_at,
         "folder": str(folder),
+        "disabled": None,
         "warning": None,
     }
     assert len(read_entries(publishing)) == size + 1
@@ -95,7 +97,9 @@ def test_without_claims_the_commands_say_so(new_app: NewApp) -> None:
         "this Archive publishes no claims; flask ibi claims status says why"
     )
     assert json.loads(command(app, "claims", "status", "--json").data)["key"] is None
-    assert "ok   claims: this Archive publishes no claims" in command(app, "check").out
+    assert command(app, "claims", "status").lines[-1] == "disabled: IBI_CLAIMS is false"
+    reason = "because IBI_CLAIMS is false"
+    assert f"ok   claims: this Archive publishes no claims, {reason}" in command(app, "check").out
 
 
 def test_check_says_how_many_claims_there_are(publishing: Flask) -> None:

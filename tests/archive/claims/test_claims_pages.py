@@ -121,7 +121,7 @@ def test_another_implementation_of_the_tree_has_the_same_root(many: Flask) -> No
         "tile/2/000.p/1", "tile/entries/001", "tile/entries/002.p/1", "tile/63/000",
         "tile/64/000", "tile/00/000", "tile/0/0", "tile/0/x000/000", "tile/0/000.p/0",
         "tile/0/000.p/256", "tile/0/000.p/07", "tile/-1/000", "tile/entries/", "tile/",
-        "tile/0/x999/x999/x999/x999/x999/x999/x999/999",
+        "tile/0/x999/x999/x999/x999/x999/x999/x999/999", f"tile/0/{'x999/' * 2000}999",
     ],
 )  # fmt: skip
 def test_a_tile_beyond_the_log_or_with_another_path_is_not_found(path: str, many: Flask) -> None:

@@ -28,6 +28,7 @@ from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.claims import log as log_module
 from flask_ibi_archive.archive.claims import sequencer
+from flask_ibi_archive.archive.joining.registration_state import store_status
 from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
 from flask_ibi_archive.core.claims.merkle import (
     compute_root,
@@ -50,6 +51,13 @@ def add_items(archive: Archive, count: int, first: int = 0) -> None:
             for n in range(first, first + count)
         ],
     )
+
+
+def wait_for_thread(archive: Archive) -> None:
+    """Wait until the log has caught up."""
+    thread = archive.claims._thread
+    assert thread is not None
+    thread.join()
 
 
 # --- checkpoints ---------------------------------------------------------------------------------
@@ -82,6 +90,18 @@ def test_the_checkpoint_is_signed_again_after_a_minute(archive: Archive, clock: 
     assert open_published(archive).seconds == int(clock().timestamp())
 
 
+def test_a_larger_tree_never_has_an_earlier_time(
+    archive: Archive, uri: str, tmp_path: Path, clock: Clock
+) -> None:
+    first = open_published(archive)
+    archive.deposit(title="a")
+    behind = make_app(uri, tmp_path, IBIArchive(clock=Clock(clock.now - 2 * SECOND)))
+    second = open_published(archive_of(behind))
+    assert second.checkpoint.size == first.checkpoint.size + 1
+    assert second.seconds == first.seconds  # otherwise, the first one would look like a fork
+    close(behind)
+
+
 def test_all_processes_return_the_same_checkpoint(
     archive: Archive, uri: str, tmp_path: Path, clock: Clock
 ) -> None:
@@ -101,6 +121,8 @@ def test_a_log_that_is_behind_is_not_signed_again(
     add_items(archive, 20)
     clock.now += 120 * SECOND
     assert archive.claims.checkpoint(clock()) == first
+    wait_for_thread(archive)
+    assert archive.claims.status().pending == 0  # the log has caught up without a request
     monkeypatch.undo()
     clock.now += 2 * SECOND
     assert open_published(archive).checkpoint.size == 21
@@ -114,6 +136,9 @@ def test_a_log_without_all_items_is_not_published(
     archive.claims._begin()
     with pytest.raises(NotReady, match="does not contain all items yet; try again later"):
         archive.claims.checkpoint(clock())
+    wait_for_thread(archive)
+    clock.now += 2 * SECOND
+    assert open_published(archive).checkpoint.size == 1
 
 
 # --- without claims ------------------------------------------------------------------------------
@@ -124,7 +149,7 @@ def test_without_a_key_nothing_is_published(app: Flask, clock: Clock) -> None:
     assert claims.checkpoint(clock()) is None
     assert claims.verifier() is None
     assert claims.read_entries(0, 1) is None
-    assert claims.status().warning == "No claims are published; run: flask ibi init"
+    assert claims.status().warning == "no claims are published; run: flask ibi init"
     assert claims.verify() == []
 
 
@@ -211,7 +236,7 @@ def test_the_key_can_be_a_setting(app: Flask, uri: str, tmp_path: Path, clock: C
     archive.claims.create_key()
     assert open_published(archive).checkpoint.size == 1
     assert not [*archive.config.claims_folder.glob("*.key")]
-    with pytest.raises(StorageError, match="IBI_CLAIMS_KEY; change it there"):
+    with pytest.raises(StorageError, match="IBI_CLAIMS_KEY; change it there, and then"):
         archive.claims.rotate()
     close(with_key)
 
@@ -241,23 +266,30 @@ def test_a_new_key_signs_the_same_log(archive: Archive, clock: Clock) -> None:
         open_checkpoint(signed.text, old)
 
 
-def test_the_administrator_is_told_that_the_resolver_knows_an_earlier_key(
+def test_the_administrator_is_told_until_the_resolver_knows_the_key(
     archive: Archive, clock: Clock
 ) -> None:
-    archive_id = archive.served().id
-    with archive.database.writing() as connection:
-        connection.execute(
-            text(
-                "INSERT INTO ibi_registration"
-                " (archive_id, resolver_url, address, registered_at, included_at)"
-                " VALUES (:archive, 'http://r', 'a', :time, :time)"
-            ),
-            {"archive": archive_id, "time": str(clock().replace(tzinfo=None))},
-        )
+    def register() -> None:
+        with archive.database.writing() as connection:
+            store_status(
+                connection,
+                archive.served().id,
+                "http://r",
+                "a",
+                "1.2.3.4",
+                included=True,
+                confirmed=True,
+                now=clock(),
+            )
+
+    register()
     assert archive.claims.status().warning is None
     clock.now += SECOND
     archive.claims.rotate()
-    assert "register the Archive again" in str(archive.claims.status().warning)
+    assert str(archive.claims.status().warning).endswith("again: flask ibi register-archive")
+    clock.now += SECOND
+    register()
+    assert archive.claims.status().warning is None
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_with_advice(
@@ -307,7 +339,7 @@ def test_a_database_that_is_older_than_a_signature_begins_a_new_log(
     clock.now += 2 * SECOND
     assert open_published(archive).checkpoint.size == 3
     copy.restore()
-    assert "The database is older" in str(archive.claims.status().warning)
+    assert "the database is older" in str(archive.claims.status().warning)
     clock.now += 2 * SECOND
     claims = read_claims(archive)
     opened = open_published(archive)
@@ -367,6 +399,35 @@ def test_a_lost_file_of_the_last_signature_begins_a_new_log(archive: Archive, cl
     next(archive.config.claims_folder.glob("*.signed")).unlink()
     clock.now += 2 * SECOND
     assert open_published(archive).checkpoint.origin.endswith("#2")
+
+
+def test_servers_that_do_not_share_a_folder_do_not_begin_new_logs_in_turn(
+    app: Flask, uri: str, tmp_path: Path, clock: Clock
+) -> None:
+    key = b64encode(bytes(32)).decode()
+    first, second = (
+        make_app(
+            uri,
+            tmp_path,
+            IBIArchive(clock=clock),
+            IBI_CLAIMS_KEY=key,
+            IBI_CLAIMS_FOLDER=tmp_path / name,
+        )
+        for name in ("first", "second")
+    )
+    archive_of(first).claims.create_key()
+    read_claims(archive_of(first))
+    assert open_published(archive_of(second)).checkpoint.origin.endswith("#2")
+    clock.now += 2 * SECOND
+    with pytest.raises(NotReady, match="one folder for all servers of the Archive"):
+        archive_of(first).claims.checkpoint(clock())
+    assert "another server" in str(archive_of(first).claims.status().warning)
+    assert open_published(archive_of(second)).checkpoint.origin.endswith("#2")
+    for path in (tmp_path / "first").glob("*.signed"):
+        path.unlink()
+    assert open_published(archive_of(first)).checkpoint.origin.endswith("#3")
+    close(first)
+    close(second)
 
 
 def test_a_key_that_is_a_setting_changes_with_the_log(

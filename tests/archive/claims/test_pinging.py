@@ -106,6 +106,7 @@ def test_a_host_that_commits_tells_the_resolver_and_one_that_rolls_back_does_not
             host.session.add(host.Thesis(title="x"))
             host.session.flush()
             host.session.rollback()
+            finish()
             assert resolver.asked.empty()
             host.add()
             assert resolver.wait() == ("/x" + PING[0], PING[1])

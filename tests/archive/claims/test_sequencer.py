@@ -30,6 +30,7 @@ from flask_ibi_archive.archive.claims.signing import KeyFolder
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.claims.claim import parse_claim
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.errors import NotReady
 
 ITEMS = 6
 
@@ -181,6 +182,23 @@ def test_threads_and_processes_sequence_one_after_the_other(
     assert len(claimed) == 21
     assert set(claimed) > names
     close(other)
+
+
+def test_a_long_transaction_delays_the_beginning_of_the_log_but_not_other_writers(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    if archive.database.has_one_writer:
+        pytest.skip("transactions do not overlap")
+    monkeypatch.setattr(sequencer, "WRITERS_TIMEOUT", 0.05)
+    name = archive.deposit(title="t").ibip
+    with archive.database.writing() as connection:
+        connection.execute(update(Item).where(Item.ibip == name).values(language="pt"))
+        with pytest.raises(NotReady, match="lock"):
+            archive.claims.create_key()
+        archive.deposit(title="u")
+    archive.claims.create_key()
+    assert archive.claims.find_last_claim(name) is not None
 
 
 # --- killed processes ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from support.claim_logs import ClaimLog, a_claim
 from support.followers import Following
 from support.registries import NOON, SERVICE, Calls, a_registry, a_request, confirms
 
-from flask_ibi_archive.core.claims.keys import SigningKey
+from flask_ibi_archive.core.claims.keys import PLAIN, SigningKey
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.claims.log_lists import list_keys
 from flask_ibi_archive.resolver.claims.tables import CURRENT, NEW, FollowedLog, PinnedKey
@@ -81,6 +81,10 @@ def test_a_key_with_another_name_begins_a_new_log(following: Following) -> None:
     assert following.row(archive_id).size == 2
     assert [entry for _, entry in following.kept.read_entries(archive_id)] == new.entries
     assert keys(following) == [vkey(log), vkey(new)]
+    # no cache may return a file of the first log, which had the same path
+    assert [one.queries - {""} for one in (log, new)] == [
+        {f"key={one.signer.verifier.find_id(PLAIN):08x}"} for one in (log, new)
+    ]
 
 
 def test_a_key_that_is_no_longer_published_stays_pinned(following: Following) -> None:
