@@ -34,7 +34,8 @@ def test_a_log_is_read_to_its_end_before_further_ones_begin(
     requests = LogRequests(a_config(IBI_RESOLVER_FOLLOW_CONNECTIONS=MAX_HOST_CONNECTIONS))
     for number in range(COUNT):
         base = f"http://{hosts.add(log.answer).address}/ibi/claims/"
-        requests.start(number, base, read_log(KnownLog(log.signer.verifier), log.clock(), 300))
+        key = log.signer.verifier
+        requests.start(number, base, key, read_log(KnownLog(key), log.clock(), 300))
     done: dict[int, int] = {}
     while len(done) < COUNT:
         done |= {number: len(read.entries) for number, read in requests.wait(PATIENCE)}
