@@ -32,9 +32,11 @@ APP = "benchmarks.federation_resolvers:create_resolver"
 
 
 def make_settings(folder: Path, uri: str, **more: Any) -> dict[str, Any]:
-    """Return the settings of a resolver that allows Archives on loopback."""
+    """Return the settings of a resolver that allows Archives on loopback.
+
+    An app with a resolver alone needs no SECRET_KEY, with which Flask reads a session each time.
+    """
     return {
-        "SECRET_KEY": "a secret for tests",
         "IBI_RESOLVER_DATABASE_URI": uri,
         "IBI_RESOLVER_INNER_HOSTS": HERE,
         "IBI_RESOLVER_CLAIMS_FOLDER": str(folder / "claims"),

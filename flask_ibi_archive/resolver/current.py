@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from flask import current_app
-
-from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
+from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION, current_flask
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.service import ResolverService
@@ -14,4 +12,4 @@ if TYPE_CHECKING:
 
 def current_resolver() -> ResolverService:
     """Return the resolver of the current app."""
-    return cast("ResolverService", current_app.extensions[RESOLVER_EXTENSION].resolver)
+    return cast("ResolverService", current_flask().extensions[RESOLVER_EXTENSION].resolver)

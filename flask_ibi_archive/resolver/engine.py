@@ -70,6 +70,7 @@ class Engine:
         self._lookups: list[tuple[Request, float, Future[Addresses]]] = []
         self._timer: float | None = None
         self._selector = POLLER()
+        self._watched: set[int] = set()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -146,15 +147,20 @@ class Engine:
             self._stop()
 
     def _process_sockets(self, seconds: float) -> None:
-        """Wait until sockets are ready or a timer of libcurl ends, and let libcurl process them."""
+        """Let libcurl process a timer that has ended, and the sockets that are ready in time.
+
+        The timer comes first: it has ended if requests were added, which are sent then.
+        """
         running = len(self._running)
-        if self._timer is not None:
-            seconds = min(seconds, self._timer - monotonic())
-        for key, events in self._selector.select(max(seconds, 0.0)):
-            _, running = self._multi.socket_action(key.fd, events)
         if self._timer is not None and self._timer <= monotonic():
             self._timer = None
             _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        if running < len(self._running):  # a request has failed at once
+            seconds = 0.0
+        elif self._timer is not None:
+            seconds = min(seconds, self._timer - monotonic())
+        for key, events in self._selector.select(max(seconds, 0.0)):
+            _, running = self._multi.socket_action(key.fd, events)
         left = 1 if running < len(self._running) else 0
         while left:
             left, succeeded, failed = self._multi.info_read()
@@ -165,11 +171,13 @@ class Engine:
 
     def _watch(self, events: int, fd: int, multi: object, data: object) -> None:
         """Watch a socket, or stop watching it, as libcurl requests."""
-        if fd in self._selector.get_map():
+        if fd in self._watched:
+            self._watched.remove(fd)
             self._selector.unregister(fd)
         # the numbers of libcurl for reading and writing are those of the selector
         if events & (selectors.EVENT_READ | selectors.EVENT_WRITE):
             self._selector.register(fd, events)
+            self._watched.add(fd)
 
     def _set_timer(self, milliseconds: int) -> None:
         self._timer = None if milliseconds < 0 else monotonic() + milliseconds / 1000

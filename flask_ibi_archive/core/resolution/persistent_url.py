@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from urllib.parse import quote, unquote_to_bytes
 
@@ -113,6 +114,7 @@ def parse_persistent_url(text: str) -> PersistentUrl:
     raise MalformedPersistentUrl(text, Reason("not_http", example=_EXAMPLE))
 
 
+@lru_cache(maxsize=32)  # several functions that answer a request parse its target
 def parse_persistent_target(target: str) -> PersistentUrl:
     """Parse the part of a persistent URL that follows the host name.
 

@@ -82,15 +82,11 @@ def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentU
 
     Source: [R] 6.2.
     """
-    response = Response(status=302)
-    response.headers["Location"] = persistent_urls.add_query(
-        encode_word(redirect.url), requested.passed_query
-    )
-    response.headers["Cache-Control"] = "private"
-    response.vary.add("Accept")  # see negotiation.add_metadata_step()
-    if redirect.depends_on_language:
-        response.vary.add("Accept-Language")
-    return response
+    url = persistent_urls.add_query(encode_word(redirect.url), requested.passed_query)
+    # about Accept, see negotiation.add_metadata_step()
+    vary = "Accept, Accept-Language" if redirect.depends_on_language else "Accept"
+    headers = {"Location": url, "Cache-Control": "private", "Vary": vary}
+    return Response(status=302, headers=headers)
 
 
 def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:

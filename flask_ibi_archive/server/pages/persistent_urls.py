@@ -31,6 +31,7 @@ from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
     current_archive,
+    current_request,
     request_addresses,
     request_root,
     request_target,
@@ -89,7 +90,7 @@ def create_fallback_hook(
     def answer_unrouted() -> Response | None:
         if not is_unrouted():
             return None
-        failure = request.routing_exception
+        failure = current_request().routing_exception
         if failure is not None:
             # The traceback refers to the request, which refers to the exception. The garbage
             # collector would free such a cycle, with the response, only after many requests.
@@ -105,11 +106,12 @@ def create_fallback_hook(
 
 def is_unrouted() -> bool:
     """Return whether the app has no route for the path, so that it may be a persistent URL."""
+    current = current_request()
     # werkzeug may find no route if the Host header is malformed
-    if isinstance(request.routing_exception, NotFound | BadHost | RequestRedirect):
+    if isinstance(current.routing_exception, NotFound | BadHost | RequestRedirect):
         return True
     has_static_files = Path(str(current_app.static_folder)).is_dir()
-    return request.endpoint == STATIC and not has_static_files and has_only_resolver()
+    return current.endpoint == STATIC and not has_static_files and has_only_resolver()
 
 
 def has_catch_all_route() -> bool:
@@ -122,7 +124,8 @@ def answer_target(
     resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
 ) -> Response | None:
     """Answer the requested target; return None if the target may be a page of the host."""
-    is_read = request.method in ("GET", "HEAD")
+    current = current_request()
+    is_read = current.method in ("GET", "HEAD")
     target = request_target()
     try:
         wanted = parse_persistent_target(target)
@@ -137,7 +140,7 @@ def answer_target(
     if not is_read:
         must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
         return method_response() if must_answer else None
-    ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
+    ranges = parse_accept_language(",".join(current.headers.getlist("Accept-Language")))
     return resolve(add_metadata_step(wanted), request_url(), request_addresses(), ranges)
 
 

@@ -110,7 +110,7 @@ def request_path() -> bytes:
     The %XX sequences of the path are decoded once. The path under which the app is mounted is not
     included.
     """
-    environ = request.environ
+    environ = current_request().environ
     path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
     if _REPLACEMENT not in path:
         return path
@@ -130,7 +130,7 @@ def request_target() -> str:
     path. This function encodes the path again: each byte that a path must not contain becomes %XX.
     If the query is empty, the result has no "?".
     """
-    query = request.query_string
+    query = current_request().query_string
     target = quote(request_path(), safe=PATH_CHARACTERS) or "/"
     return f"{target}?{quote(query, safe=PATH_CHARACTERS + '?%')}" if query else target
 
@@ -142,16 +142,16 @@ def read_query() -> dict[str, str]:
 
 def request_host() -> str:
     """Return the host and the port of the request, such as ``urlib.net:80``."""
-    environ = request.environ
-    host = request.host
+    current = current_request()
+    environ, host = current.environ, current.host
     if not host:  # the Host header is missing, or werkzeug refuses the header
         host = f"{environ.get('SERVER_NAME', 'localhost')}:{environ.get('SERVER_PORT', '80')}"
-    return host if _PORT.search(host) else f"{host}:{_DEFAULT_PORTS.get(request.scheme, '80')}"
+    return host if _PORT.search(host) else f"{host}:{_DEFAULT_PORTS.get(current.scheme, '80')}"
 
 
 def request_root() -> str:
     """Return the path under which the app is mounted; "" if the app is at the root of the host."""
-    return find_root(parse_root(current_app.config["APPLICATION_ROOT"]))
+    return find_root(parse_root(current_flask().config["APPLICATION_ROOT"]))
 
 
 def find_root(configured: str) -> str:
@@ -169,7 +169,7 @@ def find_root(configured: str) -> str:
 
 def request_origin() -> str:
     """Return the part of the URL of the request that precedes its target, including its port."""
-    return f"{request.scheme}://{request_host()}{request_root()}"
+    return f"{current_request().scheme}://{request_host()}{request_root()}"
 
 
 def request_url() -> str:

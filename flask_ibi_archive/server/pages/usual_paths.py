@@ -6,7 +6,7 @@ is known when the request comes, so that the order in which routes are registere
 
 from __future__ import annotations
 
-from flask import Response, request
+from flask import Response
 from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.server.pages.requests import (
@@ -14,6 +14,7 @@ from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     current_archive,
     current_flask,
+    current_request,
 )
 from flask_ibi_archive.server.pages.responses import find_list_path, send_icon, set_headers
 
@@ -26,6 +27,7 @@ def answer_usual_path() -> Response | None:
 
     ``/`` redirects to the list of items, unless a resolver has its front page there.
     """
+    request = current_request()
     is_read = request.method in ("GET", "HEAD")
     if not is_read or type(request.routing_exception) is not NotFound:
         return None
