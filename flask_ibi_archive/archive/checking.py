@@ -197,6 +197,8 @@ def _check_files(archive: Archive) -> str:
 def _check_claims(archive: Archive) -> str:
     """Check that the Archive can publish claims, if it is meant to, and that apps let them pass."""
     status = archive.claims.status()
+    if status.key is None and status.disabled is None:
+        return "no claims are published; to publish them, run: flask ibi init"
     if status.warning is not None:
         raise CheckFailed(status.warning)
     if status.disabled is not None:

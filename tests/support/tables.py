@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -53,6 +53,7 @@ REQUEST = {"idempotency_key": "lost", "content_hash": "0" * 64}
 LOG = {"number": 1, "size": 1, "begun_at": MOMENT, "key_at": MOMENT, "covered": 0}
 CLAIM = {"log_number": 1, "position": 0, "ibi": "i", "entry": "ibi {rep r}"}
 TILE = {"level": 0, "number": 0}
+NOTE = {"change_no": 1, "state": "Original", "rep": "r", "timestamp": MOMENT}
 FAULT = {"kind": "missing", "ibi": "a/b", "path": "é.pdf"}
 MORE: dict[str, dict[str, Any]] = {
     "Access": {"content_type": "Data", "persistent_url": "p"},
@@ -73,6 +74,9 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
     archive.reserve("a draft — für später")
     archive.release(archive.reserve().rep)
     with archive.database.writing() as connection:
+        # "flask ibi init" has made another log
+        for log in (models.ClaimTile, models.ClaimRow, models.ClaimNote, models.ClaimLogRow):
+            connection.execute(delete(log))
         [row] = connection.exec_driver_sql("SELECT max(id) FROM ibi_item WHERE archive_id = 1")
         item = {"item_id": row[0], "archive_id": 1}
         access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
@@ -95,6 +99,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 {"id": 70, "archive_id": 1, "resumable": True, "source": "a", **IMPORT},
             ),
             (models.ClaimLogRow, {"archive_id": 1, "frontier": "0" * 64, **LOG}),
+            (models.ClaimNote, {**item, "id": 4, **NOTE}),
             (models.ClaimRow, {"archive_id": 1, **CLAIM}),
             (models.ClaimTile, {"archive_id": 1, "log_number": 1, "root": "0" * 64, **TILE}),
             (models.Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),

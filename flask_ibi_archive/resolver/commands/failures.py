@@ -30,12 +30,6 @@ def _parse_month(
     return value
 
 
-def _parse_service(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> str | None:
-    return None if value is None else parse_identifier(group.read_ibi(value)).text
-
-
 @click.command("failures")
 @click.option(
     "--month",
@@ -45,7 +39,7 @@ def _parse_service(
 )
 @click.option(
     "--archive",
-    callback=_parse_service,
+    type=group.read_ibi,
     metavar="SERVICEIBI",
     help="Only the failures of the identifiers that an Archive minted.",
 )
@@ -78,6 +72,8 @@ def failures_command(
         --archive dpi.inpe.br/banon/1999/01.09.22.14 --mail off
     """
     from flask_ibi_archive.resolver.failures import mails, report
+
+    archive = None if archive is None else parse_identifier(archive).text
 
     resolver = get_resolver()
     terminal.standard_output()

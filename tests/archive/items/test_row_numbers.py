@@ -11,7 +11,13 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection, Table, create_engine, inspect, select, text
 from support.archives import archive_of
-from support.registries import a_registry, a_request, fill_document_registry, included
+from support.registries import (
+    a_registry,
+    a_request,
+    fill_claims,
+    fill_document_registry,
+    included,
+)
 from support.tables import SECOND, fill
 
 from flask_ibi_archive.archive.items.tables import metadata
@@ -89,11 +95,12 @@ def test_the_number_of_an_archive_that_a_resolver_deleted_is_not_reused(uri: str
     with database.writing() as connection:
         migrate.upgrade(connection, history=RESOLVER)
     registry = a_registry(database)
-    included(registry)
+    included(registry, 2)
     with pytest.raises(RegistrationRefused):
         registry.authenticate(a_request(key="9876543210"), "8.8.4.4")
     with database.writing() as connection:
         fill_document_registry(connection)
+        fill_claims(connection)
     tables = ResolverBase.metadata.sorted_tables
     # nothing refers to the ids of deleted documents and registrations
     numbered = [table for table in tables if table.dialect_options["sqlite"]["autoincrement"]]

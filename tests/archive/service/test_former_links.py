@@ -201,6 +201,7 @@ def test_modifiers_work_behind_an_alias(old: Flask) -> None:
         (OLD_HOST, "/Relat%C3%B3rio%20Final/"),
         (OLD_HOST, "/hdl:20.500.12345/678"),
         ("mtc-m16c.sid.inpe.br", "/papers/2009/report"),
+        ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/2"),  # from a resolver
         ("mtc-m16c.sid.inpe.br", "/text/24"),  # the text of an IBIp that no server can have
     ],
 )
@@ -234,7 +235,7 @@ def test_modifiers_work_behind_an_address(old: Flask) -> None:
         ("www.old.example.org", "/handle/1/2"),
         ("other.example.org", "/report"),
         ("other.example.org", "/papers/2009/report"),
-        ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/2"),
+        ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/3"),
         ("mtc-m16c.sid.inpe.br", "//old.example.org/handle/1/2"),
         ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/6"),
         ("mtc-m16c.sid.inpe.br", "/hdl:"),
