@@ -171,7 +171,7 @@ class Follower:
             _logger.error("the index of claims can't be written: %s", error)
 
     def _tell(self) -> None:
-        """Tell the administrators of forks and conflicts; the mail server can be slow."""
+        """Notify the administrators of forks and conflicts; the mail server can be slow."""
         try:
             tell_of_forks(self._database, self._config, self._now())
             tell_administrators(self._database, self._config, self._notifier, self._now())
