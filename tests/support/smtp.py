@@ -62,8 +62,9 @@ class _Talk(socketserver.StreamRequestHandler):
                 data = b""
                 while (more := self.rfile.readline()) not in (b".\r\n", b""):
                     data += more.removeprefix(b".")
-                self.reply(self.post.refuses.get("data", "250 accepted"))
+                # Before the reply, because the sender goes on as soon as it has it.
                 self.post.accepted.put((sender, recipients, data))
+                self.reply(self.post.refuses.get("data", "250 accepted"))
             elif verb == "QUIT":
                 self.reply("221 bye")
                 return
