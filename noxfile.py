@@ -23,7 +23,8 @@ nox.options.error_on_missing_interpreters = False
 def run_tests(session: nox.Session, *options: str, success_codes: tuple[int, ...] = (0,)) -> object:
     """Install with options of uv, and run the default tests, or those that follow ``--``."""
     session.install("pip")  # a test builds a wheel with it
-    session.install(*options, "-e", ".[test]")
+    # as pip does: to compile a module of others during the tests may warn, which is an error there
+    session.install(*options, "--compile-bytecode", "-e", ".[test]")
     arguments = session.posargs or ["-n", "auto"]
     return session.run("python", "-m", "pytest", *arguments, success_codes=success_codes)
 
