@@ -15,7 +15,7 @@ from pymerkle import InmemoryTree
 from support.archives import archive_of, close, import_records, make_host
 from support.cases import for_each
 from support.loopback import PATIENCE, serving
-from support.merkle_trees import find_root
+from support.merkle_trees import find_root, root_of
 from support.published_claims import ROOT, hash_entry, read_claims, read_entries
 
 from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
@@ -110,7 +110,7 @@ def test_another_implementation_of_the_tree_has_the_same_root(many: Flask) -> No
     tree = InmemoryTree(algorithm="sha256")
     for entry in read_entries(many):
         tree.append_entry(entry)
-    assert tree.get_root() == find_root(read_entries(many))
+    assert root_of(tree) == find_root(read_entries(many))
 
 
 @pytest.mark.one_database
