@@ -212,10 +212,12 @@ class Servers:
     def _answer(self, connection: _Connection, request: str) -> None:
         server = connection.server
         target = request.split(" ", 2)[1]
-        answer = server.answer(target, request)
         if server.keeps_requests:
+            # Before the answer, because a test may go on as soon as that has begun.
             server.asked.append(target)
             server.heads.append(request)
+        answer = server.answer(target, request)
+        if server.keeps_requests:
             server.came.release()
         if answer is None:
             server.held.append(connection)
