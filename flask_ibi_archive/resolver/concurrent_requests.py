@@ -314,7 +314,7 @@ class FanOut:
         for engine in engines:
             engine.stop()
         if thread is not None:
-            thread.join(1.0)
+            thread.join(max(seconds, 1.0))  # it counts the last results
 
     def has_work(self) -> bool:
         """Return True if requests are running, or acknowledgments are not delivered yet."""

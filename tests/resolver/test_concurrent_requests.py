@@ -292,7 +292,7 @@ def test_an_error_in_on_result_is_logged(
     host = hosts.add(says(http()))
     for _ in range(2):
         ask_and_hear(asks, host)
-    asks.close()
+    asks.close(PATIENCE)
     assert [record.getMessage() for record in caplog.records] == [
         "the result of a request can't be counted"
     ] * 2

@@ -81,7 +81,7 @@ def test_hints_and_metrics_are_written_in_one_transaction(each_database: Databas
     assert counts(each_database) == [(1000, 0, 400, None), (0, 2, 0, "redirects (status 301)")]
     writer.flush()
     writer.add_answer(1, 1)
-    writer.close()
+    writer.close(PATIENCE)
     assert counts(each_database)[0][:3] == (1001, 0, 1400)
 
 
@@ -96,7 +96,7 @@ def test_entries_are_written_by_a_background_thread(database: Database) -> None:
     writer.add_hint(IBI, 1)
     assert begun.wait(PATIENCE)
     thread = writer._thread
-    writer.close()
+    writer.close(PATIENCE)
     assert thread is not None
     assert not thread.is_alive()
     assert hints(database) == {IBI: 1}
@@ -127,7 +127,7 @@ def test_entries_are_kept_while_the_database_is_not_available(
     assert record.levelname == "WARNING"
     assert "flask ibi-resolver init" in record.getMessage()
     writer._now = lambda: NOON
-    writer.close()
+    writer.close(PATIENCE)
     assert hints(each_database) == {IBI: 2, OTHER: 1}
     assert counts(each_database) == [
         (2, 2, 750, "redirects (status 301)"),
@@ -152,7 +152,7 @@ def test_the_thread_continues_after_an_error(
     assert failed.wait(PATIENCE)
     writer.add_answer(1, 0)
     assert done.wait(PATIENCE)
-    writer.close()
+    writer.close(PATIENCE)
     assert "can't be stored" in caplog.text
     assert counts(database)[0][0] == 1
 
@@ -175,7 +175,7 @@ def test_the_number_of_waiting_hints_is_limited(
     with away(database):
         writer.flush()
     writer._now = lambda: NOON
-    writer.close()
+    writer.close(PATIENCE)
     assert hints(database) == {names[0]: 1, names[1]: 2, names[5]: 1}
 
 
@@ -215,5 +215,5 @@ def test_a_forked_process_does_not_write_entries_of_its_parent(database: Databas
             status = 0
         os._exit(status)
     assert os.waitpid(process, 0)[1] == 0
-    writer.close()
+    writer.close(PATIENCE)
     assert [one[0] for one in counts(database)] == [1, 1]

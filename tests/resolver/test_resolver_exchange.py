@@ -91,7 +91,7 @@ def test_messages_and_redirect_are_those_of_the_standard(
         assert (answer.status, answer.headers["Location"]) == (302, example["redirect"])
         assert [archive.next() for _ in example["url_requests"]] == example["url_requests"]
         assert archive.next() == example["acknowledgment"]
-        resolver_of(app).close()
+        resolver_of(app).close(PATIENCE)
     assert archive.came.empty()
     # others get the same questions but no acknowledgment; the last round does not wait for them
     questions = [urlsplit(url).query for url in example["url_requests"]]
@@ -110,7 +110,7 @@ def test_languages_and_required_status_are_not_sent_to_archives(
         assert answer.headers["Location"] == example["redirect"]
         assert [archive.next() for _ in example["url_requests"]] == example["url_requests"]
         archive.next()
-        resolver_of(app).close()
+        resolver_of(app).close(PATIENCE)
     *questions, thanks = archive.server.heads
     for head in (*questions, thanks):
         names = [line.partition(":")[0] for line in head.split("\r\n")[1:]]

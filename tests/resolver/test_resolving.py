@@ -430,7 +430,7 @@ def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) ->
             assert hint_of(resolver, X) == 3
         assert [statement for statement in told if statement.startswith("INSERT")]
         assert led_to(resolver, X) == THERE
-        resolver.close()
+        resolver.close(PATIENCE)
         counts = [(one.answers, one.failures) for one in resolver.registry.list()]
         assert counts[2][0] >= 3
         assert not any(failures for _, failures in counts)
@@ -472,7 +472,7 @@ def test_metrics_are_stored(run: Run, tmp_path: Path) -> None:
         registry.register(Z, "1234567890")
         registry.process(a_request(service_ibi=Z, address=address))
         alerted(resolver, f"{X}:{ORIGINAL}")
-    resolver.close()
+    resolver.close(PATIENCE)
     one, other = resolver.registry.list()
     assert (one.answers, one.failures, one.last_failure) == (1, 0, None)
     assert (other.answers, other.failures) == (0, 1)

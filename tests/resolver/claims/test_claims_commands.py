@@ -224,7 +224,7 @@ def test_a_thread_follows_from_the_first_request_on(hosts: Servers, tmp_path: Pa
     app.log.add(a_claim(1))
     assert client.post("/ibi/claims/ping", data={"service": SERVICE}).status_code == 204
     app.wait_for(a_claim(1).identifiers[0])
-    app.resolver.close()
+    app.resolver.close(PATIENCE)
     assert app.run("follow", "--once").status == 0  # the thread has released the lease
 
 

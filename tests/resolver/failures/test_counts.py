@@ -49,7 +49,7 @@ def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) 
     writer.add_failed_url(IBI, "unknown")
     moment[0] += timedelta(minutes=1)
     writer.add_failed_url(IBI, "unknown")
-    writer.close()
+    writer.close(PATIENCE)
     assert stored(database) == {
         (DAY, IBI, "unknown"): 4,
         (DAY, IBI, "silent"): 1,
@@ -70,7 +70,7 @@ def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) 
 def test_any_text_can_be_stored(database: Database, requested: str, expected: str) -> None:
     writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
     writer.add_failed_url(requested, "malformed")
-    writer.close()
+    writer.close(PATIENCE)
     assert stored(database) == {(DAY, expected, "malformed"): 1}
 
 
@@ -102,7 +102,7 @@ def test_memory_is_limited_too(database: Database) -> None:
             writer.add_failed_url(str(number), "unknown")
         writer.add_failed_url("0", "unknown")
         assert len(writer._failed) == 4
-        writer.close()
+        writer.close(PATIENCE)
     assert {ibi: count for (_, ibi, _), count in stored(database).items()} == {
         "0": 2,
         "1": 1,
