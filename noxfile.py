@@ -52,5 +52,7 @@ def prereleases(session: nox.Session) -> None:
 def hosts(session: nox.Session, host: str) -> None:
     """Embed the package in a host as its page in docs/hosts says, and test the host with it."""
     versions = f"{HOSTS / host}/requirements.txt"
-    session.install("-r", versions, "-e", ".[postgresql,resolver]", "pytest", "playwright")
+    # compiled once, because the tests start the programs of a host many times
+    installed = ["-r", versions, "-e", ".[postgresql,resolver]", "pytest", "playwright"]
+    session.install("--compile-bytecode", *installed)
     session.run("python", "-m", "pytest", *(session.posargs or [f"{HOSTS / host}"]))
