@@ -1,0 +1,356 @@
+"""Random federations of Archives, and random requests of readers, for resolutions with claims.
+
+Half of the federations are *tidy*: each record states everything, so that resolutions lead through
+several Archives to a URL. The others are *wild*: records are put anywhere, and copies know only a
+part of what the Original knows. Some chains of editions are cycles.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
+from flask_ibi_archive.core.protocol.relations import SHAPES
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.resolver.archive_list import MAX_HOLDERS
+from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries
+from flask_ibi_archive.resolver.claims.tables import (
+    CONTRADICTED,
+    CURRENT,
+    FORKED,
+    NEW,
+    SILENT,
+    STALE,
+)
+from support.claimed_networks import ClaimedNetwork, MemoryServers, read_claims
+from support.networks import (
+    PREFERENCES,
+    make_records,
+    service_of,
+    split,
+    state_everything,
+)
+from support.registries import a_config
+from support.stores import (
+    FORMATS,
+    LANGUAGES,
+    PATHS,
+    RELATIONS,
+    REMOTE_SERVICE,
+    USERS,
+    Json,
+    ibip_of,
+    identifiers_of,
+    make_facts,
+    make_store,
+    rep_of,
+)
+
+#: The settings of resolvers; some follow only few rounds.
+CONFIGS = (a_config(), a_config(), a_config(), a_config(IBI_RESOLVER_MAX_ROUNDS=3))
+#: The states of a log whose claims count, without and with SILENT, and of other Archives.
+TRUSTED, HEARD = (CURRENT, CURRENT, SILENT), (CURRENT,)
+ALWAYS = (None, None, NEW, STALE, FORKED, CONTRADICTED)
+#: The seconds after which slow Archives answer: before and after the ends of the periods.
+DELAYS = (0.0, 0.0, 0.1, 0.3, 0.6)
+SIGNS = {"u": "!", "t": "+", "m": ":"}
+ACTOR = 7
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a reader requests.
+
+    :param target: the requested target, as the browser sends it.
+    :param addresses: the addresses of the reader and of proxies.
+    """
+
+    target: str
+    url: PersistentUrl
+    ranges: Sequence[LanguageRange]
+    addresses: tuple[str, ...]
+
+
+class Federation:
+    """A random federation; the same seed makes the same one.
+
+    :ivar everybody: a resolver that asks all Archives.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        size, count = self.random.choice((6, 9, 12)), self.random.choice((3, 4, 5, 6))
+        self.is_tidy = self._chance(0.5)
+        if self.is_tidy:
+            whole = state_everything(make_records(seed, size))
+            network = split(whole, self.random, count)
+            self.parts, follows = network.parts, network.follows
+        else:
+            whole = make_store(seed, size)
+            self.parts = self._scatter(whole, count)
+            follows = [self._chance(0.7) for _ in range(count)]
+            self._make_cycle(whole)
+        self._claim_twice()
+        self._limit_hidden()
+        self._services = [service_of(number) for number in range(count)]
+        facts = [
+            make_facts(
+                f"archive{number}.example",
+                service,
+                self.random.choice(RELATIONS) if self._chance(0.2) else None,
+                filter_url_list=self._chance(0.7),
+                follow_editions=follows[number],
+            )
+            for number, service in enumerate(self._services)
+        ]
+        self._servers = MemoryServers(self.parts, facts)
+        self._documents = self._register_documents(whole) if self._chance(0.3) else None
+        self._config = self.random.choice(CONFIGS)
+        self._items = [record for part in self.parts for record in part]
+        self._others = self._list_others()
+        self._languages = [record["language"] for record in self._items if "language" in record]
+        self._readers = [
+            tuple(self.random.sample(USERS, self.random.choice((1, 1, 2)))) for _ in range(2)
+        ]
+        self._claims = [*map(read_claims, self.parts, self._services)]
+        self.everybody = ClaimedNetwork(
+            self._servers,
+            self._config,
+            [None] * count,
+            self._claims,
+            documents=self._documents,
+        )
+
+    def _chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    # --- the items -------------------------------------------------------------------------------
+
+    def _scatter(self, whole: Sequence[Json], count: int) -> list[list[Json]]:
+        """Return the records of each Archive: each item in one to three of them."""
+        parts: list[list[Json]] = [[] for _ in range(count)]
+        for record in whole:
+            places = self.random.sample(range(count), self.random.choice((1, 1, 2, 3)))
+            parts[places[0]].append(record)
+            for place in places[1:]:
+                parts[place].append(self._copy(record, service_of(places[0])))
+        return parts
+
+    def _copy(self, record: Json, service: str) -> Json:
+        """Return the record of a copy or a tombstone, which lacks some of the data."""
+        copy = {**record, "state": "Copy", "original_archive": service}
+        copy.pop("tombstone", None)
+        if self._chance(0.4):
+            copy["state"] = "Deleted"
+            copy.pop("embargo", None)
+            copy.pop("original_archive")
+            if self._chance(0.5):
+                copy["tombstone"] = {"reason": "moved", "original_archive": service}
+        if self._chance(0.3):
+            copy["timestamp"] = f"2012-0{self.random.randint(1, 9)}-02T03:04:05Z"
+        names = [name for name in ("rep", "ibip") if name in copy]
+        if len(names) == 2 and self._chance(0.3):
+            del copy[self.random.choice(names)]
+        for name in ("aliases", "translations", "next_edition", "metadata", "access", "files"):
+            if self._chance(0.15):
+                copy.pop(name, None)
+        if "files" not in copy:
+            copy.pop("target_file", None)
+        return copy
+
+    def _make_cycle(self, whole: Sequence[Json]) -> None:
+        """Let two items in different Archives be the next edition of each other."""
+        if not self._chance(0.3):
+            return
+        home, other = self.random.sample(self.parts, 2)
+        if home and other:
+            first, second = self.random.choice(home), self.random.choice(other)
+            if not set(identifiers_of(first)) & set(identifiers_of(second)):
+                first["next_edition"] = identifiers_of(second)[0]
+                second["next_edition"] = identifiers_of(first)[0]
+        for part in self.parts:  # an Archive does not accept a cycle
+            by_name = {name: record for record in part for name in identifiers_of(record)}
+            for record in part:
+                seen = []
+                following: Json | None = record
+                while following is not None:
+                    seen.append(following)
+                    name = following.get("next_edition")
+                    found = name and by_name.get(parse_identifier(name).text)
+                    if any(one is found for one in seen):
+                        del following["next_edition"]
+                        found = None
+                    following = found or None
+
+    def _claim_twice(self) -> None:
+        """Let Archives claim the Original of some items that another one has, too."""
+        for part in self.parts:
+            for record in part:
+                if record.get("state") == "Copy" and self._chance(0.2):
+                    del record["state"], record["original_archive"]
+
+    def _limit_hidden(self) -> None:
+        """Let everybody see the description of items for which a hidden one makes a difference.
+
+        Hidden items are not claimed. So a resolver finds them only if few Archives hold their
+        prefix and nobody claims the Original.
+        """
+        originals: dict[str, list[Json]] = {}
+        for part in self.parts:
+            for record in part:
+                if record.get("state", "Original") == "Original":
+                    for name in identifiers_of(record):
+                        originals.setdefault(name, []).append(record)
+        for number, part in enumerate(self.parts):
+            for record in part:
+                if not is_hidden(record):
+                    continue
+                has_rival = any(
+                    one is not record
+                    for name in identifiers_of(record)
+                    for one in originals.get(name, ())
+                )
+                if number >= MAX_HOLDERS or has_rival:
+                    record["access"] = {"networks": record["access"]["networks"]}
+
+    def _register_documents(self, whole: Sequence[Json]) -> MemoryServers:
+        """Return an actor of the document registry, who has some items and copies of others."""
+        random_, records = self.random, []
+        for number in range(1, 4):
+            records.append(
+                {"rep": rep_of(number, "elsewhere.org/there"), "timestamp": "2011-01-01T00:00:00Z"}
+            )
+        for record in random_.sample(whole, 2):
+            if not record.get("tombstone"):
+                records.append({**record})
+        facts = make_facts("actor.example", service_of(ACTOR), None)
+        return MemoryServers([records], [facts])
+
+    def _list_others(self) -> list[str]:
+        """Return further identifiers: those that items refer to, of services, and unknown ones."""
+        referenced = [
+            name
+            for part in self.parts
+            for record in part
+            for name in (record.get("next_edition"), *record.get("translations", {}).values())
+            if name
+        ]
+        elsewhere = [rep_of(1, "elsewhere.org/there"), ibip_of(2, "8JMKD3MGP3W")]
+        unknown = [rep_of(999), ibip_of(999), REMOTE_SERVICE]
+        return [*referenced, *elsewhere, *unknown, *self._services]
+
+    # --- resolvers and readers -------------------------------------------------------------------
+
+    def make_resolver(self, requires_original: bool) -> ClaimedNetwork:
+        """Return a resolver that has read the claims of some Archives.
+
+        An Archive that did not answer the follower is asked, and waited for, only if its answer can
+        be of use: not for hidden items, and not for an Original if another Archive claims it. The
+        same is true for slow Archives and hidden items.
+
+        :param requires_original: whether its readers require Originals.
+        """
+        has_hidden = any(is_hidden(record) for part in self.parts for record in part)
+        trusted = HEARD if requires_original or has_hidden else TRUSTED
+        states: list[str | None] = []
+        claims = []
+        holders: dict[str, list[int]] = {}
+        for number, (part, checked) in enumerate(zip(self.parts, self._claims, strict=True), 1):
+            is_trusted = self._chance(0.7)
+            states.append(self.random.choice(trusted if is_trusted else ALWAYS))
+            claims.append(checked if is_trusted else self._distort(checked))
+            hidden = [record for record in part if is_hidden(record)]
+            prefixes = {
+                parse_identifier(name).prefix
+                for record in hidden
+                for name in identifiers_of(record)
+            }
+            if self._chance(0.3):
+                prefixes |= checked.find_prefixes()
+            for prefix in prefixes:
+                holders.setdefault(prefix, []).append(number)
+        is_slow = self._chance(0.2) and not has_hidden
+        return ClaimedNetwork(
+            self._servers,
+            self._config,
+            states,
+            claims,
+            {prefix: numbers[:MAX_HOLDERS] for prefix, numbers in holders.items()},
+            [self.random.choice(DELAYS) for _ in states] if is_slow else (),
+            self.random.randint(1, len(states)) if self._chance(0.2) else None,
+            self._documents,
+            lambda sent: self.random.random(),
+        )
+
+    def _distort(self, checked: CheckedEntries) -> CheckedEntries:
+        """Return what an Archive claimed that is always asked: something may be wrong."""
+        others = self.random.choice(self._claims).claims
+        claims = [
+            self.random.choice(others) if self._chance(0.3) else claim
+            for claim in checked.claims
+            if self._chance(0.7)
+        ]
+        return CheckedEntries(claims)
+
+    def make_request(self) -> Wanted:
+        """Return a random request of a reader."""
+        random_ = self.random
+        item = random_.choice(self._items)
+        ibi = random_.choice(identifiers_of(item) if self._chance(0.9) else self._others)
+        if parse_identifier(ibi).form is not Form.LEGACY:
+            ibi = random_.choice((ibi, ibi, ibi, ibi.upper(), ibi.lower(), ibi.title()))
+        signs = [self._make_sign(letter) for letter in random_.choice(sorted(SHAPES))]
+        requires_original = self._chance(0.3)
+        query = self._make_query(requires_original)
+        target = f"/{ibi}{''.join(signs)}{self._make_path(item)}{query}"
+        return Wanted(
+            target,
+            parse_persistent_target(target),
+            parse_accept_language(random_.choice(PREFERENCES)),
+            random_.choice(self._readers),
+        )
+
+    def _make_sign(self, letter: str) -> str:
+        """Return a sign of a modifier, often with a language or a format that is in use."""
+        if letter == "u" or self._chance(0.65):
+            return SIGNS[letter]
+        if letter == "t":
+            return f"+({self.random.choice((*self._languages, *LANGUAGES, 'it'))})"
+        return f":({self.random.choice(('oai_dc', *FORMATS, 'unknown'))})"
+
+    def _make_path(self, item: Json) -> str:
+        """Return the path of a file, often of one that the item has."""
+        if self._chance(0.7):
+            return ""
+        has_files = "files" in item and self._chance(0.7)
+        path = self.random.choice(item["files"])["path"] if has_files else self.random.choice(PATHS)
+        return "/" + self.random.choice(
+            (
+                quote(path),
+                quote(path),
+                quote(path, safe="/+=@"),
+                quote(quote(path)),
+                quote(path, encoding="iso-8859-1", errors="replace"),
+            )
+        )
+
+    def _make_query(self, requires_original: bool) -> str:
+        pairs = ["ibiurl.requireditemstatus=Original"] if requires_original else []
+        if self._chance(0.1):
+            pairs.append("ibiurl.verblist=GetFileList")
+        if self._chance(0.05):
+            pairs.append("page=2")
+        return "?" + "&".join(pairs) if pairs else ""
+
+    def make_hint(self) -> int | None:
+        """Return the number of the Archive where an item was last found, or None."""
+        return self.random.randint(1, len(self.parts)) if self._chance(0.4) else None
+
+
+def is_hidden(record: Mapping[str, Json]) -> bool:
+    """Return whether the description of an item is hidden from the public."""
+    return record.get("access", {}).get("others") == "none"
