@@ -109,6 +109,7 @@ def test_claims_do_not_change_the_outcome() -> None:
                 found = resolver.resolve(wanted.url, wanted.ranges, wanted.addresses, hinted)
                 if not outcomes.contain(found, resolver):
                     differences.append((seed, wanted, resolver.states, hinted, found))
+                    print("difference:", *differences[-1], flush=True)
                 asked += resolver.asked
                 needed += federation.everybody.asked
                 kinds["redirect" if isinstance(found, Redirect) else found.kind.value] += 1
