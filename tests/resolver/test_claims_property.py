@@ -6,10 +6,11 @@ import math
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from support.claimed_networks import ClaimedNetwork
-from support.federations import Federation, Wanted
+from support.claimed_networks import ClaimedNetwork, FindPlace
+from support.federations import DELAYS, Federation, Wanted
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, SHAPES
@@ -52,39 +53,39 @@ class OutcomesOfAll:
 
     def __init__(self, everybody: ClaimedNetwork, wanted: Wanted) -> None:
         self._everybody, self._wanted = everybody, wanted
-        self._known: list[Redirect | Alert] = []
+        #: The outcomes so far, of Archives that answer at once, and of those that may be slow.
+        self._known: dict[bool, list[Redirect | Alert]] = {False: [], True: []}
 
     def contain(self, found: Redirect | Alert, network: ClaimedNetwork) -> bool:
         """Return whether asking all Archives has the same outcome.
-
-        In the first order, the Archives that a resolver has asked answer before the others. A
-        random order is only needed if the order in which several rounds ask is important.
 
         :param network: the Archives as the resolver with claims has asked them.
         """
         is_slow = bool(network.delays)
         expected = summarise(found, is_slow)
-        if any(summarise(outcome, is_slow) == expected for outcome in self._known):
+        known = self._known[is_slow]
+        if any(summarise(outcome, is_slow) == expected for outcome in known):
             return True
-        places, wanted = network.answered, self._wanted
-        self._everybody.find_place = lambda sent: places.get(sent, math.inf)
-        for number in range(ORDERS):
-            outcome = self._everybody.resolve(wanted.url, wanted.ranges, wanted.addresses)
-            self._known.append(outcome)
-            if summarise(outcome, is_slow) == expected:
+        wanted, everybody = self._wanted, self._everybody
+        for everybody.find_place, everybody.delays in list_orders(network):
+            known.append(everybody.resolve(wanted.url, wanted.ranges, wanted.addresses))
+            if summarise(known[-1], is_slow) == expected:
                 return True
-            self._everybody.find_place = RandomPlaces(number)
         return False
 
 
-class RandomPlaces:
-    """Puts answers into a random order."""
+def list_orders(network: ClaimedNetwork) -> Iterator[tuple[FindPlace, Sequence[float]]]:
+    """Yield orders in which all Archives may answer, and after how many seconds each answers.
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def __call__(self, sent: object) -> float:
-        return self._random.random()
+    In the first order, the Archives that a resolver has asked answer before the others. A random
+    order is only needed if the order in which several rounds ask is important. If the Archives were
+    slow for this resolver, they may also be slow for the one that asks all.
+    """
+    yield lambda sent: network.answered.get(sent, math.inf), ()
+    random_ = random.Random(0)
+    for number in range(ORDERS):
+        delays = [random_.choice(DELAYS) for _ in network.delays] if number else network.delays
+        yield lambda sent: random_.random(), delays
 
 
 def test_claims_do_not_change_the_outcome() -> None:

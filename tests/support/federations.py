@@ -155,6 +155,8 @@ class Federation:
         names = [name for name in ("rep", "ibip") if name in copy]
         if len(names) == 2 and self._chance(0.3):
             del copy[self.random.choice(names)]
+            # the record may name its own item by the identifier that the copy does not know
+            copy.pop("translations", None)
         for name in ("aliases", "translations", "next_edition", "metadata", "access", "files"):
             if self._chance(0.15):
                 copy.pop(name, None)
