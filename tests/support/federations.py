@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.relations import SHAPES
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.resolver.archive_list import MAX_HOLDERS
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries
@@ -26,7 +28,7 @@ from flask_ibi_archive.resolver.claims.tables import (
     SILENT,
     STALE,
 )
-from support.claimed_networks import ClaimedNetwork, MemoryServers, read_claims
+from support.claimed_networks import FOUNDED, ClaimedNetwork, MemoryServers, read_claims
 from support.networks import (
     PREFERENCES,
     make_records,
@@ -58,7 +60,10 @@ ALWAYS = (None, None, NEW, STALE, FORKED, CONTRADICTED)
 #: The seconds after which slow Archives answer: before and after the ends of the periods.
 DELAYS = (0.0, 0.0, 0.1, 0.3, 0.6)
 SIGNS = {"u": "!", "t": "+", "m": ":"}
+#: The number of the service of an actor of the document registry.
 ACTOR = 7
+#: The prefix of items that no Archive has. Documents may have it.
+ELSEWHERE = "elsewhere.org/there"
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Federation:
             whole = make_store(seed, size)
             self.parts = self._scatter(whole, count)
             follows = [self._chance(0.7) for _ in range(count)]
-            self._make_cycle(whole)
+            self._make_cycle()
         self._claim_twice()
         self._limit_hidden()
         self._services = [service_of(number) for number in range(count)]
@@ -155,16 +160,17 @@ class Federation:
         names = [name for name in ("rep", "ibip") if name in copy]
         if len(names) == 2 and self._chance(0.3):
             del copy[self.random.choice(names)]
-            # the record may name its own item by the identifier that the copy does not know
-            copy.pop("translations", None)
         for name in ("aliases", "translations", "next_edition", "metadata", "access", "files"):
             if self._chance(0.15):
                 copy.pop(name, None)
         if "files" not in copy:
             copy.pop("target_file", None)
+        if identifiers_of(copy) != identifiers_of(record):
+            # the translations may name the item itself, by an identifier that the copy lacks
+            copy.pop("translations", None)
         return copy
 
-    def _make_cycle(self, whole: Sequence[Json]) -> None:
+    def _make_cycle(self) -> None:
         """Let two items in different Archives be the next edition of each other."""
         if not self._chance(0.3):
             return
@@ -224,7 +230,7 @@ class Federation:
         random_, records = self.random, []
         for number in range(1, 4):
             records.append(
-                {"rep": rep_of(number, "elsewhere.org/there"), "timestamp": "2011-01-01T00:00:00Z"}
+                {"rep": rep_of(number, ELSEWHERE), "timestamp": "2011-01-01T00:00:00Z"}
             )
         for record in random_.sample(whole, 2):
             if not record.get("tombstone"):
@@ -241,7 +247,7 @@ class Federation:
             for name in (record.get("next_edition"), *record.get("translations", {}).values())
             if name
         ]
-        elsewhere = [rep_of(1, "elsewhere.org/there"), ibip_of(2, "8JMKD3MGP3W")]
+        elsewhere = [rep_of(1, ELSEWHERE), rep_of(2, ELSEWHERE), ibip_of(2, "8JMKD3MGP3W")]
         unknown = [rep_of(999), ibip_of(999), REMOTE_SERVICE]
         return [*referenced, *elsewhere, *unknown, *self._services]
 
@@ -296,6 +302,9 @@ class Federation:
             for claim in checked.claims
             if self._chance(0.7)
         ]
+        if self._chance(0.5):
+            lost = rep_of(self.random.choice((1, 2, 999)), ELSEWHERE)
+            claims.append(Claim(lost, None, State.ORIGINAL, FOUNDED))
         return CheckedEntries(claims)
 
     def make_request(self) -> Wanted:
