@@ -229,9 +229,7 @@ class Federation:
         """Return an actor of the document registry, who has some items and copies of others."""
         random_, records = self.random, []
         for number in range(1, 4):
-            records.append(
-                {"rep": rep_of(number, ELSEWHERE), "timestamp": "2011-01-01T00:00:00Z"}
-            )
+            records.append({"rep": rep_of(number, ELSEWHERE), "timestamp": "2011-01-01T00:00:00Z"})
         for record in random_.sample(whole, 2):
             if not record.get("tombstone"):
                 records.append({**record})
