@@ -9,13 +9,25 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from support.claimed_networks import ClaimedNetwork, FindPlace
+from support.claimed_networks import (
+    FOUNDED,
+    ClaimedNetwork,
+    FindPlace,
+    MemoryServers,
+    read_claims,
+)
 from support.federations import DELAYS, Federation, Wanted
+from support.networks import service_of
+from support.registries import a_config
+from support.stores import make_facts
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, SHAPES
 from flask_ibi_archive.core.resolution.answer import Question
-from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
+from flask_ibi_archive.resolver.claims.tables import CURRENT
+from flask_ibi_archive.resolver.rounds import GRACE
 
 #: The number of resolutions; IBI_TEST_RESOLUTIONS sets another one.
 RESOLUTIONS = int(os.environ.get("IBI_TEST_RESOLUTIONS", "600"))
@@ -123,3 +135,25 @@ def test_claims_do_not_change_the_outcome() -> None:
     assert not differences, (len(differences), differences[0])
     assert asked < needed
     assert shapes == SHAPES
+
+
+def test_the_last_claimant_of_an_original_is_awaited() -> None:
+    services = [service_of(number) for number in range(2)]
+    facts = [
+        make_facts(f"archive{number}.example", service, None)
+        for number, service in enumerate(services)
+    ]
+    item = {"rep": "a.br/b/2001/01.01.00.00", "timestamp": FOUNDED}
+    parts = [[item], [{**item, "files": [{"path": "a.txt"}]}]]
+    claims = [*map(read_claims, parts, services)]
+    servers = MemoryServers(parts, facts)
+    network = ClaimedNetwork(servers, a_config(), [CURRENT] * 2, claims, delays=(0, 2 * GRACE))
+    required = "?ibiurl.requireditemstatus=Original"
+    wanted = parse_persistent_target(f"/{item['rep']}/a.txt{required}")
+    outcome = network.resolve(wanted, (), ("192.0.2.1",))
+    assert isinstance(outcome, Redirect)
+    assert outcome.source.service == services[1]
+    # two claims are enough for an alert
+    outcome = network.resolve(parse_persistent_target(f"/{item['rep']}{required}"), (), ("::1",))
+    assert isinstance(outcome, Alert)
+    assert (outcome.kind, network.now) == (AlertKind.SUSPECTS, GRACE)
