@@ -8,7 +8,7 @@ part of what the Original knows. Some chains of editions are cycles.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -37,6 +37,7 @@ from support.networks import (
     state_everything,
 )
 from support.registries import a_config
+from support.scattered_items import ScatteredItems, is_hidden
 from support.stores import (
     FORMATS,
     LANGUAGES,
@@ -59,7 +60,9 @@ TRUSTED, HEARD = (CURRENT, CURRENT, SILENT), (CURRENT,)
 ALWAYS = (None, None, NEW, STALE, FORKED, CONTRADICTED)
 #: The seconds after which slow Archives answer: before and after the ends of the periods.
 DELAYS = (0.0, 0.0, 0.1, 0.3, 0.6)
+#: The sign and the verb for each letter of a shape.
 SIGNS = {"u": "!", "t": "+", "m": ":"}
+VERBS = {"u": "GetLastEdition", "t": "GetTranslation", "m": "GetMetadata"}
 #: The number of the service of an actor of the document registry.
 ACTOR = 7
 #: The prefix of items that no Archive has. Documents may have it.
@@ -96,11 +99,14 @@ class Federation:
             self.parts, follows = network.parts, network.follows
         else:
             whole = make_store(seed, size)
-            self.parts = self._scatter(whole, count)
+            self.parts = [[] for _ in range(count)]
             follows = [self._chance(0.7) for _ in range(count)]
-            self._make_cycle()
-        self._claim_twice()
-        self._limit_hidden()
+        items = ScatteredItems(self.random, self.parts)
+        if not self.is_tidy:
+            items.scatter(whole)
+            items.make_cycle()
+        items.claim_twice()
+        items.limit_hidden()
         self._services = [service_of(number) for number in range(count)]
         facts = [
             make_facts(
@@ -133,97 +139,7 @@ class Federation:
     def _chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
-    # --- the items -------------------------------------------------------------------------------
-
-    def _scatter(self, whole: Sequence[Json], count: int) -> list[list[Json]]:
-        """Return the records of each Archive: each item in one to three of them."""
-        parts: list[list[Json]] = [[] for _ in range(count)]
-        for record in whole:
-            places = self.random.sample(range(count), self.random.choice((1, 1, 2, 3)))
-            parts[places[0]].append(record)
-            for place in places[1:]:
-                parts[place].append(self._copy(record, service_of(places[0])))
-        return parts
-
-    def _copy(self, record: Json, service: str) -> Json:
-        """Return the record of a copy or a tombstone, which lacks some of the data."""
-        copy = {**record, "state": "Copy", "original_archive": service}
-        copy.pop("tombstone", None)
-        if self._chance(0.4):
-            copy["state"] = "Deleted"
-            copy.pop("embargo", None)
-            copy.pop("original_archive")
-            if self._chance(0.5):
-                copy["tombstone"] = {"reason": "moved", "original_archive": service}
-        if self._chance(0.3):
-            copy["timestamp"] = f"2012-0{self.random.randint(1, 9)}-02T03:04:05Z"
-        names = [name for name in ("rep", "ibip") if name in copy]
-        if len(names) == 2 and self._chance(0.3):
-            del copy[self.random.choice(names)]
-        for name in ("aliases", "translations", "next_edition", "metadata", "access", "files"):
-            if self._chance(0.15):
-                copy.pop(name, None)
-        if "files" not in copy:
-            copy.pop("target_file", None)
-        if identifiers_of(copy) != identifiers_of(record):
-            # the translations may name the item itself, by an identifier that the copy lacks
-            copy.pop("translations", None)
-        return copy
-
-    def _make_cycle(self) -> None:
-        """Let two items in different Archives be the next edition of each other."""
-        if not self._chance(0.3):
-            return
-        home, other = self.random.sample(self.parts, 2)
-        if home and other:
-            first, second = self.random.choice(home), self.random.choice(other)
-            if not set(identifiers_of(first)) & set(identifiers_of(second)):
-                first["next_edition"] = identifiers_of(second)[0]
-                second["next_edition"] = identifiers_of(first)[0]
-        for part in self.parts:  # an Archive does not accept a cycle
-            by_name = {name: record for record in part for name in identifiers_of(record)}
-            for record in part:
-                seen = []
-                following: Json | None = record
-                while following is not None:
-                    seen.append(following)
-                    name = following.get("next_edition")
-                    found = name and by_name.get(parse_identifier(name).text)
-                    if any(one is found for one in seen):
-                        del following["next_edition"]
-                        found = None
-                    following = found or None
-
-    def _claim_twice(self) -> None:
-        """Let Archives claim the Original of some items that another one has, too."""
-        for part in self.parts:
-            for record in part:
-                if record.get("state") == "Copy" and self._chance(0.2):
-                    del record["state"], record["original_archive"]
-
-    def _limit_hidden(self) -> None:
-        """Let everybody see the description of items for which a hidden one makes a difference.
-
-        Hidden items are not claimed. So a resolver finds them only if few Archives hold their
-        prefix and nobody claims the Original.
-        """
-        originals: dict[str, list[Json]] = {}
-        for part in self.parts:
-            for record in part:
-                if record.get("state", "Original") == "Original":
-                    for name in identifiers_of(record):
-                        originals.setdefault(name, []).append(record)
-        for number, part in enumerate(self.parts):
-            for record in part:
-                if not is_hidden(record):
-                    continue
-                has_rival = any(
-                    one is not record
-                    for name in identifiers_of(record)
-                    for one in originals.get(name, ())
-                )
-                if number >= MAX_HOLDERS or has_rival:
-                    record["access"] = {"networks": record["access"]["networks"]}
+    # --- identifiers and documents ----------------------------------------------------------------
 
     def _register_documents(self, whole: Sequence[Json]) -> MemoryServers:
         """Return an actor of the document registry, who has some items and copies of others."""
@@ -249,7 +165,7 @@ class Federation:
         unknown = [rep_of(999), ibip_of(999), REMOTE_SERVICE]
         return [*referenced, *elsewhere, *unknown, *self._services]
 
-    # --- resolvers and readers -------------------------------------------------------------------
+    # --- resolvers and readers --------------------------------------------------------------------
 
     def make_resolver(self, requires_original: bool) -> ClaimedNetwork:
         """Return a resolver that has read the claims of some Archives.
@@ -312,10 +228,11 @@ class Federation:
         ibi = random_.choice(identifiers_of(item) if self._chance(0.9) else self._others)
         if parse_identifier(ibi).form is not Form.LEGACY:
             ibi = random_.choice((ibi, ibi, ibi, ibi.upper(), ibi.lower(), ibi.title()))
-        signs = [self._make_sign(letter) for letter in random_.choice(sorted(SHAPES))]
-        requires_original = self._chance(0.3)
-        query = self._make_query(requires_original)
-        target = f"/{ibi}{''.join(signs)}{self._make_path(item)}{query}"
+        steps = [self._make_step(letter) for letter in random_.choice(sorted(SHAPES))]
+        has_modifier = self._chance(0.9)
+        modifier = "".join([sign for sign, _ in steps]) if has_modifier else ""
+        verbs = [] if has_modifier else [verb for _, verb in steps]
+        target = f"/{ibi}{modifier}{self._make_path(item)}{self._make_query(verbs)}"
         return Wanted(
             target,
             parse_persistent_target(target),
@@ -323,13 +240,14 @@ class Federation:
             random_.choice(self._readers),
         )
 
-    def _make_sign(self, letter: str) -> str:
-        """Return a sign of a modifier, often with a language or a format that is in use."""
-        if letter == "u" or self._chance(0.65):
-            return SIGNS[letter]
-        if letter == "t":
-            return f"+({self.random.choice((*self._languages, *LANGUAGES, 'it'))})"
-        return f":({self.random.choice(('oai_dc', *FORMATS, 'unknown'))})"
+    def _make_step(self, letter: str) -> tuple[str, str]:
+        """Return a sign and a verb, often with a language or a format that is in use."""
+        parameter = ""
+        if letter == "t" and self._chance(0.35):
+            parameter = f"({self.random.choice((*self._languages, *LANGUAGES, 'it'))})"
+        if letter == "m" and self._chance(0.35):
+            parameter = f"({self.random.choice(('oai_dc', *FORMATS, 'unknown'))})"
+        return SIGNS[letter] + parameter, VERBS[letter] + parameter
 
     def _make_path(self, item: Json) -> str:
         """Return the path of a file, often of one that the item has."""
@@ -347,10 +265,12 @@ class Federation:
             )
         )
 
-    def _make_query(self, requires_original: bool) -> str:
-        pairs = ["ibiurl.requireditemstatus=Original"] if requires_original else []
+    def _make_query(self, verbs: Sequence[str]) -> str:
+        pairs = ["ibiurl.requireditemstatus=Original"] if self._chance(0.3) else []
         if self._chance(0.1):
-            pairs.append("ibiurl.verblist=GetFileList")
+            verbs = [*verbs, "GetFileList"]
+        if verbs:
+            pairs.append(f"ibiurl.verblist={'+'.join(verbs)}")
         if self._chance(0.05):
             pairs.append("page=2")
         return "?" + "&".join(pairs) if pairs else ""
@@ -358,8 +278,3 @@ class Federation:
     def make_hint(self) -> int | None:
         """Return the number of the Archive where an item was last found, or None."""
         return self.random.randint(1, len(self.parts)) if self._chance(0.4) else None
-
-
-def is_hidden(record: Mapping[str, Json]) -> bool:
-    """Return whether the description of an item is hidden from the public."""
-    return record.get("access", {}).get("others") == "none"
