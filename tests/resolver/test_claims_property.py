@@ -23,6 +23,7 @@ from support.stores import make_facts
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, SHAPES
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
@@ -57,6 +58,19 @@ def summarise(outcome: Redirect | Alert, is_slow: bool) -> object:
     return alert, frozenset(outcome.sources)
 
 
+def is_told_by_claims(found: Redirect | Alert, network: ClaimedNetwork) -> bool:
+    """Return whether an alert names only Archives that claim the same Original.
+
+    The resolver does not wait until slow ones among them say whether they have a URL (CL-9).
+    """
+    if isinstance(found, Redirect) or found.kind is not AlertKind.SUSPECTS or found.ibi is None:
+        return False
+    states = network.look_up([found.ibi])[found.ibi].states
+    sources = network.servers.sources
+    claimants = [sources[number - 1] for number in states if states[number] is State.ORIGINAL]
+    return set(claimants).issuperset(found.sources)
+
+
 class OutcomesOfAll:
     """The outcomes that asking all Archives can have, if they answer in some order.
 
@@ -74,6 +88,8 @@ class OutcomesOfAll:
         :param network: the Archives as the resolver with claims has asked them.
         """
         is_slow = bool(network.delays)
+        if is_slow and is_told_by_claims(found, network):
+            return True
         expected = summarise(found, is_slow)
         known = self._known[is_slow]
         if any(summarise(outcome, is_slow) == expected for outcome in known):
