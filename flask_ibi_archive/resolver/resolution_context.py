@@ -201,13 +201,16 @@ class ResolutionContext:
             self.claims.update(self.look_up(missing))
 
     def list_unknown(self, questions: Sequence[Question]) -> list[Question]:
-        """Return the questions about items that no Archive has known so far, or claims."""
-        known = {
-            result.target.question.ibi
-            for result in self.results
-            if isinstance(result, Reply) and result.pairs
-        }
-        known |= {ibi for ibi, claims in self.claims.items() if claims.states}
+        """Return the questions about items that no Archive has known so far, or claims.
+
+        A claim says nothing more if its Archive has answered. It may have been an old claim.
+        """
+        replies = [result for result in self.results if isinstance(result, Reply)]
+        known = {reply.target.question.ibi for reply in replies if reply.pairs}
+        answered = {(reply.target.question.ibi, reply.target.archive.id) for reply in replies}
+        for ibi, claims in self.claims.items():
+            if any((ibi, archive_id) not in answered for archive_id in claims.states):
+                known.add(ibi)
         return [question for question in questions if question.ibi not in known]
 
 

@@ -268,7 +268,6 @@ class Round:
         return Reply(target, found, context.clock() - started)
 
     def _process(self, result: ArchiveResult) -> Redirect | None:
-        context = self._context
         archive, question = result.target.archive, result.target.question
         for waiting in (self._pending, self._graced):
             _remove(waiting, archive.id, question)
@@ -276,7 +275,14 @@ class Round:
             self._failed.setdefault(archive.id, []).append(question)
         else:
             _remove(self._failed, archive.id, question)
+        redirect = self._add_answer(result)
+        self._await_last_claimant()
         self._set_grace()
+        return redirect
+
+    def _add_answer(self, result: ArchiveResult) -> Redirect | None:
+        context = self._context
+        archive, question = result.target.archive, result.target.question
         if isinstance(result, Failure) or not result.pairs:  # the Archive does not know the item
             return None
         answer = Answer(context.name_source(archive), question, pairs_as_dict(result.pairs))
@@ -286,6 +292,32 @@ class Round:
         if waits and self._analysis.has_follow_up():
             self._follow_up_ends = context.clock() + max(GRACE, 2 * result.seconds)
         return redirect
+
+    def _await_last_claimant(self) -> None:
+        """Wait longer for the last Archive that claims the Original, if the others don't have it.
+
+        As long as two of them may have it, their claims are enough for an alert.
+        """
+        for question, asking in self._asking:
+            claimants = [
+                archive_id
+                for archive_id, state in asking.stand_ins.items()
+                if state is State.ORIGINAL
+                and (archive_id in asking.silent or self._is_unanswered(archive_id, question))
+            ]
+            if len(claimants) == 1 and not self._analysis.has_redirect():
+                [last] = claimants
+                is_open = question not in self._failed.get(last, ())
+                if is_open and question in self._graced.get(last, ()):
+                    _remove(self._graced, last, question)
+                    self._pending.setdefault(last, []).append(question)
+
+    def _is_unanswered(self, archive_id: int, question: Question) -> bool:
+        """Return whether an Archive was asked a question and has not answered it."""
+        return any(
+            question in waiting.get(archive_id, ())
+            for waiting in (self._pending, self._graced, self._failed)
+        )
 
     # --- the end ---------------------------------------------------------------------------------
 

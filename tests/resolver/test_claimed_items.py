@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from support.archive_servers import Servers, http
+from support.document_registries import Entry, Place, store
 from support.loopback import PATIENCE
 from support.registries import a_registry, a_request
 from support.resolving import (
@@ -101,6 +102,22 @@ def test_an_archive_without_valid_claims_is_always_asked(run: Run) -> None:
         set_log(resolver.database, 1, state)
         assert told(resolver.resolve(wants(X))) is AlertKind.UNKNOWN
         assert [len(questions) for questions in asked(archives)] == [number, 0, number]
+
+
+def test_hidden_items_are_found_although_others_have_a_tombstone(run: Run) -> None:
+    resolver, archives = run({X: "state Deleted"}, {X: leads(HERE)}, {})
+    store_claims(resolver.database, {1: {X: GONE}, 2: {}, 3: {}}, {"a.br/x": 2})
+    assert told(resolver.resolve(wants(X))) == HERE
+    assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) == HERE
+    assert asked(archives)[1:] == [[X, X], []]
+
+
+def test_an_old_claim_does_not_hide_a_registered_document(run: Run) -> None:
+    resolver, _ = run({}, {}, IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net")
+    store(resolver.database, {X: Entry([Place(1, THERE)])})
+    store_claims(resolver.database, {1: {X: ORIG}, 2: {}})
+    set_log(resolver.database, 1, STALE)
+    assert told(resolver.resolve(wants(X))) == THERE
 
 
 def test_if_nobody_reads_the_logs_all_archives_are_asked(run: Run) -> None:

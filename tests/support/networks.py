@@ -312,7 +312,11 @@ def state_everything(records: list[Json]) -> list[Json]:
     world = MemoryCatalogue(records)
     whole = []
     for record, item in zip(records, world.items, strict=True):
-        members = [member for member in item.group if member.language is not None]
+        # the order of a set of objects is another one in each process
+        members = sorted(
+            (member for member in item.group if member.language is not None),
+            key=lambda member: str(member.language),
+        )
         stated = {str(one.language): str(one.rep or one.ibip) for one in members if one is not item}
         language = {"language": item.language} if item.language else {}
         whole.append({**record, **language, "translations": stated})

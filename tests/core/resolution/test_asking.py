@@ -29,6 +29,9 @@ claims    prefix  hint  wanted            first  others  optional  stand-ins  si
 8d,1c     -       -     item              1      8       -         -          -
 -         1,5,8   -     item              -      -       1         -          -
 1o        2       -     item              1      -       -         -          -
+1c        2       -     item              1      -       2         -          -
+1d        1,2     -     item              1      -       2         1d         -
+8o        2       -     item              8      -       2         -          -
 -         -       8     item              8      -       -         -          -
 -         2       1     item              -      -       1,2       -          -
 -         -       5     item              -      -       -         -          -
@@ -44,6 +47,7 @@ claims    prefix  hint  wanted            first  others  optional  stand-ins  si
 1c,2d     3       -     Original          1,2    -       3         2d         -
 -         3       8     Original          -      -       3         -          -
 1o,3c,5o  2       -     related-Original  1,3    -       -         -          5
+3c        2       -     related-Original  3      -       2         -          -
 """
 
 

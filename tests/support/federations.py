@@ -1,0 +1,280 @@
+"""Random federations of Archives, and random requests of readers, for resolutions with claims.
+
+Half of the federations are *tidy*: each record states everything, so that resolutions lead through
+several Archives to a URL. The others are *wild*: records are put anywhere, and copies know only a
+part of what the Original knows. Some chains of editions are cycles.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from flask_ibi_archive.core.claims.claim import Claim
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
+from flask_ibi_archive.core.protocol.relations import SHAPES
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.resolver.archive_list import MAX_HOLDERS
+from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries
+from flask_ibi_archive.resolver.claims.tables import (
+    CONTRADICTED,
+    CURRENT,
+    FORKED,
+    NEW,
+    SILENT,
+    STALE,
+)
+from support.claimed_networks import FOUNDED, ClaimedNetwork, MemoryServers, read_claims
+from support.networks import (
+    PREFERENCES,
+    make_records,
+    service_of,
+    split,
+    state_everything,
+)
+from support.registries import a_config
+from support.scattered_items import ScatteredItems, is_hidden
+from support.stores import (
+    FORMATS,
+    LANGUAGES,
+    PATHS,
+    RELATIONS,
+    REMOTE_SERVICE,
+    USERS,
+    Json,
+    ibip_of,
+    identifiers_of,
+    make_facts,
+    make_store,
+    rep_of,
+)
+
+#: The settings of resolvers; some follow only few rounds.
+CONFIGS = (a_config(), a_config(), a_config(), a_config(IBI_RESOLVER_MAX_ROUNDS=3))
+#: The states of a log whose claims count, without and with SILENT, and of other Archives.
+TRUSTED, HEARD = (CURRENT, CURRENT, SILENT), (CURRENT,)
+ALWAYS = (None, None, NEW, STALE, FORKED, CONTRADICTED)
+#: The seconds after which slow Archives answer: before and after the ends of the periods.
+DELAYS = (0.0, 0.0, 0.1, 0.3, 0.6)
+#: The sign and the verb for each letter of a shape.
+SIGNS = {"u": "!", "t": "+", "m": ":"}
+VERBS = {"u": "GetLastEdition", "t": "GetTranslation", "m": "GetMetadata"}
+#: The number of the service of an actor of the document registry.
+ACTOR = 7
+#: The prefix of items that no Archive has. Documents may have it.
+ELSEWHERE = "elsewhere.org/there"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a reader requests.
+
+    :param target: the requested target, as the browser sends it.
+    :param addresses: the addresses of the reader and of proxies.
+    """
+
+    target: str
+    url: PersistentUrl
+    ranges: Sequence[LanguageRange]
+    addresses: tuple[str, ...]
+
+
+class Federation:
+    """A random federation; the same seed makes the same one.
+
+    :ivar everybody: a resolver that asks all Archives.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        size, count = self.random.choice((6, 9, 12)), self.random.choice((3, 4, 5, 6))
+        self.is_tidy = self._chance(0.5)
+        if self.is_tidy:
+            whole = state_everything(make_records(seed, size))
+            network = split(whole, self.random, count)
+            self.parts, follows = network.parts, network.follows
+        else:
+            whole = make_store(seed, size)
+            self.parts = [[] for _ in range(count)]
+            follows = [self._chance(0.7) for _ in range(count)]
+        items = ScatteredItems(self.random, self.parts)
+        if not self.is_tidy:
+            items.scatter(whole)
+            items.make_cycle()
+        items.claim_twice()
+        items.limit_hidden()
+        self._services = [service_of(number) for number in range(count)]
+        facts = [
+            make_facts(
+                f"archive{number}.example",
+                service,
+                self.random.choice(RELATIONS) if self._chance(0.2) else None,
+                filter_url_list=self._chance(0.7),
+                follow_editions=follows[number],
+            )
+            for number, service in enumerate(self._services)
+        ]
+        self._servers = MemoryServers(self.parts, facts)
+        self._documents = self._register_documents(whole) if self._chance(0.3) else None
+        self._config = self.random.choice(CONFIGS)
+        self._items = [record for part in self.parts for record in part]
+        self._others = self._list_others()
+        self._languages = [record["language"] for record in self._items if "language" in record]
+        self._readers = [
+            tuple(self.random.sample(USERS, self.random.choice((1, 1, 2)))) for _ in range(2)
+        ]
+        self._claims = [*map(read_claims, self.parts, self._services)]
+        self.everybody = ClaimedNetwork(
+            self._servers,
+            self._config,
+            [None] * count,
+            self._claims,
+            documents=self._documents,
+        )
+
+    def _chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    # --- identifiers and documents ----------------------------------------------------------------
+
+    def _register_documents(self, whole: Sequence[Json]) -> MemoryServers:
+        """Return an actor of the document registry, who has some items and copies of others."""
+        random_, records = self.random, []
+        for number in range(1, 4):
+            records.append({"rep": rep_of(number, ELSEWHERE), "timestamp": "2011-01-01T00:00:00Z"})
+        for record in random_.sample(whole, 2):
+            if not record.get("tombstone"):
+                records.append({**record})
+        facts = make_facts("actor.example", service_of(ACTOR), None)
+        return MemoryServers([records], [facts])
+
+    def _list_others(self) -> list[str]:
+        """Return further identifiers: those that items refer to, of services, and unknown ones."""
+        referenced = [
+            name
+            for part in self.parts
+            for record in part
+            for name in (record.get("next_edition"), *record.get("translations", {}).values())
+            if name
+        ]
+        elsewhere = [rep_of(1, ELSEWHERE), rep_of(2, ELSEWHERE), ibip_of(2, "8JMKD3MGP3W")]
+        unknown = [rep_of(999), ibip_of(999), REMOTE_SERVICE]
+        return [*referenced, *elsewhere, *unknown, *self._services]
+
+    # --- resolvers and readers --------------------------------------------------------------------
+
+    def make_resolver(self, requires_original: bool) -> ClaimedNetwork:
+        """Return a resolver that has read the claims of some Archives.
+
+        An Archive that did not answer the follower is asked, and waited for, only if its answer can
+        be of use: not for hidden items, and not for an Original if another Archive claims it. The
+        same is true for slow Archives and hidden items.
+
+        :param requires_original: whether its readers require Originals.
+        """
+        has_hidden = any(is_hidden(record) for part in self.parts for record in part)
+        trusted = HEARD if requires_original or has_hidden else TRUSTED
+        states: list[str | None] = []
+        claims = []
+        holders: dict[str, list[int]] = {}
+        for number, (part, checked) in enumerate(zip(self.parts, self._claims, strict=True), 1):
+            is_trusted = self._chance(0.7)
+            states.append(self.random.choice(trusted if is_trusted else ALWAYS))
+            claims.append(checked if is_trusted else self._distort(checked))
+            hidden = [record for record in part if is_hidden(record)]
+            prefixes = {
+                parse_identifier(name).prefix
+                for record in hidden
+                for name in identifiers_of(record)
+            }
+            if self._chance(0.3):
+                prefixes |= checked.find_prefixes()
+            for prefix in prefixes:
+                holders.setdefault(prefix, []).append(number)
+        is_slow = self._chance(0.2) and not has_hidden
+        return ClaimedNetwork(
+            self._servers,
+            self._config,
+            states,
+            claims,
+            {prefix: numbers[:MAX_HOLDERS] for prefix, numbers in holders.items()},
+            [self.random.choice(DELAYS) for _ in states] if is_slow else (),
+            self.random.randint(1, len(states)) if self._chance(0.2) else None,
+            self._documents,
+            lambda sent: self.random.random(),
+        )
+
+    def _distort(self, checked: CheckedEntries) -> CheckedEntries:
+        """Return what an Archive claimed that is always asked: something may be wrong."""
+        others = self.random.choice(self._claims).claims
+        claims = [
+            self.random.choice(others) if self._chance(0.3) else claim
+            for claim in checked.claims
+            if self._chance(0.7)
+        ]
+        if self._chance(0.5):
+            lost = rep_of(self.random.choice((1, 2, 999)), ELSEWHERE)
+            claims.append(Claim(lost, None, State.ORIGINAL, FOUNDED))
+        return CheckedEntries(claims)
+
+    def make_request(self) -> Wanted:
+        """Return a random request of a reader."""
+        random_ = self.random
+        item = random_.choice(self._items)
+        ibi = random_.choice(identifiers_of(item) if self._chance(0.9) else self._others)
+        if parse_identifier(ibi).form is not Form.LEGACY:
+            ibi = random_.choice((ibi, ibi, ibi, ibi.upper(), ibi.lower(), ibi.title()))
+        steps = [self._make_step(letter) for letter in random_.choice(sorted(SHAPES))]
+        has_modifier = self._chance(0.9)
+        modifier = "".join([sign for sign, _ in steps]) if has_modifier else ""
+        verbs = [] if has_modifier else [verb for _, verb in steps]
+        target = f"/{ibi}{modifier}{self._make_path(item)}{self._make_query(verbs)}"
+        return Wanted(
+            target,
+            parse_persistent_target(target),
+            parse_accept_language(random_.choice(PREFERENCES)),
+            random_.choice(self._readers),
+        )
+
+    def _make_step(self, letter: str) -> tuple[str, str]:
+        """Return a sign and a verb, often with a language or a format that is in use."""
+        parameter = ""
+        if letter == "t" and self._chance(0.35):
+            parameter = f"({self.random.choice((*self._languages, *LANGUAGES, 'it'))})"
+        if letter == "m" and self._chance(0.35):
+            parameter = f"({self.random.choice(('oai_dc', *FORMATS, 'unknown'))})"
+        return SIGNS[letter] + parameter, VERBS[letter] + parameter
+
+    def _make_path(self, item: Json) -> str:
+        """Return the path of a file, often of one that the item has."""
+        if self._chance(0.7):
+            return ""
+        has_files = "files" in item and self._chance(0.7)
+        path = self.random.choice(item["files"])["path"] if has_files else self.random.choice(PATHS)
+        return "/" + self.random.choice(
+            (
+                quote(path),
+                quote(path),
+                quote(path, safe="/+=@"),
+                quote(quote(path)),
+                quote(path, encoding="iso-8859-1", errors="replace"),
+            )
+        )
+
+    def _make_query(self, verbs: Sequence[str]) -> str:
+        pairs = ["ibiurl.requireditemstatus=Original"] if self._chance(0.3) else []
+        if self._chance(0.1):
+            verbs = [*verbs, "GetFileList"]
+        if verbs:
+            pairs.append(f"ibiurl.verblist={'+'.join(verbs)}")
+        if self._chance(0.05):
+            pairs.append("page=2")
+        return "?" + "&".join(pairs) if pairs else ""
+
+    def make_hint(self) -> int | None:
+        """Return the number of the Archive where an item was last found, or None."""
+        return self.random.randint(1, len(self.parts)) if self._chance(0.4) else None
