@@ -20,6 +20,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -57,11 +58,9 @@ _is_content_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 _logger = logging.getLogger(__name__)
 
 
-# Each request creates these objects. A named tuple is created faster than a dataclass.
-
-
-class Target(NamedTuple):
-    """A request to an Archive.
+@dataclass(eq=False, slots=True)
+class Target:
+    """A request to an Archive. Two requests are never equal, so that sets of them are fast.
 
     :param url: the complete URL with its query.
     :param question: the question that the query contains.
@@ -70,6 +69,9 @@ class Target(NamedTuple):
     archive: IncludedArchive
     url: str
     question: Question
+
+
+# Each request creates a result. A named tuple is created faster than a frozen dataclass.
 
 
 class Reply(NamedTuple):
