@@ -30,7 +30,8 @@ PLACES = 4
 STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT.
-_STATE, _BINDING, _NUMBER, _HOLDER, _HINT, _CHANGED = range(6)
+_KINDS = 6
+_STATE, _BINDING, _NUMBER, _HOLDER, _HINT, _CHANGED = range(_KINDS)
 _KEYS = ", ".join(f":key{place}" for place in range(PLACES))
 _PREFIXES = ", ".join(f":prefix{place}" for place in range(PLACES))
 #: The SELECT has few columns, because the drivers need time for each column. If the version is new,
@@ -61,6 +62,8 @@ WHERE state.version != :version AND archive.changed_in > :version
 """
 
 
+#: The rows of the SELECT, by their kinds. There is always one row of the first kind.
+Rows: TypeAlias = "tuple[list[Any], ...]"
 #: Finds claims in the files of the index, as :meth:`.index.ClaimIndex.find_in_files`.
 FindInFiles: TypeAlias = Callable[[bytes, Iterable[Any], "int | None"], "Iterable[Holding]"]
 
@@ -154,12 +157,10 @@ class ArchiveListReader:
         archives, rows = self._read(connection, keys, aliases, hinted)
         states = self._read_claims(archives, keys, rows)
         holders: dict[str, list[int]] = {}
-        hint = None
-        for row in rows:
-            if row[0] == _HOLDER and row[1] in archives.archives:
+        for row in rows[_HOLDER]:
+            if row[1] in archives.archives:
                 holders.setdefault(row[4], []).append(row[1])
-            elif row[0] == _HINT and row[1] in archives.archives:
-                hint = row[1]
+        hint = next((row[1] for row in rows[_HINT] if row[1] in archives.archives), None)
         claims = {
             ibi: Claims(states[key], holders.get(prefix, ())[:MAX_HOLDERS])
             for ibi, key, prefix in zip(identifiers, keys, aliases, strict=True)
@@ -195,7 +196,7 @@ class ArchiveListReader:
         keys: Sequence[bytes],
         prefixes: Sequence[str],
         hinted: str | None,
-    ) -> tuple[ArchiveList, Sequence[Any]]:
+    ) -> tuple[ArchiveList, Rows]:
         known = self._list
         values: dict[str, Any] = dict(_UNUSED, hinted=hinted)
         for place, key in enumerate(keys):
@@ -205,24 +206,25 @@ class ArchiveListReader:
         statement = _compile(connection.dialect)
         while True:
             values["version"] = known.version
-            rows = connection.exec_driver_sql(statement, values).all()
+            rows: Rows = tuple([] for _ in range(_KINDS))
+            for row in connection.exec_driver_sql(statement, values).all():
+                rows[row[0]].append(row)
             newer = _update(known, rows)
             if newer is not None:
                 break
             known = ArchiveList()
         if newer is not self._list:
             self._list = newer
-        followed_at = _find_state(rows)[4]
+        followed_at = rows[_STATE][0][4]
         return (newer if self._is_followed(followed_at) else self._ignore_claims(newer)), rows
 
     def _read_claims(
-        self, archives: ArchiveList, keys: Sequence[bytes], rows: Sequence[Any]
+        self, archives: ArchiveList, keys: Sequence[bytes], rows: Rows
     ) -> dict[bytes, dict[int, Any]]:
         recent: dict[bytes, list[tuple[int, int]]] = {key: [] for key in keys}
-        for row in rows:
-            if row[0] == _BINDING:
-                recent[bytes(row[3])].append((row[1], row[2]))
-        version = _find_state(rows)[2]
+        for _, archive_id, number, key, _ in rows[_BINDING]:
+            recent[bytes(key)].append((archive_id, number))
+        version = rows[_STATE][0][2]
         return {
             key: {
                 archive_id: STATES[number]
@@ -265,29 +267,24 @@ def _compile(dialect: sa.Dialect) -> str:
     return str(sa.text(_SELECT).compile(dialect=dialect))
 
 
-def _update(known: ArchiveList, rows: Sequence[Any]) -> ArchiveList | None:
+def _update(known: ArchiveList, rows: Rows) -> ArchiveList | None:
     """Return the list with the changes that the rows contain.
 
     :returns: None if the whole list must be read again, because Archives were removed, or the
         database is an older one that was restored.
     """
-    number = next((row[1] for row in rows if row[0] == _NUMBER), None)
-    if number is None:  # the version is the known one
+    if not rows[_NUMBER]:  # the version is the known one
         return known
     archives = dict(known.archives)
-    for kind, archive_id, *_, text in rows:
-        if kind == _CHANGED and text is not None:
+    for _, archive_id, *_, text in rows[_CHANGED]:
+        if text is None:
+            archives.pop(archive_id, None)
+        else:
             service_ibi, address, ip, state = text.split(" ")
             archives[archive_id] = IncludedArchive(
                 archive_id, service_ibi, address, ip, state or None
             )
-        elif kind == _CHANGED:
-            archives.pop(archive_id, None)
-    version = _find_state(rows)[1]
+    version, number = rows[_STATE][0][1], rows[_NUMBER][0][1]
     if known.archives and (version < known.version or len(archives) != number):
         return None
     return ArchiveList(version, dict(sorted(archives.items())))
-
-
-def _find_state(rows: Sequence[Any]) -> Any:
-    return next(row for row in rows if row[0] == _STATE)
