@@ -293,7 +293,7 @@ class FanOut:
         if self._closed or not is_valid_url(url):
             return False
         added = self._acknowledgments.add(url, self._milliseconds, {**HEADERS, **headers})
-        engine = self._free.pop() if self._free else None
+        engine = self._pop_free()
         if engine is not None:
             # the engine that was used last has an open connection to the Archive
             if engine.running < MAX_BESIDE_QUESTIONS:
@@ -348,13 +348,19 @@ class FanOut:
         """Return the engine that was used last and is free, or a new one."""
         with self._lock:
             self._engines = [engine for engine in self._engines if not engine.has_stopped]
-            engine = self._free.pop() if self._free else None
+            engine = self._pop_free()
             if engine is None or engine.has_stopped:
                 engine = Engine(self._max_answer, self._names)
                 self._engines.append(engine)
             number = len(self._engines)
         engine.limit_connections(max(self._max_connections // number, 1))
         return engine
+
+    def _pop_free(self) -> Engine | None:
+        try:
+            return self._free.pop()
+        except IndexError:  # another thread may take the last one at any time
+            return None
 
     def _release(self, engine: Engine) -> None:
         # no lock: the garbage collector may call this method at any time
