@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -25,15 +26,13 @@ from flask_ibi_archive.resolver.claims.tables import CURRENT, SILENT
 
 #: The maximum number of Archives with the same prefix that are asked.
 MAX_HOLDERS = 4
-#: The number of identifiers in the SELECT. Unused places contain NULL.
+#: The maximum number of identifiers in a SELECT.
 PLACES = 4
 STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT.
 _KINDS = 6
 _STATE, _BINDING, _NUMBER, _HOLDER, _HINT, _CHANGED = range(_KINDS)
-_KEYS = ", ".join(f":key{place}" for place in range(PLACES))
-_PREFIXES = ", ".join(f":prefix{place}" for place in range(PLACES))
 #: The SELECT has few columns, because the drivers need time for each column. If the version is new,
 #: it also reads the number of Archives, which tells of removed ones, and those that have changed.
 #: In a CROSS JOIN, SQLite does not read the table of Archives otherwise. PostgreSQL takes the type
@@ -43,14 +42,14 @@ _SELECT = f"""SELECT {_STATE} AS kind, version AS id,
  CAST(followed_at AS TEXT) AS text
 FROM ibi_resolver_state
 UNION ALL
-SELECT {_BINDING}, archive_id, state, key, NULL FROM ibi_resolver_binding WHERE key IN ({_KEYS})
+SELECT {_BINDING}, archive_id, state, key, NULL FROM ibi_resolver_binding WHERE key IN (%(keys)s)
 UNION ALL
 SELECT {_NUMBER}, (SELECT count(*) FROM ibi_resolver_archive WHERE included_at IS NOT NULL),
  NULL, NULL, NULL
 FROM ibi_resolver_state WHERE version != :version
 UNION ALL
 SELECT {_HOLDER}, archive_id, NULL, NULL, prefix FROM ibi_resolver_prefix
-WHERE prefix IN ({_PREFIXES})
+WHERE prefix IN (%(prefixes)s)
 UNION ALL
 SELECT {_HINT}, archive_id, NULL, NULL, NULL FROM ibi_resolver_hint WHERE ibi = :hinted
 UNION ALL
@@ -198,12 +197,10 @@ class ArchiveListReader:
         hinted: str | None,
     ) -> tuple[ArchiveList, Rows]:
         known = self._list
-        values: dict[str, Any] = dict(_UNUSED, hinted=hinted)
-        for place, key in enumerate(keys):
-            values[f"key{place}"] = key
-        for place, prefix in enumerate(prefixes):
-            values[f"prefix{place}"] = prefix
-        statement = _compile(connection.dialect)
+        values: dict[str, Any] = {"hinted": hinted}
+        for place, (key, prefix) in enumerate(zip_longest(keys, prefixes)):
+            values[f"key{place}"], values[f"prefix{place}"] = key, prefix
+        statement = _compile(connection.dialect, len(keys))
         while True:
             values["version"] = known.version
             rows: Rows = tuple([] for _ in range(_KINDS))
@@ -253,18 +250,20 @@ class ArchiveListReader:
         return unclaimed
 
 
-_UNUSED: Mapping[str, None] = {
-    f"{name}{place}": None for name in ("key", "prefix") for place in range(PLACES)
-}
+@lru_cache(maxsize=8 * PLACES)
+def _compile(dialect: sa.Dialect, places: int) -> str:
+    """Return the SELECT as the driver expects it. SQLAlchemy would look it up in a cache longer.
 
-
-@lru_cache(maxsize=8)
-def _compile(dialect: sa.Dialect) -> str:
-    """Return the SELECT as the driver expects it. SQLAlchemy would look it up in a cache longer."""
+    :param places: the number of identifiers. SQLite finds one much faster than several.
+    """
+    names = {
+        "keys": ", ".join([f":key{place}" for place in range(places)]),
+        "prefixes": ", ".join([f":prefix{place}" for place in range(places)]),
+    }
     if dialect.positional:  # the driver accepts names too
         kind: Any = type(dialect)
         dialect = kind(paramstyle="named")
-    return str(sa.text(_SELECT).compile(dialect=dialect))
+    return str(sa.text(_SELECT % names).compile(dialect=dialect))
 
 
 def _update(known: ArchiveList, rows: Rows) -> ArchiveList | None:
