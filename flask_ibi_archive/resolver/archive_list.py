@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -25,14 +26,13 @@ from flask_ibi_archive.resolver.claims.tables import CURRENT, SILENT
 
 #: The maximum number of Archives with the same prefix that are asked.
 MAX_HOLDERS = 4
-#: The number of identifiers in the SELECT. Unused places contain NULL.
+#: The maximum number of identifiers in a SELECT.
 PLACES = 4
 STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT.
-_STATE, _BINDING, _NUMBER, _HOLDER, _HINT, _CHANGED = range(6)
-_KEYS = ", ".join(f":key{place}" for place in range(PLACES))
-_PREFIXES = ", ".join(f":prefix{place}" for place in range(PLACES))
+_KINDS = 6
+_STATE, _BINDING, _NUMBER, _HOLDER, _HINT, _CHANGED = range(_KINDS)
 #: The SELECT has few columns, because the drivers need time for each column. If the version is new,
 #: it also reads the number of Archives, which tells of removed ones, and those that have changed.
 #: In a CROSS JOIN, SQLite does not read the table of Archives otherwise. PostgreSQL takes the type
@@ -42,14 +42,14 @@ _SELECT = f"""SELECT {_STATE} AS kind, version AS id,
  CAST(followed_at AS TEXT) AS text
 FROM ibi_resolver_state
 UNION ALL
-SELECT {_BINDING}, archive_id, state, key, NULL FROM ibi_resolver_binding WHERE key IN ({_KEYS})
+SELECT {_BINDING}, archive_id, state, key, NULL FROM ibi_resolver_binding WHERE key IN (%(keys)s)
 UNION ALL
 SELECT {_NUMBER}, (SELECT count(*) FROM ibi_resolver_archive WHERE included_at IS NOT NULL),
  NULL, NULL, NULL
 FROM ibi_resolver_state WHERE version != :version
 UNION ALL
 SELECT {_HOLDER}, archive_id, NULL, NULL, prefix FROM ibi_resolver_prefix
-WHERE prefix IN ({_PREFIXES})
+WHERE prefix IN (%(prefixes)s)
 UNION ALL
 SELECT {_HINT}, archive_id, NULL, NULL, NULL FROM ibi_resolver_hint WHERE ibi = :hinted
 UNION ALL
@@ -61,6 +61,8 @@ WHERE state.version != :version AND archive.changed_in > :version
 """
 
 
+#: The rows of the SELECT, by their kinds. There is always one row of the first kind.
+Rows: TypeAlias = "tuple[list[Any], ...]"
 #: Finds claims in the files of the index, as :meth:`.index.ClaimIndex.find_in_files`.
 FindInFiles: TypeAlias = Callable[[bytes, Iterable[Any], "int | None"], "Iterable[Holding]"]
 
@@ -154,12 +156,10 @@ class ArchiveListReader:
         archives, rows = self._read(connection, keys, aliases, hinted)
         states = self._read_claims(archives, keys, rows)
         holders: dict[str, list[int]] = {}
-        hint = None
-        for row in rows:
-            if row[0] == _HOLDER and row[1] in archives.archives:
+        for row in rows[_HOLDER]:
+            if row[1] in archives.archives:
                 holders.setdefault(row[4], []).append(row[1])
-            elif row[0] == _HINT and row[1] in archives.archives:
-                hint = row[1]
+        hint = next((row[1] for row in rows[_HINT] if row[1] in archives.archives), None)
         claims = {
             ibi: Claims(states[key], holders.get(prefix, ())[:MAX_HOLDERS])
             for ibi, key, prefix in zip(identifiers, keys, aliases, strict=True)
@@ -195,34 +195,33 @@ class ArchiveListReader:
         keys: Sequence[bytes],
         prefixes: Sequence[str],
         hinted: str | None,
-    ) -> tuple[ArchiveList, Sequence[Any]]:
+    ) -> tuple[ArchiveList, Rows]:
         known = self._list
-        values: dict[str, Any] = dict(_UNUSED, hinted=hinted)
-        for place, key in enumerate(keys):
-            values[f"key{place}"] = key
-        for place, prefix in enumerate(prefixes):
-            values[f"prefix{place}"] = prefix
-        statement = _compile(connection.dialect)
+        values: dict[str, Any] = {"hinted": hinted}
+        for place, (key, prefix) in enumerate(zip_longest(keys, prefixes)):
+            values[f"key{place}"], values[f"prefix{place}"] = key, prefix
+        statement = _compile(connection.dialect, len(keys))
         while True:
             values["version"] = known.version
-            rows = connection.exec_driver_sql(statement, values).all()
+            rows: Rows = tuple([] for _ in range(_KINDS))
+            for row in connection.exec_driver_sql(statement, values).all():
+                rows[row[0]].append(row)
             newer = _update(known, rows)
             if newer is not None:
                 break
             known = ArchiveList()
         if newer is not self._list:
             self._list = newer
-        followed_at = _find_state(rows)[4]
+        followed_at = rows[_STATE][0][4]
         return (newer if self._is_followed(followed_at) else self._ignore_claims(newer)), rows
 
     def _read_claims(
-        self, archives: ArchiveList, keys: Sequence[bytes], rows: Sequence[Any]
+        self, archives: ArchiveList, keys: Sequence[bytes], rows: Rows
     ) -> dict[bytes, dict[int, Any]]:
         recent: dict[bytes, list[tuple[int, int]]] = {key: [] for key in keys}
-        for row in rows:
-            if row[0] == _BINDING:
-                recent[bytes(row[3])].append((row[1], row[2]))
-        version = _find_state(rows)[2]
+        for _, archive_id, number, key, _ in rows[_BINDING]:
+            recent[bytes(key)].append((archive_id, number))
+        version = rows[_STATE][0][2]
         return {
             key: {
                 archive_id: STATES[number]
@@ -251,43 +250,40 @@ class ArchiveListReader:
         return unclaimed
 
 
-_UNUSED: Mapping[str, None] = {
-    f"{name}{place}": None for name in ("key", "prefix") for place in range(PLACES)
-}
+@lru_cache(maxsize=8 * PLACES)
+def _compile(dialect: sa.Dialect, places: int) -> str:
+    """Return the SELECT as the driver expects it. SQLAlchemy would look it up in a cache longer.
 
-
-@lru_cache(maxsize=8)
-def _compile(dialect: sa.Dialect) -> str:
-    """Return the SELECT as the driver expects it. SQLAlchemy would look it up in a cache longer."""
+    :param places: the number of identifiers. SQLite finds one much faster than several.
+    """
+    names = {
+        "keys": ", ".join([f":key{place}" for place in range(places)]),
+        "prefixes": ", ".join([f":prefix{place}" for place in range(places)]),
+    }
     if dialect.positional:  # the driver accepts names too
         kind: Any = type(dialect)
         dialect = kind(paramstyle="named")
-    return str(sa.text(_SELECT).compile(dialect=dialect))
+    return str(sa.text(_SELECT % names).compile(dialect=dialect))
 
 
-def _update(known: ArchiveList, rows: Sequence[Any]) -> ArchiveList | None:
+def _update(known: ArchiveList, rows: Rows) -> ArchiveList | None:
     """Return the list with the changes that the rows contain.
 
     :returns: None if the whole list must be read again, because Archives were removed, or the
         database is an older one that was restored.
     """
-    number = next((row[1] for row in rows if row[0] == _NUMBER), None)
-    if number is None:  # the version is the known one
+    if not rows[_NUMBER]:  # the version is the known one
         return known
     archives = dict(known.archives)
-    for kind, archive_id, *_, text in rows:
-        if kind == _CHANGED and text is not None:
+    for _, archive_id, *_, text in rows[_CHANGED]:
+        if text is None:
+            archives.pop(archive_id, None)
+        else:
             service_ibi, address, ip, state = text.split(" ")
             archives[archive_id] = IncludedArchive(
                 archive_id, service_ibi, address, ip, state or None
             )
-        elif kind == _CHANGED:
-            archives.pop(archive_id, None)
-    version = _find_state(rows)[1]
+    version, number = rows[_STATE][0][1], rows[_NUMBER][0][1]
     if known.archives and (version < known.version or len(archives) != number):
         return None
     return ArchiveList(version, dict(sorted(archives.items())))
-
-
-def _find_state(rows: Sequence[Any]) -> Any:
-    return next(row for row in rows if row[0] == _STATE)

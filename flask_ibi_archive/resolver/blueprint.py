@@ -55,7 +55,7 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     is_like_persistent_url,
     refuse_registration_key,
 )
-from flask_ibi_archive.server.pages.requests import user_address
+from flask_ibi_archive.server.pages.requests import current_request, user_address
 from flask_ibi_archive.server.pages.usual_paths import answer_usual_path
 
 
@@ -76,17 +76,17 @@ def resolve(
     """
     if refusal := refuse_registration_key():
         return refusal
-    archive = find_own_archive()
+    archive, current = find_own_archive(), current_request()
     if archive is not None and not wanted.requires_original:
         response = archive.resolve(wanted, persistent_url, addresses, ranges)
         if response is not None:
             return response
     resolution_request = ResolutionRequest(
-        wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
+        wanted, persistent_url, addresses, ranges, current.headers.get("User-Agent")
     )
     try:
         outcome = current_resolver().resolve(
-            resolution_request, acknowledges=request.method == "GET", own=open_own_archive()
+            resolution_request, acknowledges=current.method == "GET", own=open_own_archive()
         )
     except errors.NotReady as error:
         return unready_response(error)

@@ -20,6 +20,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -57,11 +58,9 @@ _is_content_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 _logger = logging.getLogger(__name__)
 
 
-# Each request creates these objects. A named tuple is created faster than a dataclass.
-
-
-class Target(NamedTuple):
-    """A request to an Archive.
+@dataclass(eq=False, slots=True)
+class Target:
+    """A request to an Archive. Two requests are never equal, so that sets of them are fast.
 
     :param url: the complete URL with its query.
     :param question: the question that the query contains.
@@ -70,6 +69,9 @@ class Target(NamedTuple):
     archive: IncludedArchive
     url: str
     question: Question
+
+
+# Each request creates a result. A named tuple is created faster than a frozen dataclass.
 
 
 class Reply(NamedTuple):
@@ -291,7 +293,7 @@ class FanOut:
         if self._closed or not is_valid_url(url):
             return False
         added = self._acknowledgments.add(url, self._milliseconds, {**HEADERS, **headers})
-        engine = self._free.pop() if self._free else None
+        engine = self._pop_free()
         if engine is not None:
             # the engine that was used last has an open connection to the Archive
             if engine.running < MAX_BESIDE_QUESTIONS:
@@ -346,13 +348,19 @@ class FanOut:
         """Return the engine that was used last and is free, or a new one."""
         with self._lock:
             self._engines = [engine for engine in self._engines if not engine.has_stopped]
-            engine = self._free.pop() if self._free else None
+            engine = self._pop_free()
             if engine is None or engine.has_stopped:
                 engine = Engine(self._max_answer, self._names)
                 self._engines.append(engine)
             number = len(self._engines)
         engine.limit_connections(max(self._max_connections // number, 1))
         return engine
+
+    def _pop_free(self) -> Engine | None:
+        try:
+            return self._free.pop()
+        except IndexError:  # another thread may take the last one at any time
+            return None
 
     def _release(self, engine: Engine) -> None:
         # no lock: the garbage collector may call this method at any time

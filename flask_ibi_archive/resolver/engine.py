@@ -75,6 +75,7 @@ class Engine:
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, MAX_HOST_CONNECTIONS)
+        self._limit = 0
         self._is_stopping = False
         #: True if the engine has stopped. It then accepts no requests.
         self.has_stopped = False
@@ -86,8 +87,11 @@ class Engine:
 
     def limit_connections(self, number: int) -> None:
         """Set the maximum number of open connections."""
+        if number == self._limit:
+            return
         with self._lock:
             if not self.has_stopped:
+                self._limit = number
                 self._multi.setopt(pycurl.M_MAXCONNECTS, number)
                 self._multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, number)
 

@@ -6,7 +6,7 @@ The resolver asks the Archive of its own app without HTTP. The Archive puts the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol, TypeAlias, cast
@@ -162,8 +162,8 @@ class ResolutionContext:
     look_up: LookUp | None = None
     included: Mapping[int, IncludedArchive] = field(init=False)
     always_ids: Collection[int] = field(init=False)
-    silent_ids: Collection[int] = field(init=False)
     claims: dict[Identifier, Claims] = field(init=False)
+    _silent: Collection[int] = field(init=False)
     sources: dict[ArchiveSource, IncludedArchive] = field(default_factory=dict)
     end: float = field(init=False)
     rounds: int = 0
@@ -178,12 +178,21 @@ class ResolutionContext:
             included = {archive.id: archive for archive in self.archives}
             self.knowledge = Knowledge(ArchiveList(0, included), {}, self.hinted_id)
         archives = self.knowledge.archives
-        self.included, self.silent_ids = archives.archives, archives.silent
-        if self.own is not None:  # it answers without HTTP, even if its server is busy
-            own = self.own.service_ibi
-            self.silent_ids = {id for id in archives.silent if self.included[id].service_ibi != own}
+        self.included, self._silent = archives.archives, archives.silent
         self.always_ids = archives.always.keys()
         self.claims = dict(self.knowledge.claims)
+
+    def is_own(self, archive: IncludedArchive) -> bool:
+        """Return whether an Archive runs in this process."""
+        return self.own is not None and archive.service_ibi == self.own.service_ibi
+
+    def list_silent(self, archive_ids: Iterable[int]) -> list[int]:
+        """Return those of some Archives whose claims count, but which do not answer.
+
+        The Archive in this process answers without HTTP, even if its server is busy.
+        """
+        silent = filter(self._silent.__contains__, archive_ids)
+        return [archive_id for archive_id in silent if not self.is_own(self.included[archive_id])]
 
     def name_source(self, archive: IncludedArchive) -> ArchiveSource:
         """Return an Archive as the source of an answer, for which :attr:`sources` finds it."""

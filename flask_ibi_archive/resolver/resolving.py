@@ -114,21 +114,20 @@ class Resolution:
         context = self._context
         context.find_claims(analysis.questions)
         is_hinted = context.rounds == 1 and context.hinted_id in context.included
-        hinted = context.hinted_id if is_hinted else None
-        return [
-            (
-                question,
-                choose_archives(
-                    context.claims.get(question.ibi, NOTHING),
-                    context.always_ids,
-                    context.silent_ids,
-                    hinted,
-                    analysis.waits_for_all,
-                    analysis.names_item(question),
-                ),
+        hints = (context.hinted_id,) if is_hinted else ()
+        asking = []
+        for question in analysis.questions:
+            claims = context.claims.get(question.ibi, NOTHING)
+            chosen = choose_archives(
+                claims,
+                context.always_ids,
+                context.list_silent((*hints, *claims.states, *claims.holders)),
+                context.hinted_id if is_hinted else None,
+                analysis.waits_for_all,
+                analysis.names_item(question),
             )
-            for question in analysis.questions
-        ]
+            asking.append((question, chosen))
+        return asking
 
     def _find_archive(self, outcome: Redirect | Alert) -> IncludedArchive | None:
         if isinstance(outcome, Redirect):

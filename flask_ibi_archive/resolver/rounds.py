@@ -6,10 +6,11 @@ long to wait. The questions are asked in two steps. Usually the first step is on
 that claims the item, or where the item was last found. The second step follows when the answers of
 the first are there and contain no redirect, or at the end of the *head start*.
 
-In a round, an Archive is *pending* as long as answers are missing, and *failed* if one of its
-answers was wrong or did not come. It is *late* if it is pending when the round ends. Failed and
-late Archives are *silent*: they may know the item. The round waits for each pending Archive, except
-these, for which it waits only for the *grace period* after the last answer of the others:
+In a round, a request is *pending* until its result is there. An Archive is *late* if a request to
+it is pending when the round ends. It is *silent* if it is late, or if one of its answers was wrong
+or did not come: then it may know the item. The round waits for each pending request, except those
+to these Archives, for which it waits only for the *grace period* after the last result of the
+others:
 
 - Archives that are only hinted, which never count as silent;
 - Archives whose claims can stand in for their answers;
@@ -38,8 +39,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence, Set
-from itertools import chain, filterfalse
+from collections.abc import Sequence, Set
+from math import inf
 from typing import cast
 
 from flask_ibi_archive.core.protocol.messages import format_request
@@ -92,159 +93,104 @@ class Round:
         self._context = context
         self._asking = asking
         self._replies: ReplyQueue | None = None
-        #: The questions that an Archive must answer and has not answered yet. An Archive without
-        #: such questions is removed. In ``_graced``, they are awaited for the grace period only.
-        self._pending: dict[int, list[Question]] = {}
-        self._graced: dict[int, list[Question]] = {}
-        self._failed: dict[int, list[Question]] = {}
+        #: The requests without a right answer, also those that were skipped.
+        self._unanswered: set[Target] = set()
+        #: Those whose results are awaited for longer than the grace period, and the other ones.
+        self._pending: set[Target] = set()
+        self._graced: set[Target] = set()
         self._has_second_step = True
         #: The results of the first attempt that were not processed yet.
         self._known: deque[ArchiveResult] = deque()
-        #: The questions to the Archive in this process.
+        #: The requests to the Archive in this process.
         self._own: deque[Target] = deque()
         #: The ends of the head start, of the grace period after a follow-up, and of the one after
-        #: the last awaited answer. None if there is no such period now.
-        self._head_start_ends: float | None = None
-        self._follow_up_ends: float | None = None
-        self._grace_ends: float | None = None
+        #: the last awaited result. Infinite if there is no such period now.
+        self._head_start_ends = self._follow_up_ends = self._grace_ends = inf
         self.late = 0
 
     def run(self) -> Redirect | NextRound | Alert:
         """Ask the Archives, and return the outcome of the answers."""
-        self._ask_first()
+        self._ask(is_first=True)
+        if not self._analysis.waits_for_all:
+            head_start = 0.0 if self._context.is_patient else HEAD_START
+            self._head_start_ends = self._context.clock() + head_start
         while True:
-            if self._has_second_step and not self._is_open():
-                self._ask_others()
-            if not self._is_open():
-                break
-            result = self._next_result(self._find_period_end())
+            result = self._next_result()
             if result is not None:
                 redirect = self._process(result)
                 if redirect is not None:
                     self._abandon()
                     return redirect
-            elif self._has_second_step:  # the head start has ended
-                self._ask_others()
+            elif self._has_second_step:  # nothing is open, or the head start has ended
+                self._has_second_step = False
+                self._head_start_ends = inf
+                # the Original is the answer, whatever the others have
+                if not self._analysis.waits_for_all or not self._analysis.has_redirect():
+                    self._ask(is_first=False)
             else:
-                break
-        return self._finish()
-
-    def _find_period_end(self) -> float:
-        """Return the end of the period that ends first."""
-        ends = [self._context.end, self._follow_up_ends, self._grace_ends]
-        if self._has_second_step:
-            ends.append(self._head_start_ends)
-        return min(end for end in ends if end is not None)
+                return self._finish()
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def _ask_first(self) -> None:
-        """Ask the Archives of the first step."""
-        if not self._analysis.waits_for_all:
-            self._ask([(question, asking.first) for question, asking in self._asking], True)
-            head_start = 0.0 if self._context.is_patient else HEAD_START
-            self._head_start_ends = self._context.clock() + head_start
-            return
-        self._ask(
-            [
-                (question, [*asking.first, *self._list_always(asking, asking.first)])
-                for question, asking in self._asking
-            ]
-        )
-
-    def _ask_others(self) -> None:
-        """Ask the Archives of the second step, unless the Original was found."""
-        self._has_second_step = False
-        if self._analysis.waits_for_all:
-            if not self._analysis.has_redirect():
-                self._ask([(question, asking.others) for question, asking in self._asking])
-            return
-        self._ask(
-            [
-                (
-                    question,
-                    [*asking.others, *self._list_always(asking, (*asking.first, *asking.others))],
-                )
-                for question, asking in self._asking
-            ]
-        )
-
-    def _list_always(self, asking: Asking, asked: Collection[int]) -> Iterable[int]:
-        """Return the Archives that are always asked, and the optional ones."""
-        if not asking.asks_always:
-            return asking.optional
-        always = self._context.always_ids
-        return chain(filterfalse(asked.__contains__, always) if asked else always, asking.optional)
-
-    def _ask(self, steps: Iterable[tuple[Question, Iterable[int]]], is_first: bool = False) -> None:
-        """Ask some questions, each of some Archives.
-
-        :param is_first: whether claims or a hint are the reason to ask these Archives first.
-        """
+    def _ask(self, is_first: bool) -> None:
+        """Ask the Archives of a step."""
         context, addresses = self._context, self._context.request.client_addresses
-        included = context.included
+        waits_for_all = self._analysis.waits_for_all
         targets: list[Target] = []
         decided: dict[int, bool] = {}
-        for (question, archive_ids), (_, asking) in zip(steps, self._asking, strict=True):
+        for question, asking in self._asking:
             query = ""
-            for archive_id in archive_ids:
-                archive = included[archive_id]
-                is_own = context.own is not None and archive.service_ibi == context.own.service_ibi
-                is_asked = decided.get(archive_id)
-                if is_asked is None:
-                    is_asked = decided[archive_id] = self._decide_to_ask(archive, is_own)
-                if not is_asked:
-                    self._failed.setdefault(archive_id, []).append(question)
-                    if not self._analysis.waits_for_all:
-                        continue
-                is_awaited = is_asked and not _may_stand_in(archive_id, asking)
-                waiting = self._pending if is_awaited else self._graced
-                waiting.setdefault(archive_id, []).append(question)
+            for archive_id in asking.list_step(is_first, waits_for_all, context.always_ids):
+                archive = context.included[archive_id]
+                query = query or format_request(question.create_request(addresses))
+                target = Target(archive, f"{archive.service_url}?{query}", question)
+                self._unanswered.add(target)
+                is_open = decided.get(archive_id)
+                if is_open is None:
+                    is_open = decided[archive_id] = self._has_open_circuit(archive)
+                if is_open and not waits_for_all:
+                    continue
+                if not is_open:
+                    is_awaited = asking.needs_answer(archive_id)
+                    (self._pending if is_awaited else self._graced).add(target)
                 # hashing a question is slow and not necessary if ``known`` is empty
                 known = context.known.get((archive_id, question)) if context.known else None
                 if known is not None:
-                    self._known.append(known)
-                    continue
-                query = query or format_request(question.create_request(addresses))
-                target = Target(archive, f"{archive.service_url}?{query}", question)
-                (self._own if is_own else targets).append(target)
+                    self._known.append(known._replace(target=target))
+                elif context.is_own(archive):
+                    self._own.append(target)
+                else:
+                    targets.append(target)
         if context.trace is not None:
+            is_by_hint = is_first and not waits_for_all
             for target in (*self._own, *targets):
-                context.trace(Asked(target, is_first))
+                context.trace(Asked(target, is_by_hint))
         if targets:
             seconds = context.end - context.clock()
             self._replies = context.fan_out.ask(targets, seconds, self._replies)
-        self._set_grace()
 
-    def _decide_to_ask(self, archive: IncludedArchive, is_own: bool) -> bool:
-        """Return whether an Archive is asked as usual: unless it failed repeatedly."""
-        if is_own or self._context.circuit_breaker.allows_request(archive.id):
-            return True
-        if self._context.trace is not None:
-            self._context.trace(Skipped(archive))
-        return False
-
-    def _set_grace(self) -> None:
-        """Begin the grace period if only Archives are left that are not waited for longer."""
-        if self._pending or not self._graced:
-            self._grace_ends = None
-        elif self._grace_ends is None:
-            self._grace_ends = self._context.clock() + GRACE
+    def _has_open_circuit(self, archive: IncludedArchive) -> bool:
+        """Return whether an Archive failed repeatedly, so that usually it is not asked."""
+        context = self._context
+        if context.is_own(archive) or context.circuit_breaker.allows_request(archive.id):
+            return False
+        if context.trace is not None:
+            context.trace(Skipped(archive))
+        return True
 
     # --- answers ---------------------------------------------------------------------------------
 
-    def _is_open(self) -> bool:
-        has_replies = self._replies is not None and self._replies.pending > 0
-        return bool(self._known or self._own or has_replies)
-
-    def _next_result(self, period_end: float) -> ArchiveResult | None:
-        """Return the next result, or None if no result arrives before the end of a period."""
-        context = self._context
+    def _next_result(self) -> ArchiveResult | None:
+        """Return the next result. None if no result is open, or arrives before a period ends."""
         if self._known:
             return self._known.popleft()
-        # a result that arrived in time is used, even if the result is read late
-        left = 0.0 if self._own else max(period_end - context.clock(), 0.0)
-        result = None if self._replies is None else self._replies.get(left)
+        result, context = None, self._context
+        if self._replies is not None and self._replies.pending:
+            # a result that arrived in time is used, even if the result is read late
+            left = 0.0 if self._own else max(self._find_period_end() - context.clock(), 0.0)
+            result = self._replies.get(left)
+        else:
+            self._grace_ends = inf  # the next step has a grace period of its own
         if result is None and self._own:
             result = self._ask_own(self._own.popleft())
         if result is not None:
@@ -252,6 +198,14 @@ class Round:
             if context.trace is not None:
                 context.trace(result)
         return result
+
+    def _find_period_end(self) -> float:
+        """Return the end of the period that ends first."""
+        if self._pending:
+            self._grace_ends = inf
+        elif self._grace_ends == inf:
+            self._grace_ends = self._context.clock() + GRACE
+        return min(self._context.end, self._head_start_ends, self._follow_up_ends, self._grace_ends)
 
     def _ask_own(self, target: Target) -> ArchiveResult:
         context = self._context
@@ -268,27 +222,25 @@ class Round:
         return Reply(target, found, context.clock() - started)
 
     def _process(self, result: ArchiveResult) -> Redirect | None:
-        archive, question = result.target.archive, result.target.question
-        for waiting in (self._pending, self._graced):
-            _remove(waiting, archive.id, question)
-        if isinstance(result, Failure):
-            self._failed.setdefault(archive.id, []).append(question)
-        else:
-            _remove(self._failed, archive.id, question)
+        target = result.target
+        self._pending.discard(target)
+        self._graced.discard(target)
+        if isinstance(result, Reply):
+            self._unanswered.discard(target)
         redirect = self._add_answer(result)
-        self._await_last_claimant()
-        self._set_grace()
+        if redirect is None:
+            self._await_last_claimant()
         return redirect
 
     def _add_answer(self, result: ArchiveResult) -> Redirect | None:
-        context = self._context
-        archive, question = result.target.archive, result.target.question
+        context, target = self._context, result.target
         if isinstance(result, Failure) or not result.pairs:  # the Archive does not know the item
             return None
-        answer = Answer(context.name_source(archive), question, pairs_as_dict(result.pairs))
+        source = context.name_source(target.archive)
+        answer = Answer(source, target.question, pairs_as_dict(result.pairs))
         redirect = self._analysis.add_answer(answer)
         waits_for_all = self._analysis.waits_for_all or context.is_patient
-        waits = redirect is None and self._follow_up_ends is None and not waits_for_all
+        waits = redirect is None and self._follow_up_ends == inf and not waits_for_all
         if waits and self._analysis.has_follow_up():
             self._follow_up_ends = context.clock() + max(GRACE, 2 * result.seconds)
         return redirect
@@ -299,25 +251,15 @@ class Round:
         As long as two of them may have it, their claims are enough for an alert.
         """
         for question, asking in self._asking:
-            claimants = [
-                archive_id
-                for archive_id, state in asking.stand_ins.items()
-                if state is State.ORIGINAL
-                and (archive_id in asking.silent or self._is_unanswered(archive_id, question))
+            claimants = {id for id, state in asking.stand_ins.items() if state is State.ORIGINAL}
+            waiting = [
+                target
+                for target in self._unanswered
+                if target.question is question and target.archive.id in claimants
             ]
-            if len(claimants) == 1 and not self._analysis.has_redirect():
-                [last] = claimants
-                is_open = question not in self._failed.get(last, ())
-                if is_open and question in self._graced.get(last, ()):
-                    _remove(self._graced, last, question)
-                    self._pending.setdefault(last, []).append(question)
-
-    def _is_unanswered(self, archive_id: int, question: Question) -> bool:
-        """Return whether an Archive was asked a question and has not answered it."""
-        return any(
-            question in waiting.get(archive_id, ())
-            for waiting in (self._pending, self._graced, self._failed)
-        )
+            number = len(waiting) + len(claimants.intersection(asking.silent))
+            if waiting and number == 1 and not self._analysis.has_redirect():
+                self._pending.update(self._graced.intersection(waiting))
 
     # --- the end ---------------------------------------------------------------------------------
 
@@ -325,7 +267,7 @@ class Round:
         """Stop waiting for results, and count the Archives that have not answered."""
         if self._replies is not None:
             self._replies.abandon()
-        self.late = len(self._pending)
+        self.late = len({target.archive.id for target in self._pending})
 
     def _finish(self) -> Redirect | NextRound | Alert:
         context = self._context
@@ -348,11 +290,10 @@ class Round:
         """Return the Archives that did not answer and may know the item, and use their claims."""
         silent: set[int] = set()
         for question, asking in self._asking:
-            unanswered = set(asking.silent)
-            for waiting in (self._pending, self._graced, self._failed):
-                unanswered.update(
-                    archive_id for archive_id, open_ in waiting.items() if question in open_
-                )
+            unanswered = {
+                target.archive.id for target in self._unanswered if target.question is question
+            }
+            unanswered.update(asking.silent)
             for archive_id in sorted(unanswered.difference(asking.optional)):
                 state = asking.stand_ins.get(archive_id)
                 if state is not None and isinstance(self._analysis, Analysis):
@@ -384,19 +325,3 @@ class Round:
                 context.trace(answer)
             redirect = redirect or self._analysis.add_answer(answer)
         return redirect
-
-
-def _may_stand_in(archive_id: int, asking: Asking) -> bool:
-    """Return whether an answer is not worth a long wait: a claim, or nothing, may stand for it."""
-    state = asking.stand_ins.get(archive_id)
-    if state is State.ORIGINAL:  # of two claimants of the Original, none has it for sure
-        return list(asking.stand_ins.values()).count(state) > 1
-    return state is State.DELETED or archive_id in asking.optional
-
-
-def _remove(waiting: dict[int, list[Question]], archive_id: int, question: Question) -> None:
-    questions = waiting.get(archive_id)
-    if questions is not None and question in questions:
-        questions.remove(question)
-        if not questions:
-            del waiting[archive_id]

@@ -136,6 +136,10 @@ class Identifier:
         """The part that the server assigns, such as ``2009/02.16.17.46`` or ``34PGRBS``."""
         return self.text[self._find_end_of_prefix() + 1 :]
 
+    def __hash__(self) -> int:
+        # a resolution hashes identifiers often, and the text alone hardly ever occurs in two forms
+        return hash(self.text)
+
     def __str__(self) -> str:
         return self.text
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Container, Iterable
+from functools import lru_cache
 from urllib.parse import quote
 
 SERVICE_SUBJECT = "servicesubject"
@@ -99,7 +100,7 @@ def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] =
     parts = []
     for name, value in pairs:
         encode = encode_url if name in urls else encode_value
-        parts.append(f"{encode_value(name)}={encode(value)}")
+        parts.append(f"{_encode_name(name)}={encode(value)}")
     return "&".join(parts)
 
 
@@ -113,6 +114,9 @@ def encode_value(value: str) -> str:
     if _is_plain(value):
         return value
     return quote(to_bytes(value), safe=_PLAIN)
+
+
+_encode_name = lru_cache(maxsize=256)(encode_value)  # messages have few names
 
 
 def encode_url(url: str) -> str:

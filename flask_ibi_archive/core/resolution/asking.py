@@ -35,8 +35,9 @@ silent Archive claims to have the item, the outcome is that this Archive did not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, filterfalse
 
 from flask_ibi_archive.core.protocol.states import State
 
@@ -79,6 +80,31 @@ class Asking:
     asks_always: bool = True
     stand_ins: Mapping[int, State] = field(default_factory=dict)
     silent: Sequence[int] = ()
+
+    def list_step(
+        self, is_first: bool, waits_for_all: bool, always: Iterable[int]
+    ) -> Iterable[int]:
+        """Return the Archives of the first or the second step.
+
+        The first step also asks those that are always asked if all their answers are needed.
+        Otherwise the second step does.
+
+        :param waits_for_all: whether all answers are needed.
+        :param always: the Archives that are always asked.
+        """
+        claimants = self.first if is_first else self.others
+        if is_first != waits_for_all:
+            return claimants
+        named = (*self.first, *self.others)
+        unnamed = filterfalse(named.__contains__, always) if self.asks_always else ()
+        return chain(claimants, unnamed, self.optional)
+
+    def needs_answer(self, archive_id: int) -> bool:
+        """Return whether an answer is worth a long wait, because nothing can stand in for it."""
+        state = self.stand_ins.get(archive_id)
+        if state is State.ORIGINAL:  # of two claimants of the Original, none has it for sure
+            return list(self.stand_ins.values()).count(state) == 1
+        return state is not State.DELETED and archive_id not in self.optional
 
 
 #: All Archives that are always asked, and nobody else.
@@ -129,7 +155,9 @@ def choose_archives(
         first, others = asked, []
         if names_item and originals:
             first = [archive for archive in asked if archive in originals]
-            others = [archive for archive in asked if archive not in originals]
+            others = [
+                archive for archive in asked if archive not in originals and archive not in always
+            ]
     else:
         is_removed = not asked or states[asked[0]] is State.DELETED
         if is_removed and hinted is not None and hinted in always:

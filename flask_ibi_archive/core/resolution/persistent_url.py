@@ -299,7 +299,7 @@ def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
     verbs = [format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):
-        return VerbList(Relation(tuple(steps)))
+        return VerbList(Relation(tuple(steps))) if steps else NO_VERBS
     try:
         return parse_verb_list(" ".join(verbs + others))
     except RefusedText as error:

@@ -57,6 +57,8 @@ MAX_BEGINNING = 1024
 #: The endpoint of Flask's route for static files.
 STATIC = "static"
 
+#: What werkzeug raises if it finds no route. It may find none if the Host header is malformed.
+_UNROUTED = (NotFound, BadHost, RequestRedirect)
 #: A rule that matches all paths, such as ``/<path:page>``.
 _CATCH_ALL = re.compile(r"/<path(?:\([^>]*\))?:\w+>/?")
 _FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
@@ -107,8 +109,7 @@ def create_fallback_hook(
 def is_unrouted() -> bool:
     """Return whether the app has no route for the path, so that it may be a persistent URL."""
     current = current_request()
-    # werkzeug may find no route if the Host header is malformed
-    if isinstance(current.routing_exception, NotFound | BadHost | RequestRedirect):
+    if isinstance(current.routing_exception, _UNROUTED):
         return True
     has_static_files = Path(str(current_app.static_folder)).is_dir()
     return current.endpoint == STATIC and not has_static_files and has_only_resolver()

@@ -130,8 +130,12 @@ def request_target() -> str:
     path. This function encodes the path again: each byte that a path must not contain becomes %XX.
     If the query is empty, the result has no "?".
     """
-    query = current_request().query_string
-    target = quote(request_path(), safe=PATH_CHARACTERS) or "/"
+    return _format_target(request_path(), current_request().query_string)
+
+
+@lru_cache(maxsize=32)  # several functions that answer a request need its target
+def _format_target(path: bytes, query: bytes) -> str:
+    target = quote(path, safe=PATH_CHARACTERS) or "/"
     return f"{target}?{quote(query, safe=PATH_CHARACTERS + '?%')}" if query else target
 
 

@@ -44,6 +44,7 @@ claims    prefix  hint  wanted            first  others  optional  stand-ins  si
 1o,5o     -       -     Original          1      -       -         1o,5o      5
 5o,1c,2d  -       -     Original          5      1,2     -         5o,2d      -
 1o,8o     -       -     Original          1,8    -       -         1o         -
+1o,2c,8c  -       -     Original          1      2       -         1o         -
 1c,2d     3       -     Original          1,2    -       3         2d         -
 -         3       8     Original          -      -       3         -          -
 1o,3c,5o  2       -     related-Original  1,3    -       -         -          5
@@ -79,3 +80,22 @@ def test_whom_to_ask(line: str) -> None:
     assert found.stand_ins == parse_states(stand_ins)
     assert list(found.silent) == parse_ids(silent)
     assert found.asks_always
+
+
+@for_each(
+    "wanted",
+    [
+        ("1o,2c,8d", False, [1], [2, 8, 9]),
+        ("1o,2c,8d", True, [1, 8, 9], [2]),
+        ("8o,1c", False, [8], [1, 9]),
+        ("-", False, [], [8, 9]),
+        ("-", True, [8, 9], []),
+    ],
+)
+def test_each_archive_is_asked_in_one_step(
+    wanted: tuple[str, bool, list[int], list[int]],
+) -> None:
+    claims, requires_original, first, second = wanted
+    asking = choose_archives(Claims(parse_states(claims)), ALWAYS, SILENT, None, requires_original)
+    steps = [list(asking.list_step(one, requires_original, ALWAYS)) for one in (True, False)]
+    assert steps == [first, second]
