@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
 from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
 from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
@@ -38,6 +38,8 @@ from flask_ibi_archive.signals import NOBODY, Notifier
 PAUSE = 1.0
 #: The maximum number of logs that are being read or wait for it.
 MAX_LOGS = 1000
+#: The size of the entries that are stored together. Others must not wait for long meanwhile.
+MAX_BYTES = 1 << 20
 #: The time after which the lease and the time of :class:`.tables.ResolverState` are renewed.
 RENEWAL = timedelta(seconds=10)
 
@@ -181,54 +183,69 @@ class Follower:
     def _start_due(self) -> bool:
         """Begin to read the logs that are due, and return whether there are any."""
         now = self._now()
-        limit = MAX_LOGS + len(self._logs) + len(self._failed)
         self._failed = {one: at for one, at in self._failed.items() if now - at < INTERVAL}
-        due = [
-            log
-            for log in self._database.read(
-                lambda connection: followed_logs.list_due(connection, now, limit)
-            )
-            if log.archive_id not in self._logs and log.archive_id not in self._failed
-        ]
-        for log in due[: max(MAX_LOGS - len(self._logs), 0)]:
+        omitted = self._logs.keys() | self._failed.keys()
+        room = MAX_LOGS - len(self._logs)
+        due = self._database.read(
+            lambda connection: followed_logs.list_due(connection, now, room, omitted)
+        )
+        for log in due:
             self._logs[log.archive_id] = log
             requests = read_log(log.known, now.timestamp(), self._config.claims_max_age)
-            self._requests.start(log.archive_id, log.base, log.known.key, requests)
+            self._requests.start(log.archive_id, log.base, log.known.key, requests, log.is_slow)
         return bool(due)
 
     def _work(self) -> None:
         """Read for some time, and store what was read."""
         end = monotonic() + PAUSE
-        small: list[tuple[DueLog, Reading]] = []
+        done: list[tuple[DueLog, Reading]] = []
+        size = 0
         while self._logs and (left := end - monotonic()) > 0:
             for archive_id, reading in self._requests.wait(left):
-                log = self._logs.pop(archive_id)
-                if reading.entries or reading.fork:
-                    self._store([(log, reading)])
-                else:
-                    small.append((log, reading))
-        if small:
-            self._store(small)
+                done.append((self._logs.pop(archive_id), reading))
+                size += sum(map(len, reading.entries))
+                if size >= MAX_BYTES:
+                    self._store(done)
+                    done, size = [], 0
+        self._store(done)
 
     def _store(self, readings: Sequence[tuple[DueLog, Reading]]) -> None:
-        """Store what was read, in one transaction."""
+        """Store what was read: first the entries in files, then all logs in one transaction."""
         now = self._now()
+        kept = [one for one in readings if self._keep(*one, now)]
+        if not kept:
+            return
         try:
-            for log, reading in readings:
-                for number, entries in reading.bundles.items():
-                    self._kept.write_bundle(log.archive_id, log.number, number, entries)
             with self._database.writing() as connection:
-                stored = self._reading_store.store(connection, readings, now)
-        except (IntegrityError, OSError, StorageError) as error:
-            names = ", ".join(log.service_ibi for log, _ in readings)
-            _logger.error("the claims of %s can't be stored: %s", names, error)
-            self._failed.update((log.archive_id, now) for log, _ in readings)
+                stored = self._reading_store.store(connection, kept, now)
+        except (IntegrityError, StorageError) as error:
+            if len(kept) > 1 and not isinstance(error, NotReady):
+                for one in kept:  # the other logs can be stored
+                    self._store([one])
+                return
+            for log, _ in kept:
+                self._fail(log, error, now)
             return
         for log, reading in stored:
             self.read_logs += 1
             self.read_entries += len(reading.entries)
             self._report(log, reading)
         self._on_progress(self.read_logs, self.read_entries)
+
+    def _keep(self, log: DueLog, reading: Reading, now: datetime) -> bool:
+        """Write the new entries of a log to files, and return whether this succeeded."""
+        try:
+            for number, entries in reading.bundles.items():
+                self._kept.write_bundle(log.archive_id, log.number, number, entries)
+        except OSError as error:
+            self._fail(log, error, now)
+            return False
+        return True
+
+    def _fail(self, log: DueLog, error: Exception, now: datetime) -> None:
+        """Log that what was read of a log can't be stored, and try it again later."""
+        _logger.error("the claims of %s can't be stored: %s", log.service_ibi, error)
+        self._failed[log.archive_id] = now
 
     def _report(self, log: DueLog, reading: Reading) -> None:
         """Log a change of the state."""

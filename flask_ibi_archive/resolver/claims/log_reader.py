@@ -53,7 +53,6 @@ from flask_ibi_archive.core.claims.merkle import (
     prove_consistency,
     verify_consistency,
 )
-from flask_ibi_archive.core.claims.signed_note import parse_note
 from flask_ibi_archive.core.claims.tiles import (
     WIDTH,
     Tile,
@@ -181,20 +180,22 @@ def read_log(known: KnownLog, now: float, max_age: float, batch: int = BATCH) ->
     :param batch: the maximum number of bundles.
     """
     reading = _begin(known)
+    stored = None if known.checkpoint is None else _parse(known.checkpoint)
+    is_partial = stored is not None and stored.size > known.frontier.size
     try:
-        size = yield from _read(known, reading, now, max_age, batch)
+        size = yield from _read(known, stored, reading, now, max_age, batch)
     except _Unread as error:
         reading = _begin(known)
         if not isinstance(error, _Silent):
             reading.state = error.state
-        elif known.checkpoint is not None and not _is_partial(known):
+        elif stored is not None and not is_partial:
             reading.state = SILENT
         reading.reason = error.reason
         reading.fork = error.fork if isinstance(error, _Forked) else None
         return reading
     age = now - (reading.signed_at or 0)
     # after the end of a tree that was read in batches, there is probably a newer checkpoint
-    reading.is_complete = reading.frontier.size == size and not _is_partial(known)
+    reading.is_complete = reading.frontier.size == size and not is_partial
     reading.state = STALE
     if reading.frontier.size < size:
         reading.reason = f"{reading.frontier.size} of {size} entries were read"
@@ -225,24 +226,29 @@ def report_fork(known: KnownLog, reason: str, earlier: str, later: str) -> Readi
 
 
 def _parse(checkpoint: str) -> Checkpoint:
-    """Parse a checkpoint that was verified before."""
-    return parse_checkpoint(parse_note(checkpoint).text)
-
-
-def _is_partial(known: KnownLog) -> bool:
-    """Return whether entries of the known checkpoint were not read yet."""
-    return known.checkpoint is not None and _parse(known.checkpoint).size > known.frontier.size
+    """Parse a checkpoint whose signatures were verified before."""
+    text, _, _ = checkpoint.rpartition("\n\n")
+    return parse_checkpoint(f"{text}\n")
 
 
 def _read(
-    known: KnownLog, reading: Reading, now: float, max_age: float, batch: int
+    known: KnownLog,
+    stored: Checkpoint | None,
+    reading: Reading,
+    now: float,
+    max_age: float,
+    batch: int,
 ) -> Requests[int]:
-    """Read a checkpoint and new entries, and return the size of the tree."""
-    stored = None if known.checkpoint is None else _parse(known.checkpoint)
+    """Read a checkpoint and new entries, and return the size of the tree.
+
+    :param stored: the tree of the known checkpoint.
+    """
     tree = stored
     if stored is None or stored.size == known.frontier.size:
         tree = yield from _read_checkpoint(known, reading, stored, now, max_age)
     assert tree is not None
+    if tree == stored and tree.size == known.frontier.size:
+        return tree.size
     end = min(tree.size, (known.frontier.size // WIDTH + batch) * WIDTH)
     try:
         yield from _read_entries(reading, end)
