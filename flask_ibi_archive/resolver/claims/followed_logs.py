@@ -83,6 +83,7 @@ _LOG, _ARCHIVE = FollowedLog, RegisteredArchive
 _COLUMNS = (
     _LOG.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _LOG.number, _LOG.key, _LOG.origin,
     _LOG.state, _LOG.reason, _LOG.size, _LOG.frontier, _LOG.checkpoint, _LOG.etag, _LOG.signed_at,
+    _LOG.length,
 )  # fmt: skip
 _INCLUDED = (
     select(*_COLUMNS)
@@ -122,6 +123,7 @@ def list_due(
                 row.checkpoint,
                 row.etag,
                 None if row.signed_at is None else int(row.signed_at.timestamp()),
+                row.length,
             ),
             now,
         )
@@ -194,6 +196,7 @@ def store_readings(
                 "state": state,
                 "reason": reason,
                 "size": reading.frontier.size,
+                "length": reading.length,
                 "frontier": reading.frontier.to_bytes(),
                 "checkpoint": reading.checkpoint,
                 "etag": reading.etag,

@@ -30,6 +30,7 @@ from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
 from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
 from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
+from flask_ibi_archive.resolver.claims.tables import FULL
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -191,7 +192,12 @@ class Follower:
         )
         for log in due:
             self._logs[log.archive_id] = log
-            requests = read_log(log.known, now.timestamp(), self._config.claims_max_age)
+            requests = read_log(
+                log.known,
+                now.timestamp(),
+                self._config.claims_max_age,
+                self._config.claims_max_size,
+            )
             self._requests.start(log.archive_id, log.base, log.known.key, requests, log.is_slow)
         return bool(due)
 
@@ -202,8 +208,9 @@ class Follower:
         size = 0
         while self._logs and (left := end - monotonic()) > 0:
             for archive_id, reading in self._requests.wait(left):
-                done.append((self._logs.pop(archive_id), reading))
-                size += sum(map(len, reading.entries))
+                log = self._logs.pop(archive_id)
+                done.append((log, reading))
+                size += reading.length - log.known.length
                 if size >= MAX_BYTES:
                     self._store(done)
                     done, size = [], 0
@@ -256,7 +263,8 @@ class Follower:
                 log.service_ibi, log.address, reading.reason,
             )  # fmt: skip
         elif reading.state != log.known.state:
-            _logger.info(
+            _logger.log(
+                logging.WARNING if reading.state == FULL else logging.INFO,
                 "the log of %s at %s is %s%s",
                 log.service_ibi, log.address, reading.state,
                 "" if reading.reason is None else f": {reading.reason}",

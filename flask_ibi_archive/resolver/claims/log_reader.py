@@ -32,6 +32,7 @@ for each. Source: federation CL-3, CL-7; C2SP tlog-tiles.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ from flask_ibi_archive.core.claims.tiles import (
     list_bundles,
 )
 from flask_ibi_archive.errors import ClaimError
-from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, NEW, SILENT, STALE
+from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, FULL, NEW, SILENT, STALE
 from flask_ibi_archive.resolver.http_transfer import TIMED_OUT, TransferResult
 
 Result = TypeVar("Result")
@@ -102,6 +103,7 @@ class KnownLog:
     :param checkpoint: the signed checkpoint that was verified last. None if there is none.
     :param etag: the ETag of this checkpoint.
     :param signed_at: the time of its signature in POSIX seconds.
+    :param length: the length of the entries that were read in bytes.
     """
 
     key: VerifierKey
@@ -111,6 +113,7 @@ class KnownLog:
     checkpoint: str | None = None
     etag: str | None = None
     signed_at: int | None = None
+    length: int = 0
 
 
 @dataclass(slots=True)
@@ -131,6 +134,7 @@ class Reading:
     checkpoint: str | None
     etag: str | None
     signed_at: int | None
+    length: int
     start: int
     entries: list[bytes] = field(default_factory=list)
     bundles: dict[int, list[bytes]] = field(default_factory=dict)
@@ -159,6 +163,12 @@ class _Silent(_Unread):
     state = SILENT
 
 
+class _Full(_Unread):
+    """The log is longer than the resolver reads."""
+
+    state = FULL
+
+
 class _Forked(_Unread):
     """Two signed checkpoints contradict each other."""
 
@@ -169,23 +179,35 @@ class _Forked(_Unread):
         self.fork = earlier, later
 
 
-def read_log(known: KnownLog, now: float, max_age: float, batch: int = BATCH) -> Requests[Reading]:
+def read_log(
+    known: KnownLog,
+    now: float,
+    max_age: float,
+    max_length: float = math.inf,
+    batch: int = BATCH,
+) -> Requests[Reading]:
     """Read a log once, and return what is new.
 
     The state is CURRENT if all entries were read and the checkpoint is not too old. SILENT follows
     only after a whole tree was read.
 
+    An Archive could add entries for ever, which the resolver must keep. Therefore no batch is read
+    after the one with which the entries reach a length.
+
     :param now: the present time in POSIX seconds.
     :param max_age: the seconds after which a checkpoint is too old.
+    :param max_length: the length in bytes after which no entries are read.
     :param batch: the maximum number of bundles.
     """
     reading = _begin(known)
     stored = None if known.checkpoint is None else _parse(known.checkpoint)
     is_partial = stored is not None and stored.size > known.frontier.size
     try:
-        size = yield from _read(known, stored, reading, now, max_age, batch)
+        size = yield from _read(known, stored, reading, now, max_age, max_length, batch)
     except _Unread as error:
         reading = _begin(known)
+        if isinstance(error, _Silent) and known.state == FULL:
+            return reading
         if not isinstance(error, _Silent):
             reading.state = error.state
         elif stored is not None and not is_partial:
@@ -214,6 +236,7 @@ def _begin(known: KnownLog) -> Reading:
         known.checkpoint,
         known.etag,
         known.signed_at,
+        known.length,
         known.frontier.size,
     )
 
@@ -237,6 +260,7 @@ def _read(
     reading: Reading,
     now: float,
     max_age: float,
+    max_length: float,
     batch: int,
 ) -> Requests[int]:
     """Read a checkpoint and new entries, and return the size of the tree.
@@ -244,11 +268,17 @@ def _read(
     :param stored: the tree of the known checkpoint.
     """
     tree = stored
-    if stored is None or stored.size == known.frontier.size:
+    is_full = known.length >= max_length
+    if stored is None or stored.size == known.frontier.size or is_full:
         tree = yield from _read_checkpoint(known, reading, stored, now, max_age)
     assert tree is not None
     if tree == stored and tree.size == known.frontier.size:
         return tree.size
+    if is_full:
+        raise _Full(
+            f"has more than {max_length} bytes of claims; if it is not faulty, set"
+            " IBI_RESOLVER_CLAIMS_MAX_SIZE to a higher number"
+        )
     end = min(tree.size, (known.frontier.size // WIDTH + batch) * WIDTH)
     try:
         yield from _read_entries(reading, end)
@@ -331,6 +361,7 @@ def _read_entries(reading: Reading, end: int) -> Requests[None]:
         for leaf in hashes[old:]:
             frontier.add(leaf)
         reading.entries += entries[old:]
+        reading.length += sum(map(len, entries[old:]))
         reading.bundles[bundle.number] = entries
 
 

@@ -22,6 +22,7 @@ from flask_ibi_archive.resolver.claims.followed_logs import DueLog
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.log_reader import Reading, report_fork
 from flask_ibi_archive.resolver.claims.resolver_key import read_key
+from flask_ibi_archive.resolver.claims.tables import get_service_rep
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.claims.witness import cosign_verified, find_cosigned_size
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -67,7 +68,7 @@ class ReadingStore:
     ) -> None:
         checked: dict[int, CheckedEntries] = {}
         for log, reading in readings:
-            services = {log.service_ibi, log.origin.partition("#")[0]}
+            services = {log.service_ibi, get_service_rep(log.origin)}
             checked[log.archive_id] = check_entries(reading.entries, reading.start, services)
         self._note_conflicts(connection, checked, now)
         self._index.store(
