@@ -30,6 +30,7 @@ from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
 from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
 from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
+from flask_ibi_archive.resolver.claims.replaced_logs import forget_replaced
 from flask_ibi_archive.resolver.claims.tables import FULL
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
@@ -191,6 +192,8 @@ class Follower:
             lambda connection: followed_logs.list_due(connection, now, room, omitted)
         )
         for log in due:
+            if not self._forget_replaced(log):
+                continue
             self._logs[log.archive_id] = log
             requests = read_log(
                 log.known,
@@ -200,6 +203,14 @@ class Follower:
             )
             self._requests.start(log.archive_id, log.base, log.known.key, requests, log.is_slow)
         return bool(due)
+
+    def _forget_replaced(self, log: DueLog) -> bool:
+        """Forget a part of the earlier logs of an Archive, and return whether nothing is left."""
+        try:
+            return forget_replaced(self._database, self._index, self._kept, log)
+        except (OSError, StorageError) as error:
+            self._fail(log, error, self._now())
+            return False
 
     def _work(self) -> None:
         """Read for some time, and store what was read."""

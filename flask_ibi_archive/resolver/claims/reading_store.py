@@ -16,13 +16,17 @@ from flask_ibi_archive.core.claims.merkle import hash_leaf
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import ClaimError, StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
-from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_rival
+from flask_ibi_archive.resolver.claims.conflicts import (
+    end_conflicts,
+    list_open_ibis,
+    note_rival,
+)
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
 from flask_ibi_archive.resolver.claims.followed_logs import DueLog
-from flask_ibi_archive.resolver.claims.index import ClaimIndex
+from flask_ibi_archive.resolver.claims.index import ClaimIndex, Holding
 from flask_ibi_archive.resolver.claims.log_reader import Reading, report_fork
 from flask_ibi_archive.resolver.claims.resolver_key import read_key
-from flask_ibi_archive.resolver.claims.tables import get_service_rep
+from flask_ibi_archive.resolver.claims.tables import CURRENT, get_service_rep
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.claims.witness import cosign_verified, find_cosigned_size
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -59,6 +63,9 @@ class ReadingStore:
                 followed_logs.store_fork(connection, log, reading, now)
         if grown := [(log, reading) for log, reading in stored if reading.entries]:
             self._store_entries(connection, grown, now)
+        for log, reading in stored:
+            if log.archive_id in changed and reading.state == CURRENT:
+                self._end_lost_conflicts(connection, log, now)
         if changed:
             bump_version(connection, changed)
         return stored
@@ -140,6 +147,20 @@ class ReadingStore:
             for (_, other_id), ibi in rivals.items():
                 if other_id in registered:
                     note_rival(connection, ibi, archive_id, other_id, now)
+
+    def _end_lost_conflicts(self, connection: Connection, log: DueLog, now: datetime) -> None:
+        """End the conflicts about claims that a log that began anew does not contain.
+
+        This is only known when the new log was read to its end.
+        """
+        if log.number == 1:
+            return
+        keys = {ibi: identifier_key(ibi) for ibi in list_open_ibis(connection, log.archive_id)}
+        found = self._index.find(connection, list(keys.values()))
+        original = Holding(log.archive_id, STATE_NUMBERS[State.ORIGINAL])
+        for ibi, key in keys.items():
+            if original not in found.get(key, ()):
+                end_conflicts(connection, ibi, log.archive_id, now)
 
     def _read_key(self) -> SigningKey | None:
         """Return the key with which the resolver cosigns; None if it has none, or can't read it."""
