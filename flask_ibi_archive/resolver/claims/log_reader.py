@@ -34,9 +34,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar
 
 from flask_ibi_archive.core.claims.checkpoint import (
     Checkpoint,
@@ -45,28 +43,20 @@ from flask_ibi_archive.core.claims.checkpoint import (
     parse_checkpoint,
 )
 from flask_ibi_archive.core.claims.keys import VerifierKey
-from flask_ibi_archive.core.claims.merkle import (
-    HASH_SIZE,
-    Frontier,
-    ReadHash,
-    compute_root,
-    hash_leaf,
-    prove_consistency,
-    verify_consistency,
-)
-from flask_ibi_archive.core.claims.tiles import (
-    WIDTH,
-    Tile,
-    TileHashes,
-    decode_entries,
-    encode_entries,
-    list_bundles,
-)
+from flask_ibi_archive.core.claims.merkle import Frontier, hash_leaf
+from flask_ibi_archive.core.claims.tiles import WIDTH, decode_entries, list_bundles
 from flask_ibi_archive.errors import ClaimError
+from flask_ibi_archive.resolver.claims.log_files import Fetch as Fetch
+from flask_ibi_archive.resolver.claims.log_files import Requests as Requests
+from flask_ibi_archive.resolver.claims.log_files import (
+    Unread,
+    check_root,
+    contradicts,
+    fetch_files,
+    get_body,
+)
 from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, FULL, NEW, SILENT, STALE
-from flask_ibi_archive.resolver.http_transfer import TIMED_OUT, TransferResult
-
-Result = TypeVar("Result")
+from flask_ibi_archive.resolver.http_transfer import TIMED_OUT
 
 #: The path of the checkpoint in the folder of a log.
 CHECKPOINT = "checkpoint"
@@ -79,18 +69,7 @@ MAX_CHECKPOINT = 16384
 #: The seconds by which the clock of an Archive may be ahead.
 MAX_AHEAD = 60
 
-OK, NOT_MODIFIED, NOT_FOUND = 200, 304, 404
-
-
-class Fetch(NamedTuple):
-    """A request.
-
-    :param path: the path of a file in the folder of the log.
-    :param etag: the ETag of the known version. None if the whole file is needed.
-    """
-
-    path: str
-    etag: str | None = None
+NOT_MODIFIED = 304
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,34 +121,19 @@ class Reading:
     fork: tuple[str, str] | None = None
 
 
-Requests: TypeAlias = Generator[list[Fetch], list[TransferResult], Result]
-
-
-class _Unread(Exception):
-    """The log can't be read or verified now.
-
-    :param reason: why, in one line that follows the address of the Archive.
-    """
-
-    state = STALE
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
-class _Silent(_Unread):
+class _Silent(Unread):
     """The Archive does not answer at all."""
 
     state = SILENT
 
 
-class _Full(_Unread):
+class _Full(Unread):
     """The log is longer than the resolver reads."""
 
     state = FULL
 
 
-class _Forked(_Unread):
+class _Forked(Unread):
     """Two signed checkpoints contradict each other."""
 
     state = FORKED
@@ -204,7 +168,7 @@ def read_log(
     is_partial = stored is not None and stored.size > known.frontier.size
     try:
         size = yield from _read(known, stored, reading, now, max_age, max_length, batch)
-    except _Unread as error:
+    except Unread as error:
         reading = _begin(known)
         if isinstance(error, _Silent) and known.state == FULL:
             return reading
@@ -282,11 +246,11 @@ def _read(
     end = min(tree.size, (known.frontier.size // WIDTH + batch) * WIDTH)
     try:
         yield from _read_entries(reading, end)
-        yield from _check_root(reading.frontier, tree)
+        yield from check_root(reading.frontier, tree)
     except ClaimError as error:
         if known.checkpoint is not None and reading.checkpoint is not None:
             yield from _prove_fork(known.checkpoint, reading.checkpoint)
-        raise _Unread(f"sends entries that are not those of its checkpoint: {error}") from None
+        raise Unread(f"sends entries that are not those of its checkpoint: {error}") from None
     return tree.size
 
 
@@ -300,10 +264,10 @@ def _read_checkpoint(
         raise _Silent(str(answer.reason))
     if stored is not None and etag is not None and answer.status == NOT_MODIFIED:
         return stored
-    text, opened = _open(_get_body(answer, CHECKPOINT), known.key)
+    text, opened = _open(get_body(answer, CHECKPOINT), known.key)
     tree = opened.checkpoint
     if opened.seconds > now + MAX_AHEAD:
-        raise _Unread("sends a checkpoint with a time in the future")
+        raise Unread("sends a checkpoint with a time in the future")
     if stored is not None and known.checkpoint is not None and known.signed_at is not None:
         is_later = opened.seconds > known.signed_at
         pair = (known.checkpoint, text) if is_later else (text, known.checkpoint)
@@ -313,7 +277,7 @@ def _read_checkpoint(
             raise _Forked(f"signed {tree.size} entries after {stored.size} entries", *pair)
         if tree.size < stored.size or (tree.size == stored.size and not is_later):
             if now - opened.seconds > max_age:
-                raise _Unread("sends an old checkpoint again")
+                raise Unread("sends an old checkpoint again")
             return stored  # a cache is a little behind
     reading.checkpoint, reading.signed_at = text, opened.seconds
     reading.etag = answer.etag if _is_etag(answer.etag or "") else None
@@ -322,22 +286,14 @@ def _read_checkpoint(
 
 def _open(body: bytes, key: VerifierKey) -> tuple[str, OpenedCheckpoint]:
     if len(body) > MAX_CHECKPOINT:
-        raise _Unread(f"sends a checkpoint of more than {MAX_CHECKPOINT} bytes")
+        raise Unread(f"sends a checkpoint of more than {MAX_CHECKPOINT} bytes")
     try:
         text = body.decode()
         return text, open_checkpoint(text, key)
     except UnicodeDecodeError:
-        raise _Unread("sends a checkpoint that is not UTF-8 text") from None
+        raise Unread("sends a checkpoint that is not UTF-8 text") from None
     except ClaimError as error:
-        raise _Unread(f"sends a checkpoint that is not valid: {error}") from None
-
-
-def _get_body(answer: TransferResult, path: str) -> bytes:
-    if answer.reason is not None:
-        raise _Unread(f"{answer.reason} ({path})")
-    if answer.status != OK:
-        raise _Unread(f"answers with status {answer.status} ({path})")
-    return answer.body
+        raise Unread(f"sends a checkpoint that is not valid: {error}") from None
 
 
 def _read_entries(reading: Reading, end: int) -> Requests[None]:
@@ -347,7 +303,7 @@ def _read_entries(reading: Reading, end: int) -> Requests[None]:
     """
     frontier = reading.frontier
     bundles = list_bundles(frontier.size, end) if frontier.size < end else []
-    contents = yield from _fetch(bundles)
+    contents = yield from fetch_files(bundles)
     for bundle in bundles:
         entries = decode_entries(contents[bundle], bundle.width)
         hashes = list(map(hash_leaf, entries))
@@ -365,90 +321,17 @@ def _read_entries(reading: Reading, end: int) -> Requests[None]:
         reading.bundles[bundle.number] = entries
 
 
-def _check_root(frontier: Frontier, tree: Checkpoint) -> Requests[None]:
-    """Check that the entries that were read are the first ones of a tree.
-
-    :raises ClaimError: if they are not, or if this can't be found out.
-    """
-    if frontier.size == tree.size:
-        is_right = frontier.root() == tree.root
-    else:
-        proof = yield from _compute(
-            lambda read: prove_consistency(frontier.size, tree.size, read), tree.size
-        )
-        is_right = verify_consistency(frontier.size, frontier.root(), tree.size, tree.root, proof)
-    if not is_right:
-        raise ClaimError(f"the root of {frontier.size} entries is another one")
-
-
 def _prove_fork(earlier: str, later: str) -> Requests[None]:
-    """Raise an error if the tiles prove that two signed trees contradict each other.
-
-    The proof of consistency in the tiles leads to the root of the later tree. If it starts from
-    another root than that of the earlier tree, no log contains both trees.
-    """
+    """Raise an error if the tiles prove that two signed trees contradict each other."""
     old, new = _parse(earlier), _parse(later)
-    if not 0 < old.size < new.size:
-        return
-
-    def prove(read: ReadHash) -> tuple[bytes, list[bytes]]:
-        return compute_root(old.size, read), prove_consistency(old.size, new.size, read)
-
     try:
-        root, proof = yield from _compute(prove, new.size)
-    except (_Unread, ClaimError):
+        is_contradiction = yield from contradicts(old, new)
+    except (Unread, ClaimError):
         return
-    if root != old.root and verify_consistency(old.size, root, new.size, new.root, proof):
+    if is_contradiction:
         raise _Forked(
             f"signed a log with {new.size} entries that does not continue its log with "
             f"{old.size} entries",
             earlier,
             later,
         )
-
-
-def _compute(compute: Callable[[ReadHash], Result], size: int) -> Requests[Result]:
-    """Compute something from the hashes of a tree.
-
-    :param compute: a function that always reads the same hashes.
-    :raises ClaimError: if a tile is malformed.
-    """
-    tiles: dict[Tile, bytes] = {}
-
-    def note(tile: Tile) -> bytes:
-        tiles[tile] = bytes(tile.width * HASH_SIZE)
-        return tiles[tile]
-
-    compute(TileHashes(note, size))
-    contents = yield from _fetch(tiles)
-    return compute(TileHashes(contents.__getitem__, size))
-
-
-def _fetch(tiles: Iterable[Tile]) -> Requests[dict[Tile, bytes]]:
-    """Return the contents of files. A server may only have the full version of a partial file.
-
-    :raises ClaimError: if the full version is malformed.
-    """
-    wanted = list(tiles)
-    if not wanted:
-        return {}
-    answers = yield [Fetch(tile.path) for tile in wanted]
-    contents = dict(zip(wanted, answers, strict=True))
-    missing = [
-        tile
-        for tile, answer in contents.items()
-        if answer.status == NOT_FOUND and tile.width < WIDTH
-    ]
-    if missing:
-        answers = yield [Fetch(tile._replace(width=WIDTH).path) for tile in missing]
-        for tile, answer in zip(missing, answers, strict=True):
-            if answer.status == OK:
-                contents[tile] = answer._replace(body=_cut(tile, answer.body))
-    return {tile: _get_body(answer, tile.path) for tile, answer in contents.items()}
-
-
-def _cut(tile: Tile, content: bytes) -> bytes:
-    """Return the beginning of a full file as a partial file."""
-    if tile.level is None:
-        return encode_entries(decode_entries(content, WIDTH)[: tile.width])
-    return content[: tile.width * HASH_SIZE]
