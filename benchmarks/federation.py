@@ -313,10 +313,11 @@ class Bench:
 
     def wait_until(self, is_done: Callable[[], bool]) -> None:
         """Wait until something is true."""
-        end = monotonic() + PATIENCE
+        patience = PATIENCE + self.federation.archives / 10
+        end = monotonic() + patience
         while not is_done():
             if monotonic() > end:
-                raise SystemExit(f"it takes more than {PATIENCE} s")
+                raise SystemExit(f"it takes more than {patience:.0f} s")
             sleep(0.05)
 
     def follow_again(self) -> None:
