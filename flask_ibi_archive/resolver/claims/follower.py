@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from threading import Event, Thread
 from time import monotonic
@@ -44,6 +45,9 @@ MAX_LOGS = 1000
 MAX_BYTES = 1 << 20
 #: The time after which the lease and the time of :class:`.tables.ResolverState` are renewed.
 RENEWAL = timedelta(seconds=10)
+
+#: The number of logs whose entries are written to files at the same time.
+WRITERS = 16
 
 _logger = logging.getLogger(__name__)
 
@@ -89,6 +93,8 @@ class Follower:
         #: When it failed last to store what was read of a log; it is not read again at once.
         self._failed: dict[int, datetime] = {}
         self._threads: dict[str, Thread] = {}
+        #: A thread waits until its file is on the disk, which takes as long for several files.
+        self._writers = ThreadPoolExecutor(WRITERS, "ibi-resolver-logs")
         self._name = secrets.token_hex(16)
         self._renewed_at: datetime | None = None
         #: The numbers of readings and entries that were stored.
@@ -137,6 +143,7 @@ class Follower:
     def close(self) -> None:
         """Close the connections, and let another process follow."""
         self._requests.close()
+        self._writers.shutdown()
         self._tasks.close()
         self._logs.clear()
         for thread in self._threads.values():
@@ -230,7 +237,13 @@ class Follower:
     def _store(self, readings: Sequence[tuple[DueLog, Reading]]) -> None:
         """Store what was read: first the entries in files, then all logs in one transaction."""
         now = self._now()
-        kept = [one for one in readings if self._keep(*one, now)]
+        errors = dict(self._writers.map(self._keep, [one for one in readings if one[1].bundles]))
+        kept = []
+        for log, reading in readings:
+            if error := errors.get(log.archive_id):
+                self._fail(log, error, now)
+            else:
+                kept.append((log, reading))
         if not kept:
             return
         try:
@@ -250,15 +263,18 @@ class Follower:
             self._report(log, reading)
         self._on_progress(self.read_logs, self.read_entries)
 
-    def _keep(self, log: DueLog, reading: Reading, now: datetime) -> bool:
-        """Write the new entries of a log to files, and return whether this succeeded."""
+    def _keep(self, read: tuple[DueLog, Reading]) -> tuple[int, OSError | None]:
+        """Write the new entries of a log to files.
+
+        :returns: the id of the Archive, and the error if this fails.
+        """
+        log, reading = read
         try:
             for number, entries in reading.bundles.items():
                 self._kept.write_bundle(log.archive_id, log.number, number, entries)
         except OSError as error:
-            self._fail(log, error, now)
-            return False
-        return True
+            return log.archive_id, error
+        return log.archive_id, None
 
     def _fail(self, log: DueLog, error: Exception, now: datetime) -> None:
         """Log that what was read of a log can't be stored, and try it again later."""
