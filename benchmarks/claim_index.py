@@ -76,7 +76,7 @@ def write_logs(database: Database, kept: KeptLogs, items: int) -> None:
             kept.write_bundle(archive_id, 1, start // WIDTH, claims[start : start + WIDTH])
         row = {
             "archive_id": archive_id,
-            "origin": "a.br/a/2001/01.01.00.00",
+            "origin": f"a.br/a{archive_id}/2001/01.01.00.00",
             "key": "",
             "pinned_at": datetime.now(timezone.utc),
             "size": len(claims),

@@ -29,6 +29,7 @@
         RegistrationRefused       a resolver refuses an inclusion or exclusion request
           InternalArchive         the address of the Archive is an internal address
           RegistrationOvertaken   a later request of the Archive replaces this request
+          LogOfAnotherArchive     the name of the log of claims belongs to another Archive
           TooManyWrongKeys        too many wrong keys were sent
       DocumentRegistryError       a request of the registry protocol of 2008 is refused
       HarvestError                a request of a harvester (OAI-PMH) is wrong
@@ -444,6 +445,23 @@ class RegistrationOvertaken(RegistrationRefused):
             service_ibi,
             f"a later request of the Archive {service_ibi} replaces this request; if this "
             "request is the right one, send this request again",
+        )
+
+
+class LogOfAnotherArchive(RegistrationRefused):
+    """An Archive signs its claims with the name of another Archive's service.
+
+    :param origin: the name of the log.
+    """
+
+    status = 409
+
+    def __init__(self, service_ibi: str, origin: str) -> None:
+        self.origin = origin
+        super().__init__(
+            service_ibi,
+            f"the claims of {service_ibi} are signed with the name {origin[:80]!a}, which belongs "
+            "to another Archive of this resolver; if it is yours, ask the resolver's administrator",
         )
 
 

@@ -163,6 +163,8 @@ class Registry:
         :raises InternalArchive: if the Archive has an internal address that is not allowed. Then
             the state of the Archive does not change.
         :raises RegistrationOvertaken: if a later request was stored during the confirmation call.
+        :raises LogOfAnotherArchive: if the key has the name of another Archive's log. Then the
+            state of the Archive does not change.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         Source: [R] 5.2.
         """

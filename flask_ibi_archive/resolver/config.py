@@ -77,6 +77,7 @@ class ResolverConfig:
     :ivar follow: True if a thread of the app reads the claims of the Archives.
     :ivar follow_connections: the maximum number of open connections for reading claims.
     :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
+    :ivar claims_max_size: the length of an Archive's claims in bytes after which no more are read.
     :ivar claims_folder: the folder of the index and of the claims that were read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_passwords_in_urls: True if actors may send passwords in URLs.
@@ -98,8 +99,9 @@ class ResolverConfig:
     audit: float = setting(parse_share, 0.001, key="IBI_RESOLVER_AUDIT")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
     follow: bool = setting(parse_flag, False, key="IBI_RESOLVER_FOLLOW")
-    follow_connections: int = setting(parse_count, 64, key="IBI_RESOLVER_FOLLOW_CONNECTIONS")
+    follow_connections: int = setting(parse_count, 128, key="IBI_RESOLVER_FOLLOW_CONNECTIONS")
     claims_max_age: float = setting(parse_timeout, 300, key="IBI_RESOLVER_CLAIMS_MAX_AGE")
+    claims_max_size: int = setting(parse_count, 8 << 30, key="IBI_RESOLVER_CLAIMS_MAX_SIZE")
     claims_folder: Path = setting(
         parse_folder, "{instance_path}/ibi_resolver_claims", key="IBI_RESOLVER_CLAIMS_FOLDER"
     )

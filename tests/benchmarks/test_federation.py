@@ -167,7 +167,7 @@ def test_claims_are_added_and_archives_fail() -> None:
 
 TINY = Federation(20, 40, dead=0.1, hanging=0, lying=0)
 SCOPE = Scope(8, 8, 2, conflicts=2, readers=12, instructions=5)
-FOLLOWING = ("conflicts", "rivals")
+FOLLOWING = ("follow", "conflicts", "rivals", "follow with failures")
 #: They take longer.
 SLOW = ("mirrors", "instructions")
 

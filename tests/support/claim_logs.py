@@ -238,6 +238,7 @@ def learn(known: KnownLog, reading: Reading) -> KnownLog:
         reading.checkpoint,
         reading.etag,
         reading.signed_at,
+        reading.length,
     )
 
 

@@ -57,8 +57,8 @@ DOCUMENTS = (
 
 #: Inserts a row into each table about claims that is empty; the Archives 1 and 2 are registered.
 CLAIMS = (
-    "INSERT INTO ibi_resolver_log (archive_id, origin, key, pinned_at, state, frontier)"
-    " VALUES (1, 'a', 'a+1+A', :now, 'new', :bytes)",
+    "INSERT INTO ibi_resolver_log (archive_id, origin, service_rep, key, pinned_at, state,"
+    " frontier) VALUES (1, 'a', 'a', 'a+1+A', :now, 'new', :bytes)",
     "INSERT INTO ibi_resolver_pinned_key (archive_id, pinned_at, key) VALUES (1, :now, 'a+1+A')",
     "INSERT INTO ibi_resolver_rejected_entry (archive_id, position, reason, rejected_at)"
     " VALUES (1, 0, 'malformed', :now)",

@@ -21,6 +21,7 @@ from flask_ibi_archive.errors import ClaimError, IdentifierError, PeerProtocolEr
 
 #: The numbers that stand for states in the index of a resolver.
 STATE_NUMBERS = {State.ORIGINAL: 1, State.COPY: 2, State.DELETED: 3}
+_STATES = {state.value: state for state in STATE_NUMBERS}
 #: The length of a key in the index in bytes.
 KEY_SIZE = 16
 
@@ -52,7 +53,7 @@ class Claim:
     @property
     def identifiers(self) -> tuple[str, ...]:
         """The rep and the ibip, as far as they exist."""
-        return tuple(ibi for ibi in (self.rep, self.ibip) if ibi is not None)
+        return tuple(filter(None, (self.rep, self.ibip)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,13 +94,14 @@ def parse_claim(entry: bytes) -> Claim:
     for name, ibi in named.items():
         if _canonicalize(ibi, Form(name)) != ibi:
             raise ClaimError(f"ibi: {ibi[:80]!a} is not a {name} in canonical case")
-    state, timestamp = _read_word(pairs, "state"), _read_word(pairs, "timestamp")
-    if state not in set(STATE_NUMBERS):
-        raise ClaimError(f"state: {str(state)[:80]!a} is not Original, Copy or Deleted")
+    word, timestamp = _read_word(pairs, "state"), _read_word(pairs, "timestamp")
+    state = _STATES.get(word or "")
+    if state is None:
+        raise ClaimError(f"state: {str(word)[:80]!a} is not Original, Copy or Deleted")
     if timestamp is None or not _is_timestamp(timestamp):
         raise ClaimError("timestamp: a claim must have a time such as 2009-07-21T13:23:45Z")
     original = _read_word(pairs, "ibi.archiveservice")
-    if (original is not None) != (state == State.COPY.value) or (
+    if (original is not None) != (state is State.COPY) or (
         original is not None and _canonicalize(original) != original
     ):
         raise ClaimError("ibi.archiveservice: a Copy, and only a Copy, names another Archive")
@@ -109,9 +111,7 @@ def parse_claim(entry: bytes) -> Claim:
     aliases = pairs.get("aliases", ())
     for alias in aliases:
         name_key(alias)
-    return Claim(
-        named.get("rep"), named.get("ibip"), State(state), timestamp, original, aliases, digest
-    )
+    return Claim(named.get("rep"), named.get("ibip"), state, timestamp, original, aliases, digest)
 
 
 def name_key(name: str) -> bytes:

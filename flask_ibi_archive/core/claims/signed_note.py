@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from flask_ibi_archive.errors import ClaimError
 #: The maximum length of a note in bytes. A note with 16 signatures is shorter.
 MAX_NOTE = 1 << 20
 _DASH = "\N{EM DASH} "
+_find_control = re.compile(r"[\x00-\x09\x0b-\x1f]").search
 
 
 class Signature(NamedTuple):
@@ -52,7 +54,7 @@ def parse_note(note: str, limit: int = MAX_NOTE) -> SignedNote:
     :param limit: the maximum length of the note.
     :raises ClaimError: if the note is malformed.
     """
-    if len(note) > limit or any(sign < " " and sign != "\n" for sign in note):
+    if len(note) > limit or _find_control(note):
         raise ClaimError("a signed note is too long, or contains control characters")
     text, gap, below = note.rpartition("\n\n")
     if not gap or not below.endswith("\n"):

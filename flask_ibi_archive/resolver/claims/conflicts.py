@@ -93,6 +93,13 @@ def end_conflicts(connection: Connection, ibi: str, archive_id: int, now: dateti
     return connection.execute(statement.values(ended_at=now)).rowcount
 
 
+def list_open_ibis(connection: Connection, archive_id: int) -> list[str]:
+    """Return the identifiers of the open conflicts with an Archive."""
+    is_its = or_(Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id)
+    statement = select(Conflict.ibi).where(Conflict.ended_at.is_(None), is_its).distinct()
+    return list(connection.scalars(statement))
+
+
 _first, _second = aliased(RegisteredArchive), aliased(RegisteredArchive)
 #: The conditions of :func:`list_conflicts` for open and for ended conflicts.
 IS_OPEN = and_(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, literal, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, func, literal, or_, select, update
 
 from flask_ibi_archive.core.claims.keys import parse_key
 from flask_ibi_archive.core.claims.merkle import Frontier
@@ -65,24 +65,47 @@ class DueLog:
         """The URL of the folder of the log."""
         return f"http://{self.address}/ibi/claims/"
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether reading will probably take long: the last reading has failed, or was a part."""
+        return self.known.state != CURRENT and self.known.reason is not None
+
+    def is_at(self, row: Row[Any] | None) -> bool:
+        """Return whether a row has the key and the position from which the log was read.
+
+        :param row: a row that :func:`lock_logs` returned. None if there is none.
+        """
+        read = self.number, self.key, self.known.frontier.size
+        return row is not None and (row.number, row.key, row.size) == read
+
 
 _LOG, _ARCHIVE = FollowedLog, RegisteredArchive
 _COLUMNS = (
     _LOG.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _LOG.number, _LOG.key, _LOG.origin,
     _LOG.state, _LOG.reason, _LOG.size, _LOG.frontier, _LOG.checkpoint, _LOG.etag, _LOG.signed_at,
+    _LOG.length,
 )  # fmt: skip
 _INCLUDED = (
     select(*_COLUMNS)
     .join(_ARCHIVE, _ARCHIVE.id == _LOG.archive_id)
     .where(_ARCHIVE.included_at.is_not(None), _LOG.state != FORKED)
 )
+_TABLE: Any = FollowedLog.__table__
+#: Stores the new values of many logs.
+_STORE = update(_TABLE).where(_TABLE.c.archive_id == bindparam("log_id"))
 
 
-def list_due(connection: Connection, now: datetime, limit: int) -> list[DueLog]:
-    """Return the logs of included Archives that must be read now, the longest unread ones first."""
+def list_due(
+    connection: Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
+) -> list[DueLog]:
+    """Return the logs of included Archives that must be read now, the longest unread ones first.
+
+    :param omitted: the ids of the Archives whose logs are left out, because they are being read.
+    """
     is_due = or_(_LOG.read_at.is_(None), _LOG.read_at <= now - INTERVAL, _LOG.due_at <= now)
+    is_omitted = is_one_of(connection, _LOG.archive_id, omitted)
     rows: Sequence[Any] = connection.execute(
-        _INCLUDED.where(is_due).order_by(_LOG.read_at).limit(limit)
+        _INCLUDED.where(is_due, ~is_omitted).order_by(_LOG.read_at.nulls_first()).limit(limit)
     ).all()
     return [
         DueLog(
@@ -100,6 +123,7 @@ def list_due(connection: Connection, now: datetime, limit: int) -> list[DueLog]:
                 row.checkpoint,
                 row.etag,
                 None if row.signed_at is None else int(row.signed_at.timestamp()),
+                row.length,
             ),
             now,
         )
@@ -128,49 +152,64 @@ def lock_archives(connection: Connection, archive_ids: Iterable[int]) -> set[int
     return set(connection.scalars(statement))
 
 
-def store_reading(
-    connection: Connection, log: DueLog, reading: Reading, now: datetime
-) -> bool | None:
-    """Store the new state and position of a log.
+def lock_logs(connection: Connection, archive_ids: Iterable[int]) -> dict[int, Row[Any]]:
+    """Lock the rows of logs, and return them by the id of the Archive."""
+    statement = (
+        select(
+            _LOG.archive_id, _LOG.number, _LOG.key, _LOG.size, _LOG.state, _LOG.reason, _LOG.due_at
+        )
+        .where(is_one_of(connection, _LOG.archive_id, archive_ids))
+        .order_by(_LOG.archive_id)
+        .with_for_update()
+    )
+    rows: Sequence[Any] = connection.execute(statement).all()
+    return {row.archive_id: row for row in rows}
+
+
+def store_readings(
+    connection: Connection,
+    readings: Iterable[tuple[DueLog, Reading]],
+    rows: Mapping[int, Row[Any]],
+    now: datetime,
+) -> list[int]:
+    """Store the new states and positions of logs.
 
     The log of an Archive whose answers contradicted its claims keeps this state.
 
-    :returns: whether this changes if the claims of the Archive count. None if the key or the
-        position has changed since the log was read. Then nothing is stored.
+    :param rows: what :func:`lock_logs` returned.
+    :returns: the ids of the Archives whose claims count from now on, or no longer count.
     """
-    is_same = and_(
-        _LOG.archive_id == log.archive_id,
-        _LOG.number == log.number,
-        _LOG.key == log.key,
-        _LOG.size == log.known.frontier.size,
-    )
-    row = connection.execute(
-        select(_LOG.state, _LOG.reason, _LOG.due_at).where(is_same).with_for_update()
-    ).one_or_none()
-    if row is None:
-        return None
-    state, reason = reading.state, reading.reason
-    if row.state == CONTRADICTED and state != FORKED:
-        state, reason = row.state, row.reason
-    # after a ping during the reading, and after a part of a tree, the log is due again
-    due_at = row.due_at if row.due_at is not None and row.due_at > log.started_at else None
-    seconds = reading.signed_at
-    connection.execute(
-        update(_LOG)
-        .where(is_same)
-        .values(
-            state=state,
-            reason=reason,
-            size=reading.frontier.size,
-            frontier=reading.frontier.to_bytes(),
-            checkpoint=reading.checkpoint,
-            etag=reading.etag,
-            signed_at=None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc),
-            read_at=log.started_at,
-            due_at=due_at if reading.is_complete else now,
+    new, changed = [], []
+    for log, reading in readings:
+        row = rows[log.archive_id]
+        state, reason = reading.state, reading.reason
+        if row.state == CONTRADICTED and state != FORKED:
+            state, reason = row.state, row.reason
+        if (row.state in TRUSTED) != (state in TRUSTED):
+            changed.append(log.archive_id)
+        # after a ping during the reading, and after a part of a tree, the log is due again
+        due_at = row.due_at if row.due_at is not None and row.due_at > log.started_at else None
+        seconds = reading.signed_at
+        new.append(
+            {
+                "log_id": log.archive_id,
+                "state": state,
+                "reason": reason,
+                "size": reading.frontier.size,
+                "length": reading.length,
+                "frontier": reading.frontier.to_bytes(),
+                "checkpoint": reading.checkpoint,
+                "etag": reading.etag,
+                "signed_at": (
+                    None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
+                ),
+                "read_at": log.started_at,
+                "due_at": due_at if reading.is_complete else now,
+            }
         )
-    )
-    return (row.state in TRUSTED) != (state in TRUSTED)
+    if new:
+        connection.execute(_STORE, new)
+    return changed
 
 
 def store_fork(connection: Connection, log: DueLog, reading: Reading, now: datetime) -> None:
@@ -203,11 +242,15 @@ def store_rejected(
 
 
 def store_prefixes(
-    connection: Connection, archive_id: int, prefixes: set[str], now: datetime
+    connection: Connection, prefixes: Iterable[tuple[str, int]], now: datetime
 ) -> None:
-    """Store that an Archive has Originals with these prefixes."""
+    """Store that Archives have Originals with some prefixes.
+
+    :param prefixes: prefixes, each with the id of an Archive.
+    """
     rows = [
-        {"prefix": prefix, "archive_id": archive_id, "seen_at": now} for prefix in sorted(prefixes)
+        {"prefix": prefix, "archive_id": archive_id, "seen_at": now}
+        for prefix, archive_id in sorted(prefixes)
     ]
     if rows:
         statement = insert_or_update(connection, PrefixHolder)

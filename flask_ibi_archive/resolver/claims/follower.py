@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from threading import Event, Thread
 from time import monotonic
@@ -19,7 +20,7 @@ from typing import TypeAlias
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
 from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
 from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
@@ -30,6 +31,8 @@ from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
 from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
 from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
+from flask_ibi_archive.resolver.claims.replaced_logs import forget_replaced
+from flask_ibi_archive.resolver.claims.tables import FULL
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -38,8 +41,13 @@ from flask_ibi_archive.signals import NOBODY, Notifier
 PAUSE = 1.0
 #: The maximum number of logs that are being read or wait for it.
 MAX_LOGS = 1000
+#: The size of the entries that are stored together. Others must not wait for long meanwhile.
+MAX_BYTES = 1 << 20
 #: The time after which the lease and the time of :class:`.tables.ResolverState` are renewed.
 RENEWAL = timedelta(seconds=10)
+
+#: The number of logs whose entries are written to files at the same time.
+WRITERS = 16
 
 _logger = logging.getLogger(__name__)
 
@@ -85,6 +93,8 @@ class Follower:
         #: When it failed last to store what was read of a log; it is not read again at once.
         self._failed: dict[int, datetime] = {}
         self._threads: dict[str, Thread] = {}
+        #: A thread waits until its file is on the disk, which takes as long for several files.
+        self._writers = ThreadPoolExecutor(WRITERS, "ibi-resolver-logs")
         self._name = secrets.token_hex(16)
         self._renewed_at: datetime | None = None
         #: The numbers of readings and entries that were stored.
@@ -133,6 +143,7 @@ class Follower:
     def close(self) -> None:
         """Close the connections, and let another process follow."""
         self._requests.close()
+        self._writers.shutdown()
         self._tasks.close()
         self._logs.clear()
         for thread in self._threads.values():
@@ -181,54 +192,94 @@ class Follower:
     def _start_due(self) -> bool:
         """Begin to read the logs that are due, and return whether there are any."""
         now = self._now()
-        limit = MAX_LOGS + len(self._logs) + len(self._failed)
         self._failed = {one: at for one, at in self._failed.items() if now - at < INTERVAL}
-        due = [
-            log
-            for log in self._database.read(
-                lambda connection: followed_logs.list_due(connection, now, limit)
-            )
-            if log.archive_id not in self._logs and log.archive_id not in self._failed
-        ]
-        for log in due[: max(MAX_LOGS - len(self._logs), 0)]:
+        omitted = self._logs.keys() | self._failed.keys()
+        room = MAX_LOGS - len(self._logs)
+        due = self._database.read(
+            lambda connection: followed_logs.list_due(connection, now, room, omitted)
+        )
+        for log in due:
+            if not self._forget_replaced(log):
+                continue
             self._logs[log.archive_id] = log
-            requests = read_log(log.known, now.timestamp(), self._config.claims_max_age)
-            self._requests.start(log.archive_id, log.base, log.known.key, requests)
+            requests = read_log(
+                log.known,
+                now.timestamp(),
+                self._config.claims_max_age,
+                self._config.claims_max_size,
+            )
+            self._requests.start(log.archive_id, log.base, log.known.key, requests, log.is_slow)
         return bool(due)
+
+    def _forget_replaced(self, log: DueLog) -> bool:
+        """Forget a part of the earlier logs of an Archive, and return whether nothing is left."""
+        try:
+            return forget_replaced(self._database, self._index, self._kept, log)
+        except (OSError, StorageError) as error:
+            self._fail(log, error, self._now())
+            return False
 
     def _work(self) -> None:
         """Read for some time, and store what was read."""
         end = monotonic() + PAUSE
-        small: list[tuple[DueLog, Reading]] = []
+        done: list[tuple[DueLog, Reading]] = []
+        size = 0
         while self._logs and (left := end - monotonic()) > 0:
             for archive_id, reading in self._requests.wait(left):
                 log = self._logs.pop(archive_id)
-                if reading.entries or reading.fork:
-                    self._store([(log, reading)])
-                else:
-                    small.append((log, reading))
-        if small:
-            self._store(small)
+                done.append((log, reading))
+                size += reading.length - log.known.length
+                if size >= MAX_BYTES:
+                    self._store(done)
+                    done, size = [], 0
+        self._store(done)
 
     def _store(self, readings: Sequence[tuple[DueLog, Reading]]) -> None:
-        """Store what was read, in one transaction."""
+        """Store what was read: first the entries in files, then all logs in one transaction."""
         now = self._now()
+        errors = dict(self._writers.map(self._keep, [one for one in readings if one[1].bundles]))
+        kept = []
+        for log, reading in readings:
+            if error := errors.get(log.archive_id):
+                self._fail(log, error, now)
+            else:
+                kept.append((log, reading))
+        if not kept:
+            return
         try:
-            for log, reading in readings:
-                for number, entries in reading.bundles.items():
-                    self._kept.write_bundle(log.archive_id, log.number, number, entries)
             with self._database.writing() as connection:
-                stored = self._reading_store.store(connection, readings, now)
-        except (IntegrityError, OSError, StorageError) as error:
-            names = ", ".join(log.service_ibi for log, _ in readings)
-            _logger.error("the claims of %s can't be stored: %s", names, error)
-            self._failed.update((log.archive_id, now) for log, _ in readings)
+                stored = self._reading_store.store(connection, kept, now)
+        except (IntegrityError, StorageError) as error:
+            if len(kept) > 1 and not isinstance(error, NotReady):
+                for one in kept:  # the other logs can be stored
+                    self._store([one])
+                return
+            for log, _ in kept:
+                self._fail(log, error, now)
             return
         for log, reading in stored:
             self.read_logs += 1
             self.read_entries += len(reading.entries)
             self._report(log, reading)
         self._on_progress(self.read_logs, self.read_entries)
+
+    def _keep(self, read: tuple[DueLog, Reading]) -> tuple[int, OSError | None]:
+        """Write the new entries of a log to files.
+
+        :returns: the id of the Archive, and the error if this fails.
+        """
+        log, reading = read
+        try:
+            for number, entries in reading.bundles.items():
+                self._kept.write_bundle(log.archive_id, log.number, number, entries)
+        except OSError as error:
+            return log.archive_id, error
+        return log.archive_id, None
+
+    def _fail(self, log: DueLog, error: Exception, now: datetime) -> None:
+        """Log that what was read of a log can't be stored, and try it again later."""
+        _logger.error("the claims of %s can't be stored: %s", log.service_ibi, error)
+        self._failed[log.archive_id] = now
 
     def _report(self, log: DueLog, reading: Reading) -> None:
         """Log a change of the state."""
@@ -239,7 +290,8 @@ class Follower:
                 log.service_ibi, log.address, reading.reason,
             )  # fmt: skip
         elif reading.state != log.known.state:
-            _logger.info(
+            _logger.log(
+                logging.WARNING if reading.state == FULL else logging.INFO,
                 "the log of %s at %s is %s%s",
                 log.service_ibi, log.address, reading.state,
                 "" if reading.reason is None else f": {reading.reason}",

@@ -68,6 +68,9 @@ FILE_ROWS = 200_000
 #: The rows that are read or written at once.
 BATCH = 5000
 
+#: The number of the state that hides an earlier one: the Archive no longer claims the name.
+NOT_CLAIMED = 0
+
 #: The highest id of the runs; None if there are none. A SELECT that reads rows of the table Binding
 #: also selects this value, for :meth:`ClaimIndex.find_in_files`.
 VERSION = select(func.max(IndexRun.id)).scalar_subquery().label("index_version")
@@ -174,8 +177,8 @@ class ClaimIndex:
         """Store bindings in the transaction of the caller.
 
         :param holdings: the key of the name, the id of the Archive (at most 2**24 - 1), the number
-            of the state. The state replaces the earlier one of the same key and Archive; in the
-            argument, the last one counts.
+            of the state or :data:`NOT_CLAIMED`. The state replaces the earlier one of the same key
+            and Archive; in the argument, the last one counts.
         """
         states = {(key, archive_id): state for key, archive_id, state in holdings}
         # in the order of the keys, so that two writers can't lock rows crosswise
@@ -355,7 +358,7 @@ def _find(key: bytes, recent: Iterable[Holding], runs: Runs) -> list[Holding]:
     for run in reversed(runs.values()):
         for archive_id, state in run.find(key):
             states.setdefault(archive_id, state)
-    return [Holding(*item) for item in sorted(states.items())]
+    return [Holding(*item) for item in sorted(states.items()) if item[1] != NOT_CLAIMED]
 
 
 def _list_runs(connection: Connection) -> Sequence[Any]:

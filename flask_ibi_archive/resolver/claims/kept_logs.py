@@ -8,7 +8,8 @@ tlog-tiles), below a folder for each log of the Archive, and are compressed::
     <folder>/<id of the Archive>/<number of the log>/tile/entries/x001/235.p/5.gz
 
 The logs of an Archive are numbered from 1. A log that began anew has a new key and contains
-everything that the Archive holds, so only the entries of the newest log count.
+everything that the Archive holds, so only the entries of the newest log count, and the others are
+deleted (replaced_logs.py).
 """
 
 from __future__ import annotations
@@ -39,10 +40,24 @@ class KeptLogs:
         """Return the ids of the Archives that have kept logs, in ascending order."""
         return _list_numbers(self.folder)
 
+    def list_logs(self, archive_id: int) -> list[int]:
+        """Return the numbers of the kept logs of an Archive, in ascending order."""
+        return _list_numbers(self.folder / str(archive_id))
+
     def find_log_number(self, archive_id: int) -> int | None:
         """Return the number of the newest log of an Archive; None if no log is kept."""
-        numbers = _list_numbers(self.folder / str(archive_id))
-        return numbers[-1] if numbers else None
+        return next(reversed(self.list_logs(archive_id)), None)
+
+    def list_files(self, archive_id: int, log_number: int) -> Iterator[Path]:
+        """Yield the files with the bundles of a log, in any order."""
+        return (self.folder / str(archive_id) / str(log_number)).rglob("*.gz")
+
+    def remove_log(self, archive_id: int, log_number: int) -> None:
+        """Delete the folder of a log.
+
+        :raises OSError: if it can't be deleted.
+        """
+        shutil.rmtree(self.folder / str(archive_id) / str(log_number))
 
     def write_bundle(
         self, archive_id: int, log_number: int, number: int, entries: Sequence[bytes]
@@ -79,12 +94,25 @@ class KeptLogs:
         for width in (WIDTH, *reversed(_list_numbers(partial, ".gz"))):
             path = self._path(archive_id, log_number, Tile(None, number, width))
             try:
-                return decode_entries(gzip.decompress(path.read_bytes()), width)
+                return self.read_file(path)
             except FileNotFoundError:
                 continue
-            except (EOFError, OSError, zlib.error, ClaimError) as error:
-                raise ClaimError(f"{path} is damaged ({error})") from error
         return []
+
+    def read_file(self, path: Path) -> list[bytes]:
+        """Return the entries in a file.
+
+        :raises FileNotFoundError: if there is no such file.
+        :raises ClaimError: if the file is damaged.
+        """
+        is_partial = path.parent.name.endswith(".p")
+        width = int(path.name.removesuffix(".gz")) if is_partial else WIDTH
+        try:
+            return decode_entries(gzip.decompress(path.read_bytes()), width)
+        except FileNotFoundError:
+            raise
+        except (EOFError, OSError, zlib.error, ClaimError) as error:
+            raise ClaimError(f"{path} is damaged ({error})") from error
 
     def read_entries(self, archive_id: int, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield the positions and the entries of the newest log of an Archive, in their order.

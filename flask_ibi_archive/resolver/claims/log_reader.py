@@ -32,10 +32,9 @@ for each. Source: federation CL-3, CL-7; C2SP tlog-tiles.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar
 
 from flask_ibi_archive.core.claims.checkpoint import (
     Checkpoint,
@@ -44,29 +43,20 @@ from flask_ibi_archive.core.claims.checkpoint import (
     parse_checkpoint,
 )
 from flask_ibi_archive.core.claims.keys import VerifierKey
-from flask_ibi_archive.core.claims.merkle import (
-    HASH_SIZE,
-    Frontier,
-    ReadHash,
-    compute_root,
-    hash_leaf,
-    prove_consistency,
-    verify_consistency,
-)
-from flask_ibi_archive.core.claims.signed_note import parse_note
-from flask_ibi_archive.core.claims.tiles import (
-    WIDTH,
-    Tile,
-    TileHashes,
-    decode_entries,
-    encode_entries,
-    list_bundles,
-)
+from flask_ibi_archive.core.claims.merkle import Frontier, hash_leaf
+from flask_ibi_archive.core.claims.tiles import WIDTH, decode_entries, list_bundles
 from flask_ibi_archive.errors import ClaimError
-from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, NEW, SILENT, STALE
-from flask_ibi_archive.resolver.http_transfer import TIMED_OUT, TransferResult
-
-Result = TypeVar("Result")
+from flask_ibi_archive.resolver.claims.log_files import Fetch as Fetch
+from flask_ibi_archive.resolver.claims.log_files import Requests as Requests
+from flask_ibi_archive.resolver.claims.log_files import (
+    Unread,
+    check_root,
+    contradicts,
+    fetch_files,
+    get_body,
+)
+from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, FULL, NEW, SILENT, STALE
+from flask_ibi_archive.resolver.http_transfer import TIMED_OUT
 
 #: The path of the checkpoint in the folder of a log.
 CHECKPOINT = "checkpoint"
@@ -79,18 +69,7 @@ MAX_CHECKPOINT = 16384
 #: The seconds by which the clock of an Archive may be ahead.
 MAX_AHEAD = 60
 
-OK, NOT_MODIFIED, NOT_FOUND = 200, 304, 404
-
-
-class Fetch(NamedTuple):
-    """A request.
-
-    :param path: the path of a file in the folder of the log.
-    :param etag: the ETag of the known version. None if the whole file is needed.
-    """
-
-    path: str
-    etag: str | None = None
+NOT_MODIFIED = 304
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +82,7 @@ class KnownLog:
     :param checkpoint: the signed checkpoint that was verified last. None if there is none.
     :param etag: the ETag of this checkpoint.
     :param signed_at: the time of its signature in POSIX seconds.
+    :param length: the length of the entries that were read in bytes.
     """
 
     key: VerifierKey
@@ -112,6 +92,7 @@ class KnownLog:
     checkpoint: str | None = None
     etag: str | None = None
     signed_at: int | None = None
+    length: int = 0
 
 
 @dataclass(slots=True)
@@ -132,6 +113,7 @@ class Reading:
     checkpoint: str | None
     etag: str | None
     signed_at: int | None
+    length: int
     start: int
     entries: list[bytes] = field(default_factory=list)
     bundles: dict[int, list[bytes]] = field(default_factory=dict)
@@ -139,28 +121,19 @@ class Reading:
     fork: tuple[str, str] | None = None
 
 
-Requests: TypeAlias = Generator[list[Fetch], list[TransferResult], Result]
-
-
-class _Unread(Exception):
-    """The log can't be read or verified now.
-
-    :param reason: why, in one line that follows the address of the Archive.
-    """
-
-    state = STALE
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
-class _Silent(_Unread):
+class _Silent(Unread):
     """The Archive does not answer at all."""
 
     state = SILENT
 
 
-class _Forked(_Unread):
+class _Full(Unread):
+    """The log is longer than the resolver reads."""
+
+    state = FULL
+
+
+class _Forked(Unread):
     """Two signed checkpoints contradict each other."""
 
     state = FORKED
@@ -170,31 +143,45 @@ class _Forked(_Unread):
         self.fork = earlier, later
 
 
-def read_log(known: KnownLog, now: float, max_age: float, batch: int = BATCH) -> Requests[Reading]:
+def read_log(
+    known: KnownLog,
+    now: float,
+    max_age: float,
+    max_length: float = math.inf,
+    batch: int = BATCH,
+) -> Requests[Reading]:
     """Read a log once, and return what is new.
 
     The state is CURRENT if all entries were read and the checkpoint is not too old. SILENT follows
     only after a whole tree was read.
 
+    An Archive could add entries for ever, which the resolver must keep. Therefore no batch is read
+    after the one with which the entries reach a length.
+
     :param now: the present time in POSIX seconds.
     :param max_age: the seconds after which a checkpoint is too old.
+    :param max_length: the length in bytes after which no entries are read.
     :param batch: the maximum number of bundles.
     """
     reading = _begin(known)
+    stored = None if known.checkpoint is None else _parse(known.checkpoint)
+    is_partial = stored is not None and stored.size > known.frontier.size
     try:
-        size = yield from _read(known, reading, now, max_age, batch)
-    except _Unread as error:
+        size = yield from _read(known, stored, reading, now, max_age, max_length, batch)
+    except Unread as error:
         reading = _begin(known)
+        if isinstance(error, _Silent) and known.state == FULL:
+            return reading
         if not isinstance(error, _Silent):
             reading.state = error.state
-        elif known.checkpoint is not None and not _is_partial(known):
+        elif stored is not None and not is_partial:
             reading.state = SILENT
         reading.reason = error.reason
         reading.fork = error.fork if isinstance(error, _Forked) else None
         return reading
     age = now - (reading.signed_at or 0)
     # after the end of a tree that was read in batches, there is probably a newer checkpoint
-    reading.is_complete = reading.frontier.size == size and not _is_partial(known)
+    reading.is_complete = reading.frontier.size == size and not is_partial
     reading.state = STALE
     if reading.frontier.size < size:
         reading.reason = f"{reading.frontier.size} of {size} entries were read"
@@ -213,6 +200,7 @@ def _begin(known: KnownLog) -> Reading:
         known.checkpoint,
         known.etag,
         known.signed_at,
+        known.length,
         known.frontier.size,
     )
 
@@ -225,32 +213,44 @@ def report_fork(known: KnownLog, reason: str, earlier: str, later: str) -> Readi
 
 
 def _parse(checkpoint: str) -> Checkpoint:
-    """Parse a checkpoint that was verified before."""
-    return parse_checkpoint(parse_note(checkpoint).text)
-
-
-def _is_partial(known: KnownLog) -> bool:
-    """Return whether entries of the known checkpoint were not read yet."""
-    return known.checkpoint is not None and _parse(known.checkpoint).size > known.frontier.size
+    """Parse a checkpoint whose signatures were verified before."""
+    text, _, _ = checkpoint.rpartition("\n\n")
+    return parse_checkpoint(f"{text}\n")
 
 
 def _read(
-    known: KnownLog, reading: Reading, now: float, max_age: float, batch: int
+    known: KnownLog,
+    stored: Checkpoint | None,
+    reading: Reading,
+    now: float,
+    max_age: float,
+    max_length: float,
+    batch: int,
 ) -> Requests[int]:
-    """Read a checkpoint and new entries, and return the size of the tree."""
-    stored = None if known.checkpoint is None else _parse(known.checkpoint)
+    """Read a checkpoint and new entries, and return the size of the tree.
+
+    :param stored: the tree of the known checkpoint.
+    """
     tree = stored
-    if stored is None or stored.size == known.frontier.size:
+    is_full = known.length >= max_length
+    if stored is None or stored.size == known.frontier.size or is_full:
         tree = yield from _read_checkpoint(known, reading, stored, now, max_age)
     assert tree is not None
+    if tree == stored and tree.size == known.frontier.size:
+        return tree.size
+    if is_full:
+        raise _Full(
+            f"has more than {max_length} bytes of claims; if it is not faulty, set"
+            " IBI_RESOLVER_CLAIMS_MAX_SIZE to a higher number"
+        )
     end = min(tree.size, (known.frontier.size // WIDTH + batch) * WIDTH)
     try:
         yield from _read_entries(reading, end)
-        yield from _check_root(reading.frontier, tree)
+        yield from check_root(reading.frontier, tree)
     except ClaimError as error:
         if known.checkpoint is not None and reading.checkpoint is not None:
             yield from _prove_fork(known.checkpoint, reading.checkpoint)
-        raise _Unread(f"sends entries that are not those of its checkpoint: {error}") from None
+        raise Unread(f"sends entries that are not those of its checkpoint: {error}") from None
     return tree.size
 
 
@@ -264,10 +264,10 @@ def _read_checkpoint(
         raise _Silent(str(answer.reason))
     if stored is not None and etag is not None and answer.status == NOT_MODIFIED:
         return stored
-    text, opened = _open(_get_body(answer, CHECKPOINT), known.key)
+    text, opened = _open(get_body(answer, CHECKPOINT), known.key)
     tree = opened.checkpoint
     if opened.seconds > now + MAX_AHEAD:
-        raise _Unread("sends a checkpoint with a time in the future")
+        raise Unread("sends a checkpoint with a time in the future")
     if stored is not None and known.checkpoint is not None and known.signed_at is not None:
         is_later = opened.seconds > known.signed_at
         pair = (known.checkpoint, text) if is_later else (text, known.checkpoint)
@@ -277,7 +277,7 @@ def _read_checkpoint(
             raise _Forked(f"signed {tree.size} entries after {stored.size} entries", *pair)
         if tree.size < stored.size or (tree.size == stored.size and not is_later):
             if now - opened.seconds > max_age:
-                raise _Unread("sends an old checkpoint again")
+                raise Unread("sends an old checkpoint again")
             return stored  # a cache is a little behind
     reading.checkpoint, reading.signed_at = text, opened.seconds
     reading.etag = answer.etag if _is_etag(answer.etag or "") else None
@@ -286,22 +286,14 @@ def _read_checkpoint(
 
 def _open(body: bytes, key: VerifierKey) -> tuple[str, OpenedCheckpoint]:
     if len(body) > MAX_CHECKPOINT:
-        raise _Unread(f"sends a checkpoint of more than {MAX_CHECKPOINT} bytes")
+        raise Unread(f"sends a checkpoint of more than {MAX_CHECKPOINT} bytes")
     try:
         text = body.decode()
         return text, open_checkpoint(text, key)
     except UnicodeDecodeError:
-        raise _Unread("sends a checkpoint that is not UTF-8 text") from None
+        raise Unread("sends a checkpoint that is not UTF-8 text") from None
     except ClaimError as error:
-        raise _Unread(f"sends a checkpoint that is not valid: {error}") from None
-
-
-def _get_body(answer: TransferResult, path: str) -> bytes:
-    if answer.reason is not None:
-        raise _Unread(f"{answer.reason} ({path})")
-    if answer.status != OK:
-        raise _Unread(f"answers with status {answer.status} ({path})")
-    return answer.body
+        raise Unread(f"sends a checkpoint that is not valid: {error}") from None
 
 
 def _read_entries(reading: Reading, end: int) -> Requests[None]:
@@ -311,7 +303,7 @@ def _read_entries(reading: Reading, end: int) -> Requests[None]:
     """
     frontier = reading.frontier
     bundles = list_bundles(frontier.size, end) if frontier.size < end else []
-    contents = yield from _fetch(bundles)
+    contents = yield from fetch_files(bundles)
     for bundle in bundles:
         entries = decode_entries(contents[bundle], bundle.width)
         hashes = list(map(hash_leaf, entries))
@@ -325,93 +317,21 @@ def _read_entries(reading: Reading, end: int) -> Requests[None]:
         for leaf in hashes[old:]:
             frontier.add(leaf)
         reading.entries += entries[old:]
+        reading.length += sum(map(len, entries[old:]))
         reading.bundles[bundle.number] = entries
 
 
-def _check_root(frontier: Frontier, tree: Checkpoint) -> Requests[None]:
-    """Check that the entries that were read are the first ones of a tree.
-
-    :raises ClaimError: if they are not, or if this can't be found out.
-    """
-    if frontier.size == tree.size:
-        is_right = frontier.root() == tree.root
-    else:
-        proof = yield from _compute(
-            lambda read: prove_consistency(frontier.size, tree.size, read), tree.size
-        )
-        is_right = verify_consistency(frontier.size, frontier.root(), tree.size, tree.root, proof)
-    if not is_right:
-        raise ClaimError(f"the root of {frontier.size} entries is another one")
-
-
 def _prove_fork(earlier: str, later: str) -> Requests[None]:
-    """Raise an error if the tiles prove that two signed trees contradict each other.
-
-    The proof of consistency in the tiles leads to the root of the later tree. If it starts from
-    another root than that of the earlier tree, no log contains both trees.
-    """
+    """Raise an error if the tiles prove that two signed trees contradict each other."""
     old, new = _parse(earlier), _parse(later)
-    if not 0 < old.size < new.size:
-        return
-
-    def prove(read: ReadHash) -> tuple[bytes, list[bytes]]:
-        return compute_root(old.size, read), prove_consistency(old.size, new.size, read)
-
     try:
-        root, proof = yield from _compute(prove, new.size)
-    except (_Unread, ClaimError):
+        is_contradiction = yield from contradicts(old, new)
+    except (Unread, ClaimError):
         return
-    if root != old.root and verify_consistency(old.size, root, new.size, new.root, proof):
+    if is_contradiction:
         raise _Forked(
             f"signed a log with {new.size} entries that does not continue its log with "
             f"{old.size} entries",
             earlier,
             later,
         )
-
-
-def _compute(compute: Callable[[ReadHash], Result], size: int) -> Requests[Result]:
-    """Compute something from the hashes of a tree.
-
-    :param compute: a function that always reads the same hashes.
-    :raises ClaimError: if a tile is malformed.
-    """
-    tiles: dict[Tile, bytes] = {}
-
-    def note(tile: Tile) -> bytes:
-        tiles[tile] = bytes(tile.width * HASH_SIZE)
-        return tiles[tile]
-
-    compute(TileHashes(note, size))
-    contents = yield from _fetch(tiles)
-    return compute(TileHashes(contents.__getitem__, size))
-
-
-def _fetch(tiles: Iterable[Tile]) -> Requests[dict[Tile, bytes]]:
-    """Return the contents of files. A server may only have the full version of a partial file.
-
-    :raises ClaimError: if the full version is malformed.
-    """
-    wanted = list(tiles)
-    if not wanted:
-        return {}
-    answers = yield [Fetch(tile.path) for tile in wanted]
-    contents = dict(zip(wanted, answers, strict=True))
-    missing = [
-        tile
-        for tile, answer in contents.items()
-        if answer.status == NOT_FOUND and tile.width < WIDTH
-    ]
-    if missing:
-        answers = yield [Fetch(tile._replace(width=WIDTH).path) for tile in missing]
-        for tile, answer in zip(missing, answers, strict=True):
-            if answer.status == OK:
-                contents[tile] = answer._replace(body=_cut(tile, answer.body))
-    return {tile: _get_body(answer, tile.path) for tile, answer in contents.items()}
-
-
-def _cut(tile: Tile, content: bytes) -> bytes:
-    """Return the beginning of a full file as a partial file."""
-    if tile.level is None:
-        return encode_entries(decode_entries(content, WIDTH)[: tile.width])
-    return content[: tile.width * HASH_SIZE]

@@ -30,6 +30,7 @@ class _Job:
     """A log that is being read.
 
     :param query: the query string for the files of the log, except the checkpoint.
+    :param is_slow: whether reading will probably take long.
     :param end: when the reading must end. None: no request was sent yet.
     :param results: the results of the present requests. None for those that have none yet.
     :param waiting: the indexes of the requests that are not sent yet.
@@ -40,6 +41,7 @@ class _Job:
     base: str
     query: str
     requests: Requests[Reading]
+    is_slow: bool
     end: float | None = None
     fetches: list[Fetch] = field(default_factory=list)
     results: list[TransferResult | None] = field(default_factory=list)
@@ -52,22 +54,32 @@ class LogRequests:
 
     Answers are received even while the caller stores what was read. Otherwise Archives would seem
     to be silent whenever this takes long.
+
+    Slow logs share half of the connections. Otherwise, some hundreds of Archives that do not answer
+    would delay all others, because each of them holds a connection until its time is over.
     """
 
     def __init__(self, config: ResolverConfig) -> None:
         self._limit = config.follow_connections
+        self._slow_limit = max(self._limit // 2, 1)
         self._checkpoint_timeout = config.archive_timeout
         self._names = HostNames(config.inner_hosts)
         self._engine = self._open_engine()
         #: The requests that may be sent next: of each job as many as its host may have connections.
         self._ready: deque[tuple[_Job, int]] = deque()
+        self._slow: deque[tuple[_Job, int]] = deque()
         #: The results that have arrived. The engine adds them in either thread.
         self._arrived: deque[tuple[_Job, int, TransferResult]] = deque()
-        self._sent = 0
+        self._sent = self._sent_slow = 0
         self._thread: Thread | None = None
 
     def start(
-        self, archive_id: int, base: str, key: VerifierKey, requests: Requests[Reading]
+        self,
+        archive_id: int,
+        base: str,
+        key: VerifierKey,
+        requests: Requests[Reading],
+        is_slow: bool = False,
     ) -> None:
         """Begin to read the log of an Archive.
 
@@ -77,8 +89,9 @@ class LogRequests:
         :param base: the URL of the folder of the log, which ends with "/".
         :param key: the pinned key of the log.
         :param requests: the generator of :func:`.log_reader.read_log`.
+        :param is_slow: whether reading will probably take long.
         """
-        job = _Job(archive_id, base, f"?key={key.find_id(PLAIN):08x}", requests)
+        job = _Job(archive_id, base, f"?key={key.find_id(PLAIN):08x}", requests, is_slow)
         self._put(job, next(requests))
 
     def wait(self, seconds: float) -> Iterator[tuple[int, Reading]]:
@@ -89,10 +102,11 @@ class LogRequests:
         while self._arrived:
             job, index, result = self._arrived.popleft()
             self._sent -= 1
+            self._sent_slow -= job.is_slow
             job.results[index] = result
             job.pending -= 1
             if job.waiting:  # before other logs, because its results stay in memory until its end
-                self._ready.appendleft((job, job.waiting.popleft()))
+                self._queue(job).appendleft((job, job.waiting.popleft()))
             if not job.pending:
                 try:
                     fetches = job.requests.send([one for one in job.results if one is not None])
@@ -117,15 +131,28 @@ class LogRequests:
         job.pending = len(fetches)
         job.waiting = deque(range(len(fetches)))
         for _ in range(min(len(fetches), MAX_HOST_CONNECTIONS)):
-            self._ready.append((job, job.waiting.popleft()))
+            self._queue(job).append((job, job.waiting.popleft()))
+
+    def _queue(self, job: _Job) -> deque[tuple[_Job, int]]:
+        return self._slow if job.is_slow else self._ready
+
+    def _take(self) -> tuple[_Job, int] | None:
+        """Return the next request; None if there is none, or if no connection is free for it."""
+        if self._sent < self._limit:
+            if self._slow and self._sent_slow < self._slow_limit:
+                return self._slow.popleft()
+            if self._ready:
+                return self._ready.popleft()
+        return None
 
     def _send(self) -> None:
         """Send requests as long as connections are free."""
         if self._engine.has_stopped:  # after an error
             self._engine = self._open_engine()
-        while self._ready and self._sent < self._limit:
-            job, index = self._ready.popleft()
+        while (next_request := self._take()) is not None:
+            job, index = next_request
             self._sent += 1
+            self._sent_slow += job.is_slow
             if job.end is None:  # many logs may have waited for a free connection before
                 job.end = monotonic() + READING_TIMEOUT
             fetch = job.fetches[index]

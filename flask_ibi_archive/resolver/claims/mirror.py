@@ -24,9 +24,20 @@ from flask_ibi_archive.core.claims.archive_list import (
 )
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.errors import ClaimError, MirrorError, StorageError, TransportError
+from flask_ibi_archive.errors import (
+    ClaimError,
+    LogOfAnotherArchive,
+    MirrorError,
+    StorageError,
+    TransportError,
+)
 from flask_ibi_archive.resolver.claims.pinning import pin_key
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, Mirrored, PinnedKey
+from flask_ibi_archive.resolver.claims.tables import (
+    FollowedLog,
+    Mirrored,
+    PinnedKey,
+    get_service_rep,
+)
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.dialects import insert_or_update, is_one_of
@@ -262,10 +273,10 @@ def _store_keys(connection: Connection, archives: Sequence[ListedArchive]) -> se
     logs = {
         row.archive_id: row
         for row in connection.execute(
-            select(FollowedLog.archive_id, FollowedLog.key, FollowedLog.origin)
+            select(FollowedLog.archive_id, FollowedLog.key, FollowedLog.service_rep)
         )
     }
-    origins = {row.origin for row in logs.values()}
+    services = {row.service_rep for row in logs.values()}
     changed, keys, new_logs = set(), [], []
     for archive in archives:
         archive_id = ids[archive.service_ibi]
@@ -282,12 +293,15 @@ def _store_keys(connection: Connection, archives: Sequence[ListedArchive]) -> se
             continue
         pinned_at, present = archive.keys[-1]
         log = logs.get(archive_id)
-        if log is None and present.name not in origins:
-            origins.add(present.name)
+        if log is None and (service_rep := get_service_rep(present.name)) not in services:
+            services.add(service_rep)
             values = {"archive_id": archive_id, "origin": present.name, "key": present.format()}
             new_logs.append({**values, "pinned_at": pinned_at, "frontier": b""})
         elif log is None or log.key != present.format():
-            pin_key(connection, archive_id, present, pinned_at)
+            try:
+                pin_key(connection, archive_id, present, pinned_at)
+            except LogOfAnotherArchive as error:
+                _logger.warning("%s", error)
     # the history is that of the first resolver
     if changed:
         is_changed = is_one_of(connection, PinnedKey.archive_id, sorted(changed))

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, insert, or_, select, update
+from sqlalchemy import Connection, case, delete, insert, select, update
 
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
-from flask_ibi_archive.errors import ClaimError, TransportError
+from flask_ibi_archive.errors import ClaimError, LogOfAnotherArchive, TransportError
 from flask_ibi_archive.resolver.claims.tables import (
     CONTRADICTED,
     NEW,
@@ -24,8 +24,11 @@ from flask_ibi_archive.resolver.claims.tables import (
     FollowedLog,
     PinnedKey,
     RejectedEntry,
+    get_service_rep,
 )
+from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.http.transport import HttpResponse
 
 #: The time limit in seconds for the key, so that an inclusion is not delayed.
@@ -88,25 +91,22 @@ def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: date
 
     If the key has changed, the log continues if its name is the same; with another name it is a new
     log. The log of an Archive whose answers contradicted its claims counts again when it is read
-    the next time, because its operator has registered it again. The log of another Archive is not
-    accepted.
+    the next time, because its operator has registered it again.
+
+    :raises LogOfAnotherArchive: if the name of the log belongs to another Archive.
     """
     text = key.format()
-    logs = connection.execute(
-        select(FollowedLog.archive_id, FollowedLog.key, FollowedLog.origin, FollowedLog.number)
-        .where(or_(FollowedLog.archive_id == archive_id, FollowedLog.origin == key.name))
+    _claim_name(connection, archive_id, key.name)
+    log = connection.execute(
+        select(FollowedLog.key, FollowedLog.origin, FollowedLog.number)
+        .where(FollowedLog.archive_id == archive_id)
         .with_for_update()
-    ).all()
-    if any(log.archive_id != archive_id for log in logs):
-        _logger.warning("two Archives have a key with the name %.80r; the second one was refused",
-                        key.name)  # fmt: skip
-        return
-    if not logs:
+    ).one_or_none()
+    if log is None:
         connection.execute(
             insert(FollowedLog).values(archive_id=archive_id, **_begin_log(key, 1, now))
         )
     else:
-        [log] = logs
         values: dict[str, Any] = {"due_at": now, "contradictions": 0}
         if log.origin != key.name:
             values |= _begin_log(key, log.number + 1, now)
@@ -129,16 +129,46 @@ def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: date
     connection.execute(insert(PinnedKey).values(archive_id=archive_id, pinned_at=now, key=text))
 
 
+def _claim_name(connection: Connection, archive_id: int, origin: str) -> None:
+    """Check that the name of a log belongs to no other Archive.
+
+    Whoever registered with the rep of the service has the name. Another Archive that registered
+    with its IBIp loses it, and is asked about each item again. Among Archives with unknown reps,
+    the first has it.
+
+    :raises LogOfAnotherArchive: if the name belongs to another Archive.
+    """
+    service_rep = get_service_rep(origin)
+    service_ibi = connection.scalars(
+        select(RegisteredArchive.service_ibi).where(RegisteredArchive.id == archive_id)
+    ).one()
+    if service_ibi != service_rep and connection.scalar(
+        select(RegisteredArchive.id).where(RegisteredArchive.service_ibi == service_rep)
+    ):
+        raise LogOfAnotherArchive(service_ibi, origin)
+    is_other = (FollowedLog.service_rep == service_rep) & (FollowedLog.archive_id != archive_id)
+    other = connection.scalar(select(FollowedLog.archive_id).where(is_other).with_for_update())
+    if other is None:
+        return
+    if service_ibi != service_rep:
+        raise LogOfAnotherArchive(service_ibi, origin)
+    _logger.warning("another Archive had a log with the name of %s, which was removed", service_ibi)
+    connection.execute(delete(FollowedLog).where(is_other))
+    bump_version(connection, [other])
+
+
 def _begin_log(key: VerifierKey, number: int, now: datetime) -> dict[str, Any]:
     """Return the values of a log of which nothing was read."""
     return {
         "origin": key.name,
+        "service_rep": get_service_rep(key.name),
         "key": key.format(),
         "pinned_at": now,
         "number": number,
         "state": NEW,
         "reason": None,
         "size": 0,
+        "length": 0,
         "frontier": b"",
         "checkpoint": None,
         "etag": None,

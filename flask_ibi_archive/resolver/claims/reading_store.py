@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
-from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, Claim, identifier_key
+from flask_ibi_archive.core.claims.keys import SigningKey
 from flask_ibi_archive.core.claims.merkle import hash_leaf
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import ClaimError, StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
-from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_rival
+from flask_ibi_archive.resolver.claims.conflicts import (
+    end_conflicts,
+    list_open_ibis,
+    note_rival,
+)
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
 from flask_ibi_archive.resolver.claims.followed_logs import DueLog
-from flask_ibi_archive.resolver.claims.index import ClaimIndex
+from flask_ibi_archive.resolver.claims.index import ClaimIndex, Holding
 from flask_ibi_archive.resolver.claims.log_reader import Reading, report_fork
 from flask_ibi_archive.resolver.claims.resolver_key import read_key
+from flask_ibi_archive.resolver.claims.tables import CURRENT, get_service_rep
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.claims.witness import cosign_verified, find_cosigned_size
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -37,68 +44,101 @@ class ReadingStore:
     def store(
         self, connection: Connection, readings: Sequence[tuple[DueLog, Reading]], now: datetime
     ) -> list[tuple[DueLog, Reading]]:
-        """Store readings in the transaction of the caller.
+        """Store readings of different logs in the transaction of the caller.
 
         :returns: the readings that were stored. The others began from a position or key that is no
             longer the stored one, or belong to Archives that are no longer included.
         """
         included = followed_logs.lock_archives(connection, [log.archive_id for log, _ in readings])
-        stored, changed = [], []
-        for log, reading in readings:
-            if log.archive_id not in included:
-                continue
-            result = self._cosign(connection, log, reading, now)
-            changes_trust = followed_logs.store_reading(connection, log, result, now)
-            if changes_trust is None:
-                continue
-            stored.append((log, result))
-            if changes_trust:
-                changed.append(log.archive_id)
-            if result.fork is not None:
-                followed_logs.store_fork(connection, log, result, now)
-            if result.entries:
-                self._store_entries(connection, log, result, now)
+        rows = followed_logs.lock_logs(connection, included)
+        key = self._read_key() if any(reading.entries for _, reading in readings) else None
+        stored = [
+            (log, self._cosign(connection, key, log, reading, now))
+            for log, reading in readings
+            if log.is_at(rows.get(log.archive_id))
+        ]
+        changed = followed_logs.store_readings(connection, stored, rows, now)
+        for log, reading in stored:
+            if reading.fork is not None:
+                followed_logs.store_fork(connection, log, reading, now)
+        if grown := [(log, reading) for log, reading in stored if reading.entries]:
+            self._store_entries(connection, grown, now)
+        for log, reading in stored:
+            if log.archive_id in changed and reading.state == CURRENT:
+                self._end_lost_conflicts(connection, log, now)
         if changed:
             bump_version(connection, changed)
         return stored
 
     def _store_entries(
-        self, connection: Connection, log: DueLog, reading: Reading, now: datetime
+        self, connection: Connection, readings: Sequence[tuple[DueLog, Reading]], now: datetime
     ) -> None:
-        services = {log.service_ibi, log.origin.partition("#")[0]}
-        checked = check_entries(reading.entries, reading.start, services)
-        self._note_conflicts(connection, log.archive_id, checked, now)
-        self._index.store(connection, checked.list_holdings(log.archive_id))
-        followed_logs.store_prefixes(connection, log.archive_id, checked.find_prefixes(), now)
-        if checked.rejected:
-            followed_logs.store_rejected(connection, log.archive_id, checked.rejected, now)
-            position, reason = min(checked.rejected.items())
-            _logger.warning(
-                "%d new entries in the log of %s are not valid and were kept out; the first is"
-                " entry %d: %s; to list them, run: flask ibi-resolver claims --rejected",
-                len(checked.rejected), log.service_ibi, position, reason,
-            )  # fmt: skip
+        checked: dict[int, CheckedEntries] = {}
+        for log, reading in readings:
+            services = {log.service_ibi, get_service_rep(log.origin)}
+            checked[log.archive_id] = check_entries(reading.entries, reading.start, services)
+        self._note_conflicts(connection, checked, now)
+        self._index.store(
+            connection,
+            chain.from_iterable(one.list_holdings(number) for number, one in checked.items()),
+        )
+        prefixes = [
+            (prefix, number) for number, one in checked.items() for prefix in one.find_prefixes()
+        ]
+        followed_logs.store_prefixes(connection, prefixes, now)
+        for log, _ in readings:
+            if rejected := checked[log.archive_id].rejected:
+                followed_logs.store_rejected(connection, log.archive_id, rejected, now)
+                position, reason = min(rejected.items())
+                _logger.warning(
+                    "%d new entries in the log of %s are not valid and were kept out; the first is"
+                    " entry %d: %s; to list them, run: flask ibi-resolver claims --rejected",
+                    len(rejected), log.service_ibi, position, reason,
+                )  # fmt: skip
 
     def _note_conflicts(
-        self, connection: Connection, archive_id: int, checked: CheckedEntries, now: datetime
+        self, connection: Connection, checked: Mapping[int, CheckedEntries], now: datetime
     ) -> None:
         """Store new conflicts, and end those whose claims have changed.
 
+        The logs are compared one after the other, with what the index says and with those before.
+
+        :param checked: the new entries of each log, by the id of the Archive.
+        """
+        states = {archive_id: entries.find_states() for archive_id, entries in checked.items()}
+        keys = {ibi: identifier_key(ibi) for found in states.values() for ibi in found}
+        holdings = self._index.find(connection, list(keys.values()))
+        holders = {ibi: dict(holdings.get(key, ())) for ibi, key in keys.items()}
+        for archive_id, found in states.items():
+            self._compare(connection, archive_id, found, holders, now)
+            for ibi, (state, _) in found.items():
+                holders[ibi][archive_id] = STATE_NUMBERS[state]
+
+    def _compare(
+        self,
+        connection: Connection,
+        archive_id: int,
+        states: Mapping[str, tuple[State, Claim]],
+        holders: Mapping[str, Mapping[int, int]],
+        now: datetime,
+    ) -> None:
+        """Compare the new claims of an Archive with those of other Archives, and its earlier ones.
+
         An item with two identifiers has one conflict with each other Archive. The claims that
         another Archive made of both identifiers before are found by either.
+
+        :param states: the new claim of each identifier with its state.
+        :param holders: the numbers of the states before, by identifier and Archive.
         """
-        states = checked.find_states()
-        keys = {ibi: identifier_key(ibi) for ibi in states}
-        holdings = self._index.find(connection, list(keys.values()))
         original = STATE_NUMBERS[State.ORIGINAL]
         rivals: dict[tuple[int, int], str] = {}
         for ibi, (state, claim) in states.items():
-            for holding in holdings.get(keys[ibi], ()):
-                if holding.state != original:
+            for holder, number in holders[ibi].items():
+                if number != original:
                     continue
-                if holding.archive_id != archive_id:
+                if holder != archive_id:
                     if state is State.ORIGINAL:
-                        rivals.setdefault((id(claim), holding.archive_id), ibi)
+                        rivals.setdefault((id(claim), holder), ibi)
                 elif state is not State.ORIGINAL:
                     end_conflicts(connection, ibi, archive_id, now)
         if rivals:
@@ -108,20 +148,42 @@ class ReadingStore:
                 if other_id in registered:
                     note_rival(connection, ibi, archive_id, other_id, now)
 
+    def _end_lost_conflicts(self, connection: Connection, log: DueLog, now: datetime) -> None:
+        """End the conflicts about claims that a log that began anew does not contain.
+
+        This is only known when the new log was read to its end.
+        """
+        if log.number == 1:
+            return
+        keys = {ibi: identifier_key(ibi) for ibi in list_open_ibis(connection, log.archive_id)}
+        found = self._index.find(connection, list(keys.values()))
+        original = Holding(log.archive_id, STATE_NUMBERS[State.ORIGINAL])
+        for ibi, key in keys.items():
+            if original not in found.get(key, ()):
+                end_conflicts(connection, ibi, log.archive_id, now)
+
+    def _read_key(self) -> SigningKey | None:
+        """Return the key with which the resolver cosigns; None if it has none, or can't read it."""
+        try:
+            return read_key(self._config)
+        except StorageError as error:
+            _logger.error("checkpoints can't be cosigned: %s", error)
+            return None
+
     def _cosign(
-        self, connection: Connection, log: DueLog, reading: Reading, now: datetime
+        self,
+        connection: Connection,
+        key: SigningKey | None,
+        log: DueLog,
+        reading: Reading,
+        now: datetime,
     ) -> Reading:
         """Cosign the checkpoint of a log that has grown, if the resolver has a key.
 
         :returns: the reading, or the report of a fork: the tree contradicts one that was cosigned
             at the request of the Archive.
         """
-        try:
-            key = read_key(self._config) if reading.entries else None
-        except StorageError as error:
-            _logger.error("checkpoints can't be cosigned: %s", error)
-            return reading
-        if key is None or reading.checkpoint is None:
+        if key is None or not reading.entries or reading.checkpoint is None:
             return reading
         try:
             opened = open_checkpoint(reading.checkpoint, log.known.key)

@@ -20,7 +20,13 @@ from flask_ibi_archive.resolver.claims.entry_check import check_entries
 from flask_ibi_archive.resolver.claims.followed_logs import lock_archives
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, FORKED, NEW, FollowedLog
+from flask_ibi_archive.resolver.claims.tables import (
+    CONTRADICTED,
+    FORKED,
+    NEW,
+    FollowedLog,
+    get_service_rep,
+)
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
@@ -90,7 +96,7 @@ def _read_log(kept: KeptLogs, log: Any) -> Iterator[tuple[int, Iterator[tuple[by
 
     :raises ClaimError: if entries are missing or damaged.
     """
-    services = {log.service_ibi, log.origin.partition("#")[0]}
+    services = {log.service_ibi, get_service_rep(log.origin)}
     for start in range(0, log.size, WIDTH):
         entries = kept.read_bundle(log.archive_id, log.number, start // WIDTH)
         if len(entries) < min(log.size - start, WIDTH):
@@ -117,6 +123,7 @@ def _read_again(database: Database, log: Any) -> None:
                 state=case((FollowedLog.state == CONTRADICTED, CONTRADICTED), else_=NEW),
                 reason=None,
                 size=0,
+                length=0,
                 frontier=Frontier().to_bytes(),
                 checkpoint=None,
                 etag=None,

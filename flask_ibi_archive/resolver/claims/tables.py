@@ -8,6 +8,7 @@ stores new bindings together with the position up to which the log of the Archiv
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     SmallInteger,
     String,
     Text,
+    UniqueConstraint,
     text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
@@ -31,16 +33,27 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 #: succeeded. SILENT: the Archive did not answer the last read at all, so that asking it would not
 #: help; its last claims count. STALE: the Archive answers, but its checkpoint is too old or can't
 #: be read. FORKED: two signed trees contradict each other. CONTRADICTED: three answers contradicted
-#: the claims. An Archive is always asked unless its log is CURRENT or SILENT.
+#: the claims. FULL: the log is longer than IBI_RESOLVER_CLAIMS_MAX_SIZE allows, and the rest is not
+#: read. An Archive is always asked unless its log is CURRENT or SILENT.
 NEW, CURRENT, SILENT = "new", "current", "silent"
-STALE, FORKED, CONTRADICTED = "stale", "forked", "contradicted"
-LOG_STATES = (NEW, CURRENT, SILENT, STALE, FORKED, CONTRADICTED)
+STALE, FORKED, CONTRADICTED, FULL = "stale", "forked", "contradicted", "full"
+LOG_STATES = (NEW, CURRENT, SILENT, STALE, FORKED, CONTRADICTED, FULL)
 
 
 def _refer_to_archive(table: str) -> ForeignKey:
     return ForeignKey(
         "ibi_resolver_archive.id", name=f"fk_ibi_resolver_{table}_archive", ondelete="CASCADE"
     )
+
+
+def get_service_rep(origin: str) -> str:
+    """Return the rep of the service that is named in the origin of a log."""
+    return origin.partition("#")[0]
+
+
+def _find_service_rep(context: Any) -> str:
+    """Return the value of the column ``service_rep`` of a new row."""
+    return get_service_rep(context.get_current_parameters()["origin"])
 
 
 class ResolverState(ResolverBase):
@@ -68,14 +81,19 @@ class FollowedLog(ResolverBase):
             f"state IN ({', '.join(repr(state) for state in LOG_STATES)})",
             name="ck_ibi_resolver_log_state",
         ),
-        CheckConstraint("size >= 0 AND contradictions >= 0", name="ck_ibi_resolver_log_counts"),
+        CheckConstraint(
+            "size >= 0 AND length >= 0 AND contradictions >= 0", name="ck_ibi_resolver_log_counts"
+        ),
         CheckConstraint("size = 0 OR checkpoint IS NOT NULL", name="ck_ibi_resolver_log_read"),
+        UniqueConstraint("service_rep", name="uq_ibi_resolver_log_service_rep"),
         Index("ix_ibi_resolver_log_due", "due_at"),
     )
 
     archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("log"), primary_key=True)
     #: The first line of the checkpoints, and the name of the key.
     origin: Mapped[str] = mapped_column(String(300))
+    #: The rep of the service, which is the origin without "#2" and so on. One Archive has it.
+    service_rep: Mapped[str] = mapped_column(String(300), default=_find_service_rep)
     #: The pinned public key in the form of a verifier key (signed-note).
     key: Mapped[str] = mapped_column(String(500))
     pinned_at: Mapped[datetime] = mapped_column(UTCDateTime)
@@ -87,6 +105,8 @@ class FollowedLog(ResolverBase):
     reason: Mapped[str | None] = mapped_column(Text)
     #: The number of entries that were read and verified.
     size: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The length of these entries in bytes.
+    length: Mapped[int] = mapped_column(BigInteger, server_default="0")
     #: The hashes of the full subtrees of these entries, from left to right (core/claims/merkle.py).
     frontier: Mapped[bytes] = mapped_column(LargeBinary)
     #: The last verified checkpoint with its signatures. None: none was read yet.

@@ -170,12 +170,14 @@ def upgrade() -> None:
         "ibi_resolver_log",
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("origin", sa.String(length=300), nullable=False),
+        sa.Column("service_rep", sa.String(length=300), nullable=False),
         sa.Column("key", sa.String(length=500), nullable=False),
         sa.Column("pinned_at", MOMENT, nullable=False),
         sa.Column("number", sa.Integer(), server_default="1", nullable=False),
         sa.Column("state", sa.String(length=12), server_default="new", nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("size", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("length", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("frontier", sa.LargeBinary(), nullable=False),
         sa.Column("checkpoint", sa.Text(), nullable=True),
         sa.Column("etag", sa.String(length=255), nullable=True),
@@ -184,11 +186,13 @@ def upgrade() -> None:
         sa.Column("due_at", MOMENT, nullable=True),
         sa.Column("contradictions", sa.Integer(), server_default="0", nullable=False),
         sa.CheckConstraint(
-            "state IN ('new', 'current', 'silent', 'stale', 'forked', 'contradicted')",
+            "state IN ('new', 'current', 'silent', 'stale', 'forked', 'contradicted', 'full')",
             name="ck_ibi_resolver_log_state",
         ),
         sa.CheckConstraint("size = 0 OR checkpoint IS NOT NULL", name="ck_ibi_resolver_log_read"),
-        sa.CheckConstraint("size >= 0 AND contradictions >= 0", name="ck_ibi_resolver_log_counts"),
+        sa.CheckConstraint(
+            "size >= 0 AND length >= 0 AND contradictions >= 0", name="ck_ibi_resolver_log_counts"
+        ),
         sa.ForeignKeyConstraint(
             ["archive_id"],
             ["ibi_resolver_archive.id"],
@@ -196,6 +200,7 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("archive_id"),
+        sa.UniqueConstraint("service_rep", name="uq_ibi_resolver_log_service_rep"),
     )
     op.create_index("ix_ibi_resolver_log_due", "ibi_resolver_log", ["due_at"], unique=False)
     op.create_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Event
 from time import monotonic, sleep
@@ -19,10 +20,12 @@ from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver.claims import followed_logs
 from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, list_conflicts
+from flask_ibi_archive.resolver.claims.log_lists import list_logs
 from flask_ibi_archive.resolver.claims.tables import (
     CONTRADICTED,
     CURRENT,
     FORKED,
+    FULL,
     NEW,
     SILENT,
     STALE,
@@ -320,6 +323,54 @@ def test_contradicted_claims_do_not_count_until_the_archive_registers_again(
     following.follow()
     row = following.row(archive_id)
     assert (row.state, row.contradictions) == (CURRENT, 0)
+
+
+def test_a_log_that_is_too_long_is_read_no_further_until_the_setting_is_raised(
+    following: Following, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An Archive could add entries for ever, and fill the disk of the resolver."""
+    following.config = replace(following.config, claims_max_size=100)
+    log = following.new_log().add(*map(a_claim, range(9000)))
+    archive_id = following.include(log)
+    version = following.version()
+    following.follow()
+    row = following.row(archive_id)
+    assert (row.state, row.size) == (FULL, 8192)
+    assert row.length == sum(map(len, log.entries[:8192]))
+    assert following.version() == version
+    [listed] = following.database.read(list_logs)
+    assert listed.reason is not None
+    assert listed.reason.startswith("has more than 100 bytes of claims; if it is not faulty, set")
+    assert [one.levelno for one in caplog.records] == [logging.WARNING]
+    assert "is full: has more than 100 bytes of claims" in caplog.text
+    log.asked.clear()
+    following.follow(60)
+    assert log.asked == ["checkpoint"]
+    following.config = replace(following.config, claims_max_size=10**6)
+    following.follow(60)
+    row = following.row(archive_id)
+    assert (row.state, row.size, row.length) == (CURRENT, 9000, sum(map(len, log.entries)))
+    assert following.version() == version + 1
+
+
+def test_a_log_counts_until_it_grows_beyond_the_limit(following: Following) -> None:
+    following.config = replace(following.config, claims_max_size=100)
+    log = following.new_log().add(a_claim(), a_claim(1))
+    archive_id = following.include(log)
+    following.follow()
+    following.follow(60)
+    assert following.row(archive_id).state == CURRENT
+    log.add(a_claim(2))
+    version = following.version()
+    following.follow(60)
+    row = following.row(archive_id)
+    assert (row.state, row.size) == (FULL, 2)
+    assert following.version() == version + 1
+    with nobody() as address:
+        following.include(log, address=address)
+        following.follow(60)
+    assert following.row(archive_id).state == FULL  # its last claims are not all of its claims
+    assert following.row(archive_id).reason == row.reason
 
 
 def test_the_log_of_an_excluded_archive_is_not_read(following: Following) -> None:

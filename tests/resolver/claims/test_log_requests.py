@@ -44,3 +44,22 @@ def test_a_log_is_read_to_its_end_before_further_ones_begin(
     assert len(sent) == COUNT * BUNDLES
     in_progress = [set(sent[:end]) & set(sent[end:]) for end in range(len(sent))]
     assert max(map(len, in_progress)) <= 2
+
+
+def test_slow_logs_leave_connections_to_others(hosts: Servers) -> None:
+    """Archives that did not answer hold their connections until the time is over."""
+    hanging, good = ClaimLog(), ClaimLog().add(b"x")
+    hanging.replaced["checkpoint"] = lambda: None
+    requests = LogRequests(
+        a_config(IBI_RESOLVER_FOLLOW_CONNECTIONS=2, IBI_RESOLVER_ARCHIVE_TIMEOUT=PATIENCE)
+    )
+    for number, log in enumerate([hanging, hanging, hanging, good]):
+        base = f"http://{hosts.add(log.answer).address}/ibi/claims/"
+        key = log.signer.verifier
+        reading = read_log(KnownLog(key), log.clock(), 300)
+        requests.start(number, base, key, reading, is_slow=log is hanging)
+    done: dict[int, int] = {}
+    while not done:
+        done |= {number: len(read.entries) for number, read in requests.wait(PATIENCE)}
+    requests.close()
+    assert done == {3: 1}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sqlalchemy import insert
+from sqlalchemy.exc import IntegrityError
 from support.archive_servers import http
 from support.cases import for_each
 from support.claim_logs import ClaimLog, a_claim
@@ -13,6 +15,7 @@ from support.registries import NOON, SERVICE, Calls, a_registry, a_request, conf
 
 from flask_ibi_archive.core.claims.keys import PLAIN, SigningKey
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.errors import LogOfAnotherArchive
 from flask_ibi_archive.resolver.claims.log_lists import list_keys
 from flask_ibi_archive.resolver.claims.tables import CURRENT, NEW, FollowedLog, PinnedKey
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
@@ -139,15 +142,57 @@ def test_an_archive_that_did_not_confirm_gets_no_key_pinned(following: Following
     assert following.rows(FollowedLog) == []
 
 
-def test_the_log_of_another_archive_is_not_accepted(following: Following) -> None:
+@for_each("origin", [SERVICE, f"{SERVICE}#2"])
+def test_the_name_of_a_log_belongs_to_one_archive(following: Following, origin: str) -> None:
     """The rep of an Archive that registered with its IBIp is unknown."""
+    first = following.include(following.new_log())
+    with pytest.raises(LogOfAnotherArchive, match="belongs to another Archive") as raised:
+        following.include(following.new_log(origin, seed=bytes([1] * 32)), IBIP)
+    assert (raised.value.service_ibi, raised.value.origin) == (IBIP, origin)
+    assert raised.value.status == 409
+    assert [row.archive_id for row in following.rows(FollowedLog)] == [first]
+    states = {record.service_ibi: record.included_at for record in following.registry.list()}
+    assert states[IBIP] is None
+
+
+def test_a_registered_rep_is_the_name_of_no_other_log(following: Following) -> None:
+    """Not even if its Archive does not publish claims yet."""
+    following.include()
+    with pytest.raises(LogOfAnotherArchive):
+        following.include(following.new_log(), IBIP)
+    assert following.rows(FollowedLog) == []
+
+
+def test_whoever_registers_with_the_rep_gets_the_name_of_the_log(following: Following) -> None:
+    impostor = following.include(following.new_log(seed=bytes([1] * 32)).add(a_claim()), IBIP)
+    following.follow()
+    assert following.row(impostor).state == CURRENT
+    version = following.version()
     log = following.new_log()
-    first = following.include(log)
-    following.include(following.new_log(SERVICE, seed=bytes([1] * 32)), IBIP)
+    owner = following.include(log)
+    assert [row.archive_id for row in following.rows(FollowedLog)] == [owner]
+    assert following.row(owner).key == vkey(log)
+    assert following.version() > version
+    with pytest.raises(LogOfAnotherArchive):
+        following.include(service=IBIP, log=following.new_log(f"{SERVICE}#3"))
+
+
+def test_the_first_of_two_archives_with_unknown_reps_has_the_name(following: Following) -> None:
+    first = following.include(following.new_log(), IBIP)
+    with pytest.raises(LogOfAnotherArchive):
+        following.include(following.new_log(), "8JMKD3MGP8W/34PGRBT")
     assert [row.archive_id for row in following.rows(FollowedLog)] == [first]
     own = following.new_log(OTHER)
-    second = following.include(own, IBIP)
+    second = following.include(own, "8JMKD3MGP8W/34PGRBT")
     assert following.row(second).key == vkey(own)
+
+
+def test_the_database_accepts_no_second_log_of_a_service(following: Following) -> None:
+    following.include(following.new_log())
+    other = following.include(service=OTHER)
+    row = {"archive_id": other, "origin": f"{SERVICE}#2", "key": "", "pinned_at": NOON}
+    with pytest.raises(IntegrityError), following.database.writing() as connection:
+        connection.execute(insert(FollowedLog).values(**row, frontier=b""))
 
 
 @for_each("name", ["x", "a.br\x1b", IBIP, f"{OTHER}#", OTHER.upper(), f"{OTHER}#\0"])
