@@ -69,8 +69,16 @@ class Sequencer:
 
     def __init__(self, archive: Archive, folder: KeyFolder) -> None:
         self._archive = archive
-        self._archive_id = archive.served().id
-        self._folder = folder
+        self.archive_id = archive.served().id
+        self.folder = folder
+
+    def find_log(self, connection: Connection, lock: bool = False) -> Log | None:
+        """Return the row of the log; see :func:`.log_tables.find_log`."""
+        return log_tables.find_log(connection, self.archive_id, lock)
+
+    def read_log(self) -> Log | None:
+        """Return the row of the log; None if the Archive has no log."""
+        return self._archive.database.read(self.find_log)
 
     @contextmanager
     def locked(
@@ -87,13 +95,13 @@ class Sequencer:
             turn.
         """
         with self._archive.database.writing(lock_timeout, table_lock) as connection:
-            log = log_tables.find_log(connection, self._archive_id, lock=True)
+            log = self.find_log(connection, lock=True)
             if log is None:
                 raise NotReady("the Archive has no log of claims", "run: flask ibi init")
-            signed = self._folder.read_tree()
+            signed = self.folder.read_tree()
             reason = find_break(connection, log, signed)
             if signed is not None and signed.number < log.number:
-                raise NotReady(str(reason), SHARE_FOLDER, str(self._folder.folder))
+                raise NotReady(str(reason), SHARE_FOLDER, str(self.folder.folder))
             if reason is not None:
                 log = self._begin_anew(connection, log, signed, reason)
             yield connection, log
@@ -104,8 +112,8 @@ class Sequencer:
         """Begin a new log with another name and another key."""
         number = max(log.number, signed.number if signed else 0) + 1
         # killed after one of these lines, the next process begins another new log
-        self._folder.replace_key()
-        self._folder.write_tree(SignedTree(number, 0, EMPTY_ROOT))
+        self.folder.replace_key()
+        self.folder.write_tree(SignedTree(number, 0, EMPTY_ROOT))
         now = self._now()
         new = Log(log.archive_id, number, 0, "", now, now, covered=0, changes=None)
         log_tables.update_log(connection, new)
@@ -113,9 +121,20 @@ class Sequencer:
             "%s; the log of claims begins anew as %s with a new key: register the Archive again "
             "(flask ibi register-archive)",
             reason,
-            self._folder.name_origin(number),
+            self.folder.name_origin(number),
         )
         return new
+
+    def has_changes(self) -> bool:
+        """Return whether there may be something that the log does not contain yet."""
+        records = self._archive.items.records
+        if records is not None and records.can_list_changes:
+            return True
+        log = self.read_log()
+        noted = select(ClaimNote.id).where(ClaimNote.archive_id == self.archive_id).limit(1)
+        return (log is not None and log.covered is not None) or bool(
+            self._archive.database.read_rows(noted)
+        )
 
     def run_batch(self) -> tuple[int, bool]:
         """Put changes into the log.
@@ -146,19 +165,19 @@ class Sequencer:
     ) -> tuple[list[ClaimedItem], bool, Log]:
         """Return the next items of a log that has begun, and whether there are more."""
         after = log.covered or 0
-        rows = read_items(connection, self._archive_id, after, BATCH)
+        rows = read_items(connection, self.archive_id, after, BATCH)
         if not rows:
             return [], True, log._replace(covered=None)
         last = max(rows)
         connection.execute(
             delete(ClaimNote).where(
-                ClaimNote.archive_id == self._archive_id,
+                ClaimNote.archive_id == self.archive_id,
                 ClaimNote.item_id > after,
                 ClaimNote.item_id <= last,
             )
         )
         # read again what the notes say that were just deleted
-        rows = read_items(connection, self._archive_id, after, len(rows))
+        rows = read_items(connection, self.archive_id, after, len(rows))
         items = [item for item in rows.values() if item is not None]
         return items, True, log._replace(covered=max(rows))
 
@@ -167,7 +186,7 @@ class Sequencer:
         columns: Any = ClaimNote.__table__.c
         rows: Any = connection.execute(
             select(ClaimNote.__table__)
-            .where(columns.archive_id == self._archive_id)
+            .where(columns.archive_id == self.archive_id)
             .order_by(columns.id)
             .limit(BATCH + AHEAD)
         ).all()

@@ -26,8 +26,7 @@ from support.published_logs import (
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.claims import log as log_module
-from flask_ibi_archive.archive.claims import sequencer
+from flask_ibi_archive.archive.claims import checkpoints, sequencer
 from flask_ibi_archive.archive.joining.registration_state import store_status
 from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
 from flask_ibi_archive.core.claims.merkle import (
@@ -55,7 +54,7 @@ def add_items(archive: Archive, count: int, first: int = 0) -> None:
 
 def wait_for_thread(archive: Archive) -> None:
     """Wait until the log has caught up."""
-    thread = archive.claims._thread
+    thread = archive.claims._checkpoints._thread
     assert thread is not None
     thread.join()
 
@@ -117,7 +116,7 @@ def test_a_log_that_is_behind_is_not_signed_again(
 ) -> None:
     first = archive.claims.checkpoint(clock())
     monkeypatch.setattr(sequencer, "BATCH", 5)
-    monkeypatch.setattr(log_module, "EXTENDING_SHARE", 0)
+    monkeypatch.setattr(checkpoints, "EXTENDING_SHARE", 0)
     add_items(archive, 20)
     clock.now += 120 * SECOND
     assert archive.claims.checkpoint(clock()) == first
@@ -132,7 +131,7 @@ def test_a_log_without_all_items_is_not_published(
     app: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
-    monkeypatch.setattr(log_module, "EXTENDING_SHARE", 0)
+    monkeypatch.setattr(checkpoints, "EXTENDING_SHARE", 0)
     archive.claims._begin()
     with pytest.raises(NotReady, match="does not contain all items yet; try again later"):
         archive.claims.checkpoint(clock())
