@@ -11,9 +11,10 @@ For each question, an Archive is one of these:
 - *silent claimant*: the same, but it did not answer the resolver lately. It is asked last, because
   it may answer again. If its answer can't change the outcome, it is not asked, and its claim stands
   in for its answer.
-- *hinted*: nobody claims the item, but the Archive holds items with the same prefix, or the item
-  was found there before. It may have got the item seconds ago, and not claimed it yet. It is asked,
-  but its silence means nothing, because its claims do not contain the item.
+- *hinted*: nobody claims the Original, but the Archive holds items with the same prefix, or had the
+  item before. It may have got the item seconds ago, and not claimed it yet, or it never claims it,
+  because the description is hidden from the public. It is asked, but its silence means nothing,
+  because its claims do not contain the item.
 - all others: they claim other items, and are not asked.
 
 Any URL of an item is right, so usually one answer is enough: the leading claimant is asked first.
@@ -117,7 +118,7 @@ def choose_archives(
         if not requires_original or (names_item and len(originals) < 2):
             asked, unheard = [*asked, *unheard], []
     optional: list[int] = []
-    if not (originals if requires_original and names_item else states):
+    if not originals:
         hints = claims.holders if hinted is None else (hinted, *claims.holders)
         optional = [
             archive
