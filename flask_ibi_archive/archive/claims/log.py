@@ -8,6 +8,7 @@ Source: federation CL-3 and CL-4; C2SP tlog-tiles.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -21,12 +22,13 @@ from flask_ibi_archive.archive.claims.log_tables import Log
 from flask_ibi_archive.archive.claims.sequencer import Sequencer
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
 from flask_ibi_archive.archive.claims.verification import verify_log
+from flask_ibi_archive.archive.items.claim_changes import WAITING
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.tables import ClaimLogRow, Item
 from flask_ibi_archive.core.claims.keys import VerifierKey
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, find_width
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.errors import IBIError, StorageError
 from flask_ibi_archive.server.database.database import lock_table_setup
 
 if TYPE_CHECKING:
@@ -86,6 +88,9 @@ class ClaimLog:
 
     def _open(self) -> Sequencer | None:
         """Return what extends the log; None if no claims are published."""
+        if not self.is_enabled:
+            with suppress(IBIError):  # the next request tries it again
+                self.pause()
         return self._sequencer if self._is_published() else None
 
     # --- the log for readers ---------------------------------------------------------------------
@@ -189,6 +194,13 @@ class ClaimLog:
         sequencer, disabled = self._sequencer, self._find_hindrance()
         return self._database.read(lambda connection: find_status(connection, sequencer, disabled))
 
+    def pause(self) -> None:
+        """Note no changes as long as no claims are to be published.
+
+        When they are published again, what has changed meanwhile is claimed.
+        """
+        self._sequencer.pause()
+
     def create_key(self) -> bool:
         """Create the key, and begin the log with all items, unless both are there.
 
@@ -219,7 +231,7 @@ class ClaimLog:
                 return True
             number = 1 if tree is None else tree.number + 1
             self._folder.write_tree(SignedTree(number, 0, EMPTY_ROOT))
-            new = Log(self._archive_id, number, 0, "", now, now, covered=-1, changes=None)
+            new = Log(self._archive_id, number, 0, "", now, now, WAITING, changes=None)
             connection.execute(insert(ClaimLogRow).values(**new._asdict()))
         return True
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 
 from flask_ibi_archive.archive.claims.log_tables import Log
 from flask_ibi_archive.archive.claims.sequencer import SHARE_FOLDER, Sequencer, find_break
+from flask_ibi_archive.archive.items.claim_changes import PAUSED
 from flask_ibi_archive.archive.items.tables import ClaimNote, Registration
 
 
@@ -52,7 +53,8 @@ def find_status(connection: Connection, sequencer: Sequencer, disabled: str | No
     stored = None if key is None else folder.open_checkpoint(key)
     noted = select(func.count()).where(ClaimNote.archive_id == sequencer.archive_id)
     if disabled is not None:
-        warning = None
+        is_noting = log is not None and log.covered != PAUSED
+        warning = "changes are noted, but not claimed; run: flask ibi init" if is_noting else None
     elif log is None or key is None:
         warning = "no claims are published; run: flask ibi init"
     else:
