@@ -16,7 +16,7 @@ from support.networks import (
     split,
     state_everything,
 )
-from support.stores import USERS
+from support.stores import USERS, identifiers_of
 
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
@@ -66,7 +66,12 @@ def test_claims_do_not_change_the_outcome() -> None:
                 if record.get("state") == "Copy" and random_.random() < 0.2:
                     del record["state"], record["original_archive"]
         archives = memory_archives(network, random_, user)
-        claimed = ClaimedNetwork(archives, network.parts, publish(5, random_))
+        hidden = {
+            name for record in whole if random_.random() < 0.2 for name in identifiers_of(record)
+        }
+        claimed = ClaimedNetwork(
+            archives, network.parts, publish(5, random_), hidden=frozenset(hidden)
+        )
         everybody = ClaimedNetwork(archives, network.parts, [None] * 5)
         for turn in range(SAME):
             wanted = make_wanted(random_, whole)

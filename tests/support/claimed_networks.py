@@ -37,6 +37,8 @@ class ClaimedNetwork:
     :param parts: the records of each Archive.
     :param states: the state of the log of each Archive. None: it publishes no claims.
     :param dead: the numbers of the Archives that do not answer.
+    :param hidden: the identifiers of Originals that are not claimed. Their Archives are known to
+        have other items with the same prefix.
     :param order: puts the answers into a random order. None: in the order of the questions.
     :ivar asked: the number of the Archive, for each question that was sent.
     """
@@ -45,6 +47,7 @@ class ClaimedNetwork:
     parts: Sequence[Sequence[Json]]
     states: Sequence[str | None]
     dead: frozenset[int] = frozenset()
+    hidden: frozenset[str] = frozenset()
     order: random.Random | None = None
     asked: list[int] = field(default_factory=list)
 
@@ -62,7 +65,8 @@ class ClaimedNetwork:
                 for name in identifiers_of(record):
                     ibi = parse_identifier(name)
                     held = State(record.get("state", "Original"))
-                    self.claims.setdefault(ibi.text, {})[number] = held
+                    if held is not State.ORIGINAL or name not in self.hidden:
+                        self.claims.setdefault(ibi.text, {})[number] = held
                     if held is State.ORIGINAL:
                         self.holders.setdefault(ibi.prefix, set()).add(number)
 
