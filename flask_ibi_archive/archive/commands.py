@@ -92,7 +92,8 @@ def init_command() -> None:
 
     Prints the IBI of the service. The command can be repeated. It then updates the tables. The
     private key of the Archive's claims is made, unless it exists or IBI_CLAIMS is false. If this
-    fails, the command says why on standard error, and all else works without claims.
+    fails, the command says why on standard error, and all else works without claims. If IBI_CLAIMS
+    is false, changes of items are not noted any more.
 
     \b
     Example:
@@ -109,11 +110,13 @@ def init_command() -> None:
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)
-    if archive.claims.is_enabled:
-        try:
+    try:
+        if archive.claims.is_enabled:
             archive.claims.create_key()
-        except NotReady as error:
-            warn(f"no claims are published: {error}")
+        else:
+            archive.claims.pause()
+    except NotReady as error:
+        warn(f"no claims are published: {error}")
     write(served.service_ibi)
 
 

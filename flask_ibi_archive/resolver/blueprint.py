@@ -28,7 +28,7 @@ from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_fo
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.failures.known_names import suggest_known
-from flask_ibi_archive.resolver.former_links import answer_former_link
+from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
@@ -51,6 +51,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
 )
 from flask_ibi_archive.server.pages.persistent_urls import (
     RESOLVE,
+    begins_with_ibi,
     create_fallback_hook,
     is_like_persistent_url,
     refuse_registration_key,
@@ -94,7 +95,7 @@ def resolve(
         return redirect_response(outcome, wanted)
     current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
     if outcome.kind is AlertKind.UNKNOWN:
-        outcome = replace(outcome, suggestion=suggest_known(current_resolver(), wanted.ibi))
+        outcome = replace(outcome, suggestion=suggest_known(current_resolver(), wanted.ibi.text))
     if outcome.is_conflict and outcome.ibi is not None:
         number = find_open_conflict(current_resolver().database, outcome.ibi.text)
         outcome = replace(outcome, conflict=number)
@@ -102,9 +103,12 @@ def resolve(
 
 
 def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
-    """Count a malformed target that was probably meant as a persistent URL."""
-    if is_like_persistent_url(target) and error.reason.code == "not_an_identifier":
-        text = str(error.reason.facts["text"])
+    """Count a malformed target that was probably meant as a persistent URL or a former link."""
+    is_meant = is_like_persistent_url(target) and error.reason.code == "not_an_identifier"
+    text = str(error.reason.facts["text"]) if is_meant else ""
+    if not begins_with_ibi(f"/{text}"):
+        text = find_written_link(target) or text
+    if text:
         current_resolver().hint_writer.add_failed_url(text, AlertKind.MALFORMED.value)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from urllib.parse import unquote
 
 from flask import Response, request
 
@@ -27,6 +28,7 @@ from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_ta
 from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
 from flask_ibi_archive.resolver.archive_list import ArchiveList
 from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.resolver.failures.known_names import suggest_known
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
     method_response,
@@ -66,8 +68,19 @@ def answer_former_link() -> Response | None:
     if request.method not in ("GET", "HEAD"):
         return method_response()
     if location is None:
-        return alert_response(Alert(AlertKind.UNKNOWN, None, alias=str(links[0].alias)))
+        return _report_unknown(_find_bare_alias(links))
     return Response(status=302, headers={"Location": location, "Cache-Control": "private"})
+
+
+def find_written_link(target: str) -> str | None:
+    """Return the foreign identifier or the former address that is written in a malformed target.
+
+    The identifier may be malformed. The result is None if there is neither.
+    """
+    if is_named(target):
+        return unquote(target.partition("?")[0].lstrip("/"))
+    links = find_former_links(target, [])
+    return str(links[0].alias) if links else None
 
 
 def _is_persistent_url(target: str) -> bool:
@@ -76,6 +89,19 @@ def _is_persistent_url(target: str) -> bool:
     except MalformedPersistentUrl:
         return False
     return True
+
+
+def _report_unknown(alias: str) -> Response:
+    resolver = current_resolver()
+    resolver.hint_writer.add_failed_url(alias, AlertKind.UNKNOWN.value)
+    suggestion = suggest_known(resolver, alias)
+    return alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias, suggestion=suggestion))
+
+
+def _find_bare_alias(links: Sequence[FormerLink]) -> str:
+    """Return the alias that was probably meant: the longest without a modifier behind it."""
+    aliases = [str(link.alias) for link in links]
+    return next((alias for alias in aliases if "!" not in alias and "+" not in alias), aliases[0])
 
 
 def _find_base() -> str:

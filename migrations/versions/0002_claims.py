@@ -1,7 +1,7 @@
 """The tables of claims, and the triggers that note the changes of items.
 
-The triggers note nothing for an Archive that has no log. A log begins with all items
-(``flask ibi init``).
+The triggers note nothing for an Archive that has no log, or whose log is paused. A log begins with
+all items (``flask ibi init``).
 
 Revision: ibi_0002.
 """
@@ -35,7 +35,8 @@ ALIASES = """(SELECT {} FROM (
         UNION ALL SELECT text FROM ibi_same_as WHERE item_id = item.id
     ) AS alias)"""
 SHA256 = "(SELECT sha256 FROM ibi_file WHERE item_id = item.id AND path = item.target_path)"
-LOG = "JOIN ibi_claim_log log ON log.archive_id = item.archive_id"
+IS_NOT_PAUSED = "coalesce(log.covered, 0) <> -2"
+LOG = f"JOIN ibi_claim_log log ON log.archive_id = item.archive_id AND {IS_NOT_PAUSED}"
 
 #: The columns of an item that are claimed, or say whether and which file.
 WATCHED = (
@@ -72,7 +73,8 @@ def sqlite_triggers() -> dict[str, str]:
     # The rows of a new item follow it. If it has a target file, the row of that file notes it.
     new_item = (
         f"{NOTE} SELECT NEW.archive_id, NEW.id, log.change_no, {COLUMNS.format('NEW')}, NULL, NULL,"
-        f" {HIDDEN.format('NEW')} FROM ibi_claim_log log WHERE log.archive_id = NEW.archive_id;"
+        f" {HIDDEN.format('NEW')} FROM ibi_claim_log log"
+        f" WHERE log.archive_id = NEW.archive_id AND {IS_NOT_PAUSED};"
     )
     changed = " OR ".join(f"NEW.{name} IS NOT OLD.{name}" for name in WATCHED)
     moved_alias = (

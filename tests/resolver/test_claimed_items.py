@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from support.archive_servers import Servers, http
 from support.document_registries import Entry, Place, store
 from support.loopback import PATIENCE
@@ -181,6 +181,22 @@ def test_prefixes_are_learned_from_answers_and_hints_only_without_claims(run: Ru
     assert list(map(tuple, resolver.database.read_rows(select(Hint.ibi, Hint.archive_id)))) == [
         (Y, 2)
     ]
+
+
+def test_a_hidden_original_that_is_not_claimed_is_found_if_the_copy_has_no_url(run: Run) -> None:
+    resolver, archives = run({X: leads(HERE)}, {X: leads(THERE, "Copy")}, {})
+    store_claims(resolver.database, {1: {}, 2: {X: COPY}, 3: {}})
+    with resolver.database.writing() as connection:  # Archive 1 claims other Originals
+        row = {"prefix": "a.br/x", "archive_id": 1, "seen_at": datetime.now(timezone.utc)}
+        connection.execute(insert(PrefixHolder).values(row))
+    assert told(resolver.resolve(wants(X))) == THERE
+    assert asked(archives) == [[], [X], []]
+    archives[1].table[X] = f"ibi {{rep {X}}} state Copy"
+    assert told(resolver.resolve(wants(X))) == HERE
+    set_log(resolver.database, 2, SILENT)
+    archives[1].table[X] = http("", "500 No")
+    assert told(resolver.resolve(wants(X))) == HERE
+    assert asked(archives)[2] == []
 
 
 # --- what it says about silence ------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Tells the resolver after a commit that there may be new claims, so that it reads them at once.
 
 A resolver that gets no such message reads the claims within a minute anyway. Therefore a message
-may get lost, and nothing waits for it. Source: federation CL-7.
+may get lost, and nothing waits for it. Only a command waits a short time, because it ends the
+process that sends the message. Source: federation CL-7.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import logging
 import os
 import weakref
 from functools import partial
-from threading import Lock, Thread
-from time import sleep
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: The time in seconds from a commit to the message. The log is read at most once a second, and
 #: caches keep the checkpoint for a second: after two seconds, the resolver sees the new claims.
 PAUSE = 2.0
+#: The longest time in seconds that a command waits for its message at its end.
+FINISH = 2.0
 #: The timeout in seconds for the answer of the resolver, and the number of bytes that are read.
 TIMEOUT, MAX_ANSWER = 10, 4096
 
@@ -53,21 +55,37 @@ class Pinger:
     def _reset(self) -> None:
         self._is_running = Lock()
         self._is_due = False
+        self._is_finishing = Event()
+        self._thread: Thread | None = None
         self._size = (0, 0)
 
     def note_commit(self, sender: object, **values: object) -> None:
         """Let a thread send a message soon. This method does not wait."""
         self._is_due = True
         if self._is_running.acquire(blocking=False):
+            thread = Thread(target=self._run, name="ibi-claims-ping", daemon=True)
             try:
-                Thread(target=self._run, name="ibi-claims-ping", daemon=True).start()
+                thread.start()
             except RuntimeError:  # the process ends, or has too many threads
                 self._is_running.release()
+            else:
+                self._thread = thread
+
+    def finish(self) -> None:
+        """Send a message that is due at once, and wait for it for at most :data:`FINISH` seconds.
+
+        Nobody has probably read the log in the last two seconds, so that the resolver sees the new
+        claims. If somebody has, it sees them within a minute.
+        """
+        if self._thread is not None:
+            self._is_finishing.set()
+            self._thread.join(FINISH)
+            self._is_finishing.clear()
 
     def _run(self) -> None:
         while True:
             while self._is_due:
-                sleep(self._pause)
+                self._is_finishing.wait(self._pause)
                 self._is_due = False
                 self._send()
             self._is_running.release()
@@ -77,11 +95,11 @@ class Pinger:
 
     def _send(self) -> None:
         """Send a message, if a resolver has included the Archive. Errors are only logged."""
-        # imported here, because a server must start fast
-        from flask_ibi_archive.server.http.transport import fetch
-
         try:
             if self._archive.claims.is_enabled and self._has_news() and self._is_included():
+                # imported here, because a server must start fast
+                from flask_ibi_archive.server.http.transport import fetch
+
                 url = f"{self._archive.config.resolver_base}/ibi/claims/ping"
                 form = urlencode({"service": self._archive.served().service_ibi})
                 fetch(url, form=form, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)

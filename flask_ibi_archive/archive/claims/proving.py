@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.claims.log import ClaimLog, SignedCheckpoint
+from flask_ibi_archive.archive.claims.checkpoints import SignedCheckpoint
+from flask_ibi_archive.archive.claims.log import ClaimLog
 from flask_ibi_archive.core.claims.claim_proof import format_claim_proof
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.claims.merkle import prove_consistency, prove_inclusion

@@ -12,7 +12,10 @@ are in the log already. Its notes are about other items, and are added when they
 A log begins with all items of the Archive. They are read in the order of their row IDs, and not by
 notes, so that it makes no difference how many there are. Notes about these items are deleted first:
 what is read afterwards contains their changes. Before the first item is read, all transactions that
-began before the log must have ended, because they have noted nothing.
+began before the log must have ended, because they note nothing.
+
+While no claims are to be published, the log is paused: nothing is noted. Afterwards, it goes on in
+the way in which it began. So the present state of each item is claimed that has changed meanwhile.
 
 Source: federation CL-2, CL-4 and CL-6.
 """
@@ -23,6 +26,8 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, select
@@ -32,6 +37,7 @@ from flask_ibi_archive.archive.claims.claimed_items import ClaimedItem, read_ite
 from flask_ibi_archive.archive.claims.host_changes import read_changes
 from flask_ibi_archive.archive.claims.log_tables import Log
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
+from flask_ibi_archive.archive.items.claim_changes import PAUSED, WAITING, find_older_snapshots
 from flask_ibi_archive.archive.items.tables import ClaimNote
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.errors import ClaimError, NotReady
@@ -46,11 +52,14 @@ BATCH = 2000
 #: many notes behind a batch are read, in order to find the last note of each change.
 AHEAD = 2000
 
-#: Waits until all transactions that have changed an item or a part of one have ended.
+#: Waits until all transactions that have changed an item or a part of one have ended. Those that
+#: will change one, but do not see the log, have no lock yet: see :func:`find_older_snapshots`.
 WAIT_FOR_WRITERS = "LOCK TABLE ibi_item IN EXCLUSIVE MODE"
 #: The time in seconds to wait for them. Other transactions that want to change items wait behind
 #: this one, and must not wait until the longest transaction of a host ends.
 WRITERS_TIMEOUT = 2.0
+#: The time in seconds between two looks at the transactions with older data.
+LOOK_PAUSE = 0.05
 
 #: What to do if the folder of the key belongs to an earlier log.
 SHARE_FOLDER = (
@@ -69,8 +78,16 @@ class Sequencer:
 
     def __init__(self, archive: Archive, folder: KeyFolder) -> None:
         self._archive = archive
-        self._archive_id = archive.served().id
-        self._folder = folder
+        self.archive_id = archive.served().id
+        self.folder = folder
+
+    def find_log(self, connection: Connection, lock: bool = False) -> Log | None:
+        """Return the row of the log; see :func:`.log_tables.find_log`."""
+        return log_tables.find_log(connection, self.archive_id, lock)
+
+    def read_log(self) -> Log | None:
+        """Return the row of the log; None if the Archive has no log."""
+        return self._archive.database.read(self.find_log)
 
     @contextmanager
     def locked(
@@ -87,13 +104,13 @@ class Sequencer:
             turn.
         """
         with self._archive.database.writing(lock_timeout, table_lock) as connection:
-            log = log_tables.find_log(connection, self._archive_id, lock=True)
+            log = self.find_log(connection, lock=True)
             if log is None:
                 raise NotReady("the Archive has no log of claims", "run: flask ibi init")
-            signed = self._folder.read_tree()
+            signed = self.folder.read_tree()
             reason = find_break(connection, log, signed)
             if signed is not None and signed.number < log.number:
-                raise NotReady(str(reason), SHARE_FOLDER, str(self._folder.folder))
+                raise NotReady(str(reason), SHARE_FOLDER, str(self.folder.folder))
             if reason is not None:
                 log = self._begin_anew(connection, log, signed, reason)
             yield connection, log
@@ -104,18 +121,31 @@ class Sequencer:
         """Begin a new log with another name and another key."""
         number = max(log.number, signed.number if signed else 0) + 1
         # killed after one of these lines, the next process begins another new log
-        self._folder.replace_key()
-        self._folder.write_tree(SignedTree(number, 0, EMPTY_ROOT))
+        self.folder.replace_key()
+        self.folder.write_tree(SignedTree(number, 0, EMPTY_ROOT))
         now = self._now()
-        new = Log(log.archive_id, number, 0, "", now, now, covered=0, changes=None)
+        # if the triggers do not note all changes yet, all items are read when they do
+        covered = min(log.covered or 0, 0)
+        new = Log(log.archive_id, number, 0, "", now, now, covered, changes=None)
         log_tables.update_log(connection, new)
         logger.warning(
             "%s; the log of claims begins anew as %s with a new key: register the Archive again "
             "(flask ibi register-archive)",
             reason,
-            self._folder.name_origin(number),
+            self.folder.name_origin(number),
         )
         return new
+
+    def has_changes(self) -> bool:
+        """Return whether there may be something that the log does not contain yet."""
+        records = self._archive.items.records
+        if records is not None and records.can_list_changes:
+            return True
+        log = self.read_log()
+        noted = select(ClaimNote.id).where(ClaimNote.archive_id == self.archive_id).limit(1)
+        return (log is not None and log.covered is not None) or bool(
+            self._archive.database.read_rows(noted)
+        )
 
     def run_batch(self) -> tuple[int, bool]:
         """Put changes into the log.
@@ -123,42 +153,75 @@ class Sequencer:
         :returns: the number of new claims, and whether there may be more changes.
         """
         with self.locked() as (connection, log):
-            if log.covered == -1:
-                items, is_more = None, True
-            elif log.covered is not None:
-                items, is_more, log = self._read_next_items(connection, log)
-            else:
-                items, is_more = self._take_notes(connection)
-                if not is_more:
-                    changed, is_more, log = self._read_host_changes(log)
-                    items += changed
-            if items is not None:
-                new = self._select_new(connection, log, items)
-                log_tables.update_log(connection, log_tables.append(connection, log, new))
-                return len(new), is_more
+            if log.covered == PAUSED:
+                log_tables.update_log(connection, log._replace(covered=WAITING))
+                return 0, True
+            if log.covered != WAITING:
+                return self._extend(connection, log)
+        self._wait_for_snapshots()
         with self.locked(WRITERS_TIMEOUT, WAIT_FOR_WRITERS) as (connection, log):
-            if log.covered == -1:
+            if log.covered == WAITING:
                 log_tables.update_log(connection, log._replace(covered=0))
         return 0, True
+
+    def pause(self) -> None:
+        """Let the triggers note nothing until :meth:`run_batch` is called again."""
+        if (log := self.read_log()) is None or log.covered == PAUSED:
+            return
+        with self._archive.database.writing() as connection:
+            log = self.find_log(connection, lock=True)
+            if log is not None:
+                log_tables.update_log(connection, log._replace(covered=PAUSED))
+                is_own = ClaimNote.archive_id == self.archive_id
+                connection.execute(delete(ClaimNote).where(is_own))
+
+    def _extend(self, connection: Connection, log: Log) -> tuple[int, bool]:
+        """Put the next items or changes into the log; see :meth:`run_batch`."""
+        if log.covered is not None:
+            items, is_more, log = self._read_next_items(connection, log)
+        else:
+            items, is_more = self._take_notes(connection)
+            if not is_more:
+                changed, is_more, log = self._read_host_changes(log)
+                items += changed
+        new = self._select_new(connection, log, items)
+        log_tables.update_log(connection, log_tables.append(connection, log, new))
+        return len(new), is_more
+
+    def _wait_for_snapshots(self) -> None:
+        """Wait until the transactions have ended that do not see the row of the log.
+
+        :raises NotReady: if they have not ended after :data:`WRITERS_TIMEOUT`.
+        """
+        find = partial(find_older_snapshots, archive_id=self.archive_id)
+        deadline = monotonic() + WRITERS_TIMEOUT
+        older = self._archive.database.read(find)
+        while older and monotonic() < deadline:
+            sleep(LOOK_PAUSE)
+            older &= self._archive.database.read(find)  # those that begin later see the row
+        if older:
+            raise NotReady(
+                "a transaction that began before the log of claims has not ended", "try again later"
+            )
 
     def _read_next_items(
         self, connection: Connection, log: Log
     ) -> tuple[list[ClaimedItem], bool, Log]:
         """Return the next items of a log that has begun, and whether there are more."""
         after = log.covered or 0
-        rows = read_items(connection, self._archive_id, after, BATCH)
+        rows = read_items(connection, self.archive_id, after, BATCH)
         if not rows:
             return [], True, log._replace(covered=None)
         last = max(rows)
         connection.execute(
             delete(ClaimNote).where(
-                ClaimNote.archive_id == self._archive_id,
+                ClaimNote.archive_id == self.archive_id,
                 ClaimNote.item_id > after,
                 ClaimNote.item_id <= last,
             )
         )
         # read again what the notes say that were just deleted
-        rows = read_items(connection, self._archive_id, after, len(rows))
+        rows = read_items(connection, self.archive_id, after, len(rows))
         items = [item for item in rows.values() if item is not None]
         return items, True, log._replace(covered=max(rows))
 
@@ -167,7 +230,7 @@ class Sequencer:
         columns: Any = ClaimNote.__table__.c
         rows: Any = connection.execute(
             select(ClaimNote.__table__)
-            .where(columns.archive_id == self._archive_id)
+            .where(columns.archive_id == self.archive_id)
             .order_by(columns.id)
             .limit(BATCH + AHEAD)
         ).all()

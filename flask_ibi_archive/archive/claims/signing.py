@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from flask_ibi_archive.core.claims.checkpoint import OpenedCheckpoint, open_checkpoint
 from flask_ibi_archive.core.claims.keys import KEY_SIZE, SigningKey
-from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.errors import ClaimError, NotReady, StorageError
 from flask_ibi_archive.server.files import new_file
 
 
@@ -73,6 +74,20 @@ class KeyFolder:
         seed = self._seed if number == 1 else sha256(self._seed + origin.encode()).digest()
         return SigningKey(origin, seed)
 
+    def require_key(self, number: int) -> SigningKey:
+        """Return the key of a log.
+
+        :raises NotReady: if there is no key.
+        """
+        key = self.read_key(number)
+        if key is None:
+            raise NotReady(
+                "the private key of the claims is missing",
+                "restore it, or make a new one: flask ibi init",
+                str(self.folder),
+            )
+        return key
+
     def replace_key(self) -> None:
         """Write a new random key, unless the key is in the setting."""
         if not self.is_key_set:
@@ -91,9 +106,16 @@ class KeyFolder:
         stored = {"log": tree.number, "size": tree.size, "root": tree.root.hex()}
         self._write("signed", json.dumps(stored))
 
-    def read_checkpoint(self) -> str | None:
-        """Return the checkpoint that was signed last; None if there is none."""
-        return self._read("checkpoint")
+    def open_checkpoint(self, key: SigningKey) -> OpenedCheckpoint | None:
+        """Return the checkpoint that was signed last, which another process may have signed.
+
+        :returns: None if there is none with this key.
+        """
+        text = self._read("checkpoint")
+        try:
+            return None if text is None else open_checkpoint(text, key.verifier)
+        except ClaimError:  # it is that of an earlier key
+            return None
 
     def write_checkpoint(self, text: str) -> None:
         """Store a signed checkpoint, so that all processes return the same."""

@@ -268,7 +268,8 @@ class FailedUrl(ResolverBase):
     __table_args__ = (CheckConstraint("count > 0", name="ck_ibi_resolver_failed_url_count"),)
 
     day: Mapped[date] = mapped_column(Date, primary_key=True)
-    #: The identifier in canonical case; what was requested in its place if it is malformed.
+    #: The identifier, of this system or of others, or the former address, in canonical spelling;
+    #: what was requested in its place if it is malformed.
     ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
     #: The kind of the alert, such as "unknown".
     reason: Mapped[str] = mapped_column(String(20), primary_key=True)

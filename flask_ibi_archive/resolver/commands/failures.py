@@ -58,8 +58,9 @@ def failures_command(
     The command prints a header, then one line for each identifier and reason, the most frequent
     first. The columns are separated by tabs. The columns are: how often it failed, the kind of the
     failure, the identifier, the nearest known identifier if a typing error is likely, and the
-    services of the Archives that minted it. The line without an identifier counts what exceeds the
-    number of lines of a day. Counts are kept for thirteen months.
+    services of the Archives that minted it. If the identifier is a foreign one or a former address,
+    these are the Archives that claim the nearest one. The line without an identifier counts what
+    exceeds the number of lines of a day. Counts are kept for thirteen months.
 
     In the first days of a month, the process that reads the claims sends each Archive's
     administrator an e-mail about the last month, unless IBI_RESOLVER_FAILURE_MAIL is false. --send

@@ -30,7 +30,8 @@ MONTHS_KEPT = 13
 class FailedName(NamedTuple):
     """What failed on a day.
 
-    :param ibi: the identifier in canonical case, or the text in its place.
+    :param ibi: the identifier, of this system or of others, or the former address, in canonical
+        spelling, or the text in its place.
     :param reason: the kind of the alert, such as "unknown".
     """
 

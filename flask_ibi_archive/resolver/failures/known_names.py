@@ -1,4 +1,4 @@
-"""The identifiers that a resolver knows: from claims, and because they were found lately."""
+"""The names that a resolver knows: from claims, and because they were found lately."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
-from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, name_key
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims.index import VERSION, ClaimIndex, Holding
@@ -50,9 +49,9 @@ def find_known(connection: Connection, index: ClaimIndex, ibis: Sequence[str]) -
 
     The identifiers of items that all their Archives removed are not known.
 
-    :param ibis: identifiers in canonical case.
+    :param ibis: identifiers, of this system or of others, in canonical spelling.
     """
-    keys = {identifier_key(ibi): ibi for ibi in ibis}
+    keys = {name_key(ibi): ibi for ibi in ibis}
     rows = connection.execute(_KNOWN, {"ibis": list(ibis), "keys": list(keys)})
     version = None
     recent: dict[bytes, list[Holding]] = {key: [] for key in keys}
@@ -71,10 +70,22 @@ def find_known(connection: Connection, index: ClaimIndex, ibis: Sequence[str]) -
     return known
 
 
-def suggest_known(service: ResolverService, ibi: Identifier) -> str | None:
+def find_claimants(connection: Connection, index: ClaimIndex, name: str) -> set[int]:
+    """Return the ids of the Archives that claim to have the item with a name.
+
+    :param name: an identifier of this system or of others, or a former address.
+    """
+    key = name_key(name)
+    holdings = index.find(connection, [key]).get(key, ())
+    return {holding.archive_id for holding in holdings if holding.state != _DELETED}
+
+
+def suggest_known(service: ResolverService, ibi: str) -> str | None:
     """Return the known identifier that a reader of an unknown one probably meant.
 
     Only the most likely errors are tried, so that the reader does not wait.
+
+    :param ibi: an identifier, of this system or of others, in canonical spelling.
     """
 
     def find(ibis: Sequence[str]) -> set[str]:
@@ -83,6 +94,6 @@ def suggest_known(service: ResolverService, ibi: Identifier) -> str | None:
         )
 
     try:
-        return find_nearest(ibi.text, find, thorough=False)
+        return find_nearest(ibi, find, thorough=False)
     except StorageError:  # the alert is right without a suggestion
         return None

@@ -17,7 +17,7 @@ from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.tables import FailedUrl, PrefixHolder
-from flask_ibi_archive.resolver.failures.known_names import find_known
+from flask_ibi_archive.resolver.failures.known_names import find_claimants, find_known
 from flask_ibi_archive.resolver.failures.spelling import find_nearest
 from flask_ibi_archive.server.database.database import Database
 
@@ -31,12 +31,13 @@ MAX_COMPARED = 1000
 class Failure:
     """What failed in a month.
 
-    :param ibi: the identifier in canonical case, or the text in its place; "" for all those that
-        were too many to be counted one by one.
+    :param ibi: the identifier in canonical spelling, or the text in its place; "" for all those
+        that were too many to be counted one by one.
     :param reason: the kind of the alert, such as "unknown".
     :param count: how often it failed.
     :param nearest: the known identifier that is nearest. None if there is none.
-    :param archive_ids: the included Archives that minted the identifier, or the nearest one.
+    :param archive_ids: the included Archives that minted the identifier, or the nearest one. If
+        this is a foreign identifier or a former address, those that claim it.
     """
 
     ibi: str
@@ -77,16 +78,22 @@ def list_failures(
             .order_by(count.desc(), FailedUrl.ibi, FailedUrl.reason)
         ).all()
         archives, _ = list_included(connection, None)
+        included = {archive.id for archive in archives}
         minters = Minters(connection, archives)
         failures = []
         compared = 0
         for ibi, reason, total in rows:
             nearest = None
+            ids: frozenset[int] = frozenset()
             if ibi and reason in _MISSPELT and compared < MAX_COMPARED:
                 compared += 1
                 nearest = find_nearest(ibi, lambda ibis: find_known(connection, index, ibis))
-            minted = [match_identifier(name) for name in (ibi, nearest) if name]
-            ids = frozenset().union(*[minters.find(name) for name in minted if name is not None])
+            for name in filter(None, (ibi, nearest)):
+                minted = match_identifier(name)
+                if minted is not None:
+                    ids |= minters.find(minted)
+                elif name == nearest:
+                    ids |= included & find_claimants(connection, index, name)
             failures.append(Failure(ibi, reason, int(total), nearest, ids))
     if service_ibi is None:
         return failures

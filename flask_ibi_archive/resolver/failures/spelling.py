@@ -1,9 +1,10 @@
 """The known identifier that is nearest to one that failed.
 
-Only texts that differ by one typing error are tried, the likely errors first:
+It may also be a foreign identifier or a former address. Only texts that differ by one typing error
+are tried, the likely errors first:
 
 1. punctuation of the sentence around the identifier, a lost ``@80``, a lost or doubled slash, and
-   characters that look alike, such as O and 0;
+   characters that look alike, such as O and 0; a DOI or a Handle without its scheme;
 2. two characters in the wrong order, and one character too many;
 3. one wrong character, and one that is missing.
 
@@ -13,14 +14,17 @@ differ by one character, so that without this test nearly every suggestion would
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from flask_ibi_archive.core.identifiers import suggest_identifier
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.identifiers.ibip import GRAPHEMES
+from flask_ibi_archive.errors import IdentifierError
 
-#: Returns those of some identifiers in canonical case that are known.
+#: Returns those of some identifiers in canonical spelling that are known.
 FindKnown = Callable[[Sequence[str]], Collection[str]]
 
 #: The maximum number of texts that are tried for one identifier.
@@ -34,6 +38,8 @@ _PORTS = ("@80", ".80")
 _IBIP_CHARACTERS = f"{GRAPHEMES}WXZ/"
 _REP_CHARACTERS = "abcdefghijklmnopqrstuvwxyz0123456789.-/@"
 _LEGACY_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/"
+_FOREIGN_CHARACTERS = f"{_LEGACY_CHARACTERS}-._:"
+_has_scheme = re.compile("(?:doi|hdl|ark|urn|https?):", re.IGNORECASE).match
 
 
 def find_nearest(text: str, find_known: FindKnown, *, thorough: bool = True) -> str | None:
@@ -41,10 +47,10 @@ def find_nearest(text: str, find_known: FindKnown, *, thorough: bool = True) -> 
 
     The result depends on the text and on the known identifiers only.
 
-    :param text: an identifier in canonical case, or a text that is no identifier.
-    :param find_known: returns those of some identifiers in canonical case that are known.
+    :param text: an identifier in canonical spelling, or a text that is no identifier.
+    :param find_known: returns those of some identifiers in canonical spelling that are known.
     :param thorough: False tries only the most likely errors, at most some dozen identifiers.
-    :returns: an identifier in canonical case. None if none of those that were tried is known.
+    :returns: an identifier in canonical spelling. None if none of those that were tried is known.
     """
     variants = _list_likely(text.strip(_AROUND))
     if thorough:
@@ -58,13 +64,31 @@ def find_nearest(text: str, find_known: FindKnown, *, thorough: bool = True) -> 
 
 
 def _list_identifiers(text: str, variants: Iterable[str]) -> Iterator[str]:
-    """Yield the variants that are identifiers, in canonical case, each once."""
-    seen = {text}
+    """Yield the variants that are identifiers, in canonical spelling, each once."""
+    seen = {_read_name(text)[1]}
     for variant in variants:
-        identifier = match_identifier(variant)
-        if identifier is not None and identifier.text not in seen:
-            seen.add(identifier.text)
-            yield identifier.text
+        name, compared = _read_name(variant)
+        if name and compared not in seen:
+            seen.add(compared)
+            yield name
+
+
+def _read_name(text: str) -> tuple[str, str]:
+    """Return the canonical spelling of an identifier, and the form for comparison.
+
+    :returns: an empty spelling and the text itself if the text is no identifier.
+    """
+    identifier = match_identifier(text)
+    if identifier is not None:
+        return identifier.text, identifier.text
+    if _has_scheme(text):
+        try:
+            foreign = parse_foreign(text)
+        except IdentifierError:
+            pass
+        else:
+            return foreign.text, foreign.digest
+    return "", text
 
 
 def _list_likely(text: str) -> Iterator[str]:
@@ -76,6 +100,8 @@ def _list_likely(text: str) -> Iterator[str]:
     if len(parts) == 4:
         yield from _list_ports(parts)
     yield "/".join(part for part in parts if part)
+    if text[:1].isdecimal():
+        yield f"hdl:{text}"  # a DOI, too
     # the case of an identifier from before the standard is part of it
     yield text.upper()
     for place, character in enumerate(text):
@@ -113,6 +139,8 @@ def _list_edits(text: str) -> Iterator[str]:
 
 def _list_characters(text: str) -> str:
     """Return the characters that identifiers of the form that a text was meant to have contain."""
+    if _has_scheme(text):
+        return _FOREIGN_CHARACTERS
     if "." in text or text.count("/") > 2:
         return _REP_CHARACTERS
     return _LEGACY_CHARACTERS if "z" in text.lower() else _IBIP_CHARACTERS

@@ -151,6 +151,8 @@ def find_extension(name: str) -> Any:
 def get_archive() -> Archive:
     """Return the Archive of the current app.
 
+    If the command changes items, the resolver is told when the command ends.
+
     :raises ClickException: if the app has no Archive.
     """
     from flask_ibi_archive.server.pages.requests import EXTENSION
@@ -161,7 +163,10 @@ def get_archive() -> Archive:
             "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
     # a command does not use the app's session, but commits its own transactions
-    return cast("Archive", state.archive).without_session()
+    archive = cast("Archive", state.archive).without_session()
+    if state.pinger is not None:
+        click.get_current_context().call_on_close(state.pinger.finish)
+    return archive
 
 
 def read_ibi(text: str) -> str:

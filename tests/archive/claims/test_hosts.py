@@ -17,8 +17,7 @@ from support.shelf import Shelf
 
 from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, Tombstone
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.claims import log as log_module
-from flask_ibi_archive.archive.claims import sequencer
+from flask_ibi_archive.archive.claims import checkpoints, sequencer
 from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import NotReady
@@ -123,10 +122,10 @@ def test_many_changes_with_one_timestamp_are_read_in_parts(
     archive = host(Listing(*records))
     with app.app_context():
         with monkeypatch.context() as patch:
-            patch.setattr(log_module, "EXTENDING_SHARE", 0)
+            patch.setattr(checkpoints, "EXTENDING_SHARE", 0)
             with pytest.raises(NotReady, match="does not contain all items yet"):
                 archive.claims.checkpoint(clock())
-        assert archive.claims._thread is None  # it would have no context of the app
+        assert archive.claims._checkpoints._thread is None  # it would have no context of the app
         claims = read_claims(archive)[1:]
     assert [claim.rep for claim in claims] == [name(number) for number in range(30)]
 

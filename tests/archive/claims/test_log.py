@@ -15,6 +15,7 @@ from flask import Flask
 from sqlalchemy import text
 from support.archives import archive_of, close, import_records, make_app
 from support.clocks import Clock
+from support.commands import command
 from support.published_logs import (
     DatabaseCopy,
     compute_tree,
@@ -26,8 +27,8 @@ from support.published_logs import (
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.claims import log as log_module
-from flask_ibi_archive.archive.claims import sequencer
+from flask_ibi_archive.archive.claims import checkpoints, sequencer
+from flask_ibi_archive.archive.items.claim_changes import compare_all_items
 from flask_ibi_archive.archive.joining.registration_state import store_status
 from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
 from flask_ibi_archive.core.claims.merkle import (
@@ -38,6 +39,7 @@ from flask_ibi_archive.core.claims.merkle import (
     verify_consistency,
     verify_inclusion,
 )
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import ClaimError, ConfigError, NotReady, StorageError
 
 SECOND = timedelta(seconds=1)
@@ -55,7 +57,7 @@ def add_items(archive: Archive, count: int, first: int = 0) -> None:
 
 def wait_for_thread(archive: Archive) -> None:
     """Wait until the log has caught up."""
-    thread = archive.claims._thread
+    thread = archive.claims._checkpoints._thread
     assert thread is not None
     thread.join()
 
@@ -117,7 +119,7 @@ def test_a_log_that_is_behind_is_not_signed_again(
 ) -> None:
     first = archive.claims.checkpoint(clock())
     monkeypatch.setattr(sequencer, "BATCH", 5)
-    monkeypatch.setattr(log_module, "EXTENDING_SHARE", 0)
+    monkeypatch.setattr(checkpoints, "EXTENDING_SHARE", 0)
     add_items(archive, 20)
     clock.now += 120 * SECOND
     assert archive.claims.checkpoint(clock()) == first
@@ -132,7 +134,7 @@ def test_a_log_without_all_items_is_not_published(
     app: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
-    monkeypatch.setattr(log_module, "EXTENDING_SHARE", 0)
+    monkeypatch.setattr(checkpoints, "EXTENDING_SHARE", 0)
     archive.claims._begin()
     with pytest.raises(NotReady, match="does not contain all items yet; try again later"):
         archive.claims.checkpoint(clock())
@@ -163,6 +165,54 @@ def test_the_setting_switches_claims_off(
     assert claims.verifier() is None
     assert claims.read_entries(0, 1) is None
     close(app)
+
+
+def count_notes(archive: Archive) -> int:
+    [[count]] = archive.database.read_rows(text("SELECT count(*) FROM ibi_claim_note"))
+    return int(count)
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_what_changes_while_claims_are_off_is_claimed_when_they_are_on_again(
+    archive: Archive, uri: str, tmp_path: Path, clock: Clock, is_asked: bool
+) -> None:
+    kept, edited, deleted = (archive.deposit(title=title).ibip for title in "abc")
+    before = read_claims(archive)
+    archive.deposit(title="noted, but not claimed")
+    assert count_notes(archive) > 0
+    app = make_app(uri, tmp_path, IBIArchive(clock=clock), IBI_CLAIMS=False)
+    off = archive_of(app)
+    assert str(off.claims.status().warning) == (
+        "changes are noted, but not claimed; run: flask ibi init"
+    )
+    if is_asked:
+        assert off.claims.checkpoint(clock()) is None
+    else:
+        assert command(app, "init").status == 0
+    assert (count_notes(archive), off.claims.status().warning) == (0, None)
+    clock.now += SECOND
+    new = off.deposit(title="d").ibip
+    off.edit(edited, same_as=["doi:10.5281/zenodo.1"])
+    off.edit(edited, same_as=["doi:10.5281/zenodo.2"])
+    off.delete(deleted, reason="x")
+    with off.database.writing() as connection:
+        compare_all_items(connection)  # after a restore, the log is still paused
+    off.deposit(title="e")
+    assert (count_notes(archive), off.claims.verify()) == (0, [])
+    close(app)
+    clock.now += 2 * SECOND
+    after = read_claims(archive)
+    assert after[: len(before)] == before
+    later = {claim.ibip: claim for claim in after[len(before) :]}
+    assert len(after) == len(before) + len(later) == len(before) + 5
+    assert kept not in later
+    assert new in later
+    assert later[edited].aliases == ("doi:10.5281/zenodo.2",)
+    assert later[deleted].state is State.DELETED
+    assert archive.claims.verify() == []
+    archive.deposit(title="f")
+    clock.now += 2 * SECOND
+    assert len(read_claims(archive)) == len(after) + 1
 
 
 # --- tiles and proofs ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, close, make_app
-from support.commands import command
+from support.commands import command, example_app, process
 from support.host_models import Host
 from support.loopback import PATIENCE, nobody, serving
 from support.pinged import PingedResolver
@@ -91,6 +91,59 @@ def test_an_import_tells_the_resolver(new_app: NewApp, items: Path) -> None:
         app = archive.notifier.sender
         assert command(app, "import", items).status == 0
         assert resolver.wait() == PING
+
+
+def test_a_command_sends_its_message_before_it_ends(new_app: NewApp) -> None:
+    resolver = PingedResolver()
+    with serving(resolver) as address, pinging(new_app, address) as archive:
+        app = archive.notifier.sender
+        pinger = app.extensions["ibi_archive"].pinger
+        pinger._pause = PATIENCE
+        item = archive.deposit(title="Rain").ibi
+        for _ in range(2):
+            assert command(app, "alias", "add", item, "doi:10.5281/zenodo.1").status == 0
+            assert resolver.asked.get_nowait() == PING
+            assert command(app, "alias", "remove", item, "doi:10.5281/zenodo.1").status == 0
+            assert resolver.asked.get_nowait() == PING
+        assert command(app, "show", item).status == 0
+        assert resolver.asked.empty()
+
+
+def test_a_command_in_its_own_process_tells_the_resolver(tmp_path: Path) -> None:
+    archive = archive_of(example_app(tmp_path))
+    archive.init()
+    archive.claims.create_key()
+    include(archive)
+    (tmp_path / "rain.txt").write_text("Rain")
+    resolver = PingedResolver()
+    with serving(resolver) as address:
+        settings = {
+            "FLASK_IBI_RESOLVER_URL": f"http://{address}/J8LNKB5R7W/3FUQHC5",
+            "FLASK_IBI_REGISTRATION_KEY": JOINED["IBI_REGISTRATION_KEY"],
+        }
+        assert process(tmp_path, "ibi", "add", str(tmp_path / "rain.txt"), **settings).status == 0
+        assert resolver.asked.get_nowait()[0] == PING[0]
+
+
+def test_a_command_does_not_wait_long_for_a_resolver_that_hangs(
+    new_app: NewApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flask_ibi_archive.archive.claims.pinging.FINISH", 0.01)
+    released = Event()
+
+    def hang(environ: Any, start_response: Any) -> list[bytes]:
+        released.wait(PATIENCE)
+        start_response("204 No Content", [])
+        return []
+
+    with serving(hang) as address, pinging(new_app, address) as archive:
+        archive.notifier.sender.extensions["ibi_archive"].pinger._pause = PATIENCE
+        item = archive.deposit(title="Rain").ibi
+        done = command(archive.notifier.sender, "alias", "add", item, "doi:10.5281/zenodo.1")
+        assert not released.is_set()
+        assert (done.status, done.err) == (0, "")
+        released.set()
+        finish()
 
 
 def test_a_host_that_commits_tells_the_resolver_and_one_that_rolls_back_does_not(

@@ -30,6 +30,7 @@ from flask_ibi_archive.archive.claims.signing import KeyFolder
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.claims.claim import parse_claim
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import NotReady
 
 ITEMS = 6
@@ -199,6 +200,32 @@ def test_a_long_transaction_delays_the_beginning_of_the_log_but_not_other_writer
         archive.deposit(title="u")
     archive.claims.create_key()
     assert archive.claims.find_last_claim(name) is not None
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_transaction_that_does_not_see_the_log_delays_its_beginning(
+    app: Flask, level: str, is_paused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    if archive.database.has_one_writer:
+        pytest.skip("a transaction with older data can't write")
+    monkeypatch.setattr(sequencer, "WRITERS_TIMEOUT", 0.05)
+    name = archive.deposit(title="t").ibip
+    if is_paused:
+        archive.claims.create_key()
+        archive.claims.pause()
+    engine = archive.database.engine.execution_options(isolation_level=level)
+    with engine.begin() as connection:
+        connection.execute(select(Item.id)).all()  # from now on, it sees the data of this moment
+        with pytest.raises(NotReady, match="transaction that began before the log of claims"):
+            archive.claims.create_key()
+        archive.deposit(title="u")
+        connection.execute(update(Item).where(Item.ibip == name).values(state="Deleted"))
+    archive.claims.create_key()
+    _, entry = archive.claims.find_last_claim(name) or (0, b"")
+    assert parse_claim(entry).state is State.DELETED
+    assert archive.claims.verify() == []
 
 
 # --- killed processes ----------------------------------------------------------------------------

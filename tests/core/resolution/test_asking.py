@@ -38,6 +38,9 @@ claims    prefix  hint  wanted            first  others  optional  stand-ins  si
 1o        -       8     item              1      -       -         -          -
 1d        -       8     item              8      1       -         1d         -
 1d,8c     -       8     item              8      1       -         1d         -
+1c        2,5,8   3     item              1      -       3,2       -          -
+1d        1,2     -     item              1      -       2         1d         -
+1c        2       -     related           1      -       2         -          -
 1o,3d     -       -     related           1      3       -         -          -
 1o        -       -     Original          1      -       -         1o         -
 1o,2o,3c  -       -     Original          1,2    3       -         1o,2o      -

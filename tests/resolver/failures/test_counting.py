@@ -59,6 +59,14 @@ def failures_of(app: Flask, *targets: str, method: str = "GET") -> dict[tuple[st
         (f"/{BROKEN}", BROKEN, "silent"),
         ("/8JMKD3MGP8W/35MMLLO?x=secret", "8JMKD3MGP8W/35MMLLO", "malformed"),
         ("/a.br/x/2001/13.01.00.00", "a.br/x/2001/13.01.00.00", "malformed"),
+        # identifiers of other systems, without the modifier and the query
+        ("/doi:10.5281/zenodo.1", "doi:10.5281/zenodo.1", "unknown"),
+        ("/hdl:20.500.12345/678!:(oai_dc)", "hdl:20.500.12345/678", "unknown"),
+        ("/ark:/12345/x5-4+(pt)/a.txt?x=secret", "ark:12345/x5-4", "unknown"),
+        ("/hdl:678?x=secret", "hdl:678", "malformed"),
+        # addresses whose query says what they mean, unless they were meant as persistent URLs
+        ("/http://old.br/handle/1/2?x=y", "http://old.br/handle/1/2?x=y", "malformed"),
+        ("/http://old.br/8JMKD3MGP8W/35MMLLO?x=secret", "8JMKD3MGP8W/35MMLLO", "malformed"),
         # the identifier is right: there is nothing to compare
         (f"/{X}+!+", None, None),
         # requests of robots that search for weak servers

@@ -39,6 +39,7 @@ HINTED, CLAIMED, DELETED = (
     "8JMKD3MGP8W/35MMLL8",
     "8JMKD3MGP8W/35MMLL2",
 )
+DOI = "doi:10.5281/zenodo.12"
 NOVEMBER = datetime(2026, 11, 26, tzinfo=timezone.utc)
 DAY = NOVEMBER.date()
 DECEMBER = datetime(2026, 12, 1, tzinfo=timezone.utc)
@@ -72,7 +73,7 @@ def app(tmp_path: Path, uri: str, post: Post) -> Iterator[Flask]:
         registry.process(a_request(service_ibi=service, address=address, admin_email=email))
     with resolver.database.writing() as connection:
         connection.execute(insert(Hint).values(ibi=HINTED, archive_id=1, found_at=NOVEMBER))
-        for ibi, state in ((CLAIMED, 1), (DELETED, 3)):
+        for ibi, state in ((CLAIMED, 1), (DELETED, 3), (DOI, 1)):
             row = {"key": name_key(ibi), "archive_id": 2, "state": state}
             connection.execute(insert(Binding).values(row))
         connection.execute(
@@ -113,6 +114,8 @@ def test_the_command_lists_failures_with_the_nearest_identifier_and_the_archives
         ("8JMKD3MGP8W/35MMLLS", "unknown", 7),
         ("example.org/c.8080/2001/01.01.00.01", "silent", 5),  # by its host
         ("elsewhere.org/x/2001/01.01.00.00", "unknown", 4),
+        ("doi:10.5281/zenodo.I2", "unknown", 6),  # the letter I
+        ("doi:10.5281/elsewhere", "unknown", 1),
         ("", "unknown", 9),
     )
     add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1), day=date(2026, 11, 1))
@@ -123,15 +126,17 @@ def test_the_command_lists_failures_with_the_nearest_identifier_and_the_archives
         ["count", "reason", "identifier", "nearest", "archives"],
         ["9", "unknown", "", "", ""],
         ["8", "unknown", "8JMKD3MGP8W/35MMLLS", CLAIMED, SECOND[1]],
+        ["6", "unknown", "doi:10.5281/zenodo.I2", DOI, SECOND[1]],
         ["5", "silent", "example.org/c.8080/2001/01.01.00.01", "", THIRD[1]],
         ["4", "unknown", "elsewhere.org/x/2001/01.01.00.00", "", ""],
         ["3", "malformed", "inpe.br/dpi/2009/02.16.17.4G", HINTED, FIRST[1]],
         ["2", "unknown", "inpe.br/dpi/2009/02.16.17.47", HINTED, FIRST[1]],
+        ["1", "unknown", "doi:10.5281/elsewhere", "", ""],
     ]
     of_second = run(
         app, "failures", "--month", "2026-11", "--archive", f"http://urlib.net/{SECOND[1].upper()}"
     )
-    assert len(of_second.lines) == 2
+    assert len(of_second.lines) == 3
     [row] = json.loads(run(app, "failures", "--month=2026-12", "--json").data)
     assert row == {
         "count": 100,
@@ -156,6 +161,7 @@ def test_each_administrator_gets_the_failures_of_its_own_identifiers_once(
         app,
         ("8JMKD3MGP8W/35MMLLS", "unknown", 12),
         (CLAIMED, "silent", 3),
+        ("doi:10.5281/zenodo.I2", "unknown", 2),
         ("inpe.br/dpi/2009/02.16.17.4G", "malformed", 1),
         ("elsewhere.org/x/2001/01.01.00.00", "unknown", 50),
     )
@@ -170,6 +176,7 @@ def test_each_administrator_gets_the_failures_of_its_own_identifiers_once(
     )
     body = second.get_content().replace("\r\n", "\n")
     assert f"12  unknown    8JMKD3MGP8W/35MMLLS  ({CLAIMED} ?)\n 3  silent     {CLAIMED}\n" in body
+    assert f" 2  unknown    doi:10.5281/zenodo.I2  ({DOI} ?)\n" in body
     assert "http://urlib.net" in body
     assert SECOND[1] in body
     assert "unknown: no Archive has the item" in body

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.identifier_strategies import ibips, legacies, repository_names
 
+from flask_ibi_archive.core.claims.claim import name_key
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.resolver.failures.spelling import BATCH, MAX_TRIED, FindKnown, find_nearest
 
@@ -16,6 +17,8 @@ IBIP = "8JMKD3MGP8W/35MMLL8"
 REP = "sid.inpe.br/mtc-m18@80/2009/02.16.17.46"
 BARE = "dpi.inpe.br/banon/1999/01.09.22.14"
 OLD = "6qtX3pFwXQZGivnJSY/Gnpch"
+DOI, HANDLE, ARK = "doi:10.5281/zenodo.1234567", "hdl:20.500.12345/678", "ark:12345/x54xz321"
+ADDRESS = "http://old.example.org/handle/1/2?x=y"
 
 
 def known(*ibis: str) -> tuple[list[Sequence[str]], FindKnown]:
@@ -62,6 +65,20 @@ def known(*ibis: str) -> tuple[list[Sequence[str]], FindKnown]:
         ("si.inpe.br/mtc-m18@80/2009/02.16.17.46", REP),
         # the case of identifiers from before the standard
         ("6qtX3pFwXQZGivnJSY/GNpch", OLD),
+        # identifiers of other systems
+        ("doi:10.5281/zenodo.123456", DOI),
+        ("doi:10.5281/zenodo.1234576", DOI),
+        ("doi:10.5281/zenodo.12345678", DOI),
+        ("doi:10.5281/zenodo.I234567", DOI),
+        ("doi:10.5281/ZENOD0.1234567).", DOI),
+        ("hdl:20.500.12345/679", HANDLE),
+        ("ark:12345/x54Xz321", ARK),
+        ("http://old.example.org/handle/1/2?x=z", ADDRESS),
+        ("http://old.example.org/handel/1/2?x=y", ADDRESS),
+        # without the scheme, or as a URL
+        ("10.5281/zenodo.1234567", DOI),
+        ("20.500.12345/678", HANDLE),
+        ("http://doi.org/10.5281/zenodo.1234567", DOI),
         # too different
         ("8JMKD3MGP8W/35MM", None),
         ("8JMKD3MGP8W/53MMKL8", None),
@@ -71,9 +88,14 @@ def known(*ibis: str) -> tuple[list[Sequence[str]], FindKnown]:
     ],
 )
 def test_typical_errors(typed: str, meant: str | None) -> None:
-    _, find = known(IBIP, REP, BARE, OLD)
+    names = {name_key(name): name for name in (IBIP, REP, BARE, OLD, DOI, HANDLE, ARK, ADDRESS)}
     identifier = match_identifier(typed)
-    assert find_nearest(typed if identifier is None else identifier.text, find) == meant
+
+    def find(candidates: Sequence[str]) -> list[str]:
+        return [candidate for candidate in candidates if name_key(candidate) in names]
+
+    nearest = find_nearest(typed if identifier is None else identifier.text, find)
+    assert (nearest and names[name_key(nearest)]) == meant
 
 
 def test_likely_errors_are_tried_first() -> None:
@@ -88,7 +110,18 @@ def test_the_identifier_itself_is_no_suggestion() -> None:
     assert find_nearest(IBIP, find) is None
 
 
-@pytest.mark.parametrize("text", [IBIP, REP, OLD, "a" * 255, "/" * 255, "a.b/" * 60])
+def test_another_case_of_a_doi_is_no_suggestion() -> None:
+    _, find = known("doi:10.5281/zenodO.1", "doi:10.5281/Zenodo.1")
+    assert find_nearest("doi:10.5281/zenodo.1", find) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(IBIP, REP, OLD, DOI, ADDRESS, f"{ADDRESS}{'a' * 200}"),
+        *("a" * 255, "/" * 255, "a.b/" * 60, "doi:" * 60),
+    ],
+)
 def test_the_effort_is_limited(text: str) -> None:
     calls, find = known()
     assert find_nearest(text, find) is None

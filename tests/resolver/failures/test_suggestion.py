@@ -17,6 +17,7 @@ from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims.tables import Binding
 
 FOUND, CLAIMED = "8JMKD3MGP8W/35MMLL8", "sid.inpe.br/mtc-m18@80/2009/02.16.17.46"
+DOI = "doi:10.5281/a<1>?"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
@@ -28,8 +29,9 @@ def app(hosts: Servers, tmp_path: Path) -> Iterator[Flask]:
         resolver.hint_writer.add_hint(FOUND, 1)
         resolver.hint_writer.flush()
         with resolver.database.writing() as connection:
-            row = {"key": name_key(CLAIMED), "archive_id": 1, "state": 1}
-            connection.execute(insert(Binding).values(row))
+            for name in (CLAIMED, DOI):
+                row = {"key": name_key(name), "archive_id": 1, "state": 1}
+                connection.execute(insert(Binding).values(row))
         yield app
 
 
@@ -52,6 +54,14 @@ def test_the_alert_suggests_a_known_identifier(app: Flask, typed: str, meant: st
     link = f'<a href="/{meant}">{meant}</a>'
     assert (link in page.get_data(as_text=True)) == (meant is not None)
     assert (f"suggestion {meant}" in text) == (meant is not None)
+
+
+def test_a_foreign_identifier_is_suggested_too(app: Flask) -> None:
+    client = app.test_client()
+    page = client.get("/doi:10.5281/a<1>%3F.", headers={"Accept": BROWSER})
+    assert page.status_code == 404
+    link = '<a href="/doi:10.5281/a%3C1%3E%3F">doi:10.5281/a&lt;1&gt;?</a>'
+    assert link in page.get_data(as_text=True)
 
 
 def test_a_suggestion_takes_one_statement(app: Flask) -> None:

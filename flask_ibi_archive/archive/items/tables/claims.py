@@ -24,7 +24,7 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
 
 class ClaimLogRow(Base):
-    """The log of an Archive. Triggers note the changes of items only if the Archive has a log."""
+    """The log of an Archive. Triggers note changes of items only if there is one, not paused."""
 
     __tablename__ = "ibi_claim_log"
     __table_args__ = (CheckConstraint("number > 0 AND size >= 0", name="ck_ibi_claim_log_size"),)
@@ -45,7 +45,8 @@ class ClaimLogRow(Base):
     #: The time when the Archive got its present key.
     key_at: Mapped[datetime] = mapped_column(UTCDateTime)
     #: All items up to this row ID were claimed since the log began. None: all items. -1: the
-    #: transactions that may not have seen this row, and noted nothing, may not have ended yet.
+    #: transactions that may not have seen this row, and noted nothing, may not have ended yet. -2:
+    #: the log is paused, and triggers note nothing, because no claims are to be published.
     covered: Mapped[int | None] = mapped_column(Key)
     #: How far the changes of a host's own catalogue were read (:mod:`.claims.host_changes`).
     changes: Mapped[str | None] = mapped_column(Text)
