@@ -91,22 +91,23 @@ class ReadingStore:
         keys = {ibi: identifier_key(ibi) for ibi in states}
         holdings = self._index.find(connection, list(keys.values()))
         original = STATE_NUMBERS[State.ORIGINAL]
-        rivals: dict[tuple[int, int], str] = {}
+        rivals: dict[tuple[int, int], tuple[str, str | None]] = {}
         for ibi, (state, claim) in states.items():
             for holding in holdings.get(keys[ibi], ()):
                 if holding.state != original:
                     continue
                 if holding.archive_id != archive_id:
                     if state is State.ORIGINAL:
-                        rivals.setdefault((id(claim), holding.archive_id), ibi)
+                        other = next((one for one in claim.identifiers if one != ibi), None)
+                        rivals.setdefault((id(claim), holding.archive_id), (ibi, other))
                 elif state is not State.ORIGINAL:
                     end_conflicts(connection, ibi, archive_id, now)
         if rivals:
             others = {other_id for _, other_id in rivals}
             registered = followed_logs.list_registered(connection, others)
-            for (_, other_id), ibi in rivals.items():
+            for (_, other_id), (ibi, other) in rivals.items():
                 if other_id in registered:
-                    note_rival(connection, ibi, archive_id, other_id, now)
+                    note_rival(connection, ibi, archive_id, other_id, now, other)
 
     def _cosign(
         self, connection: Connection, log: DueLog, reading: Reading, now: datetime
