@@ -251,4 +251,5 @@ def _compose(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> Emai
 def _list_items(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> Iterator[str]:
     for conflict in conflicts:
         url = get_conflict_url(config, conflict.id)
-        yield f"  {conflict.ibi}" if url is None else f"  {conflict.ibi}  {url}"
+        names = " = ".join(filter(None, (conflict.ibi, conflict.other_ibi)))
+        yield f"  {names}" if url is None else f"  {names}  {url}"

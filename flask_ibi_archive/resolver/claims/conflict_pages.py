@@ -57,6 +57,7 @@ def describe_conflict(conflict: FoundConflict, base: str | None) -> dict[str, An
         "id": conflict.id,
         "url": None if base is None else f"{base}{PATH}/{conflict.id}",
         "ibi": conflict.ibi,
+        "other_ibi": conflict.other_ibi,
         "state": "open" if conflict.ended_at is None else "ended",
         "found_at": format_timestamp(conflict.found_at),
         "ended_at": format_timestamp(conflict.ended_at),

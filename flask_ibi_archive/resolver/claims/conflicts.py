@@ -42,12 +42,14 @@ class Claimant:
 class FoundConflict:
     """A conflict with the two Archives. The fields are the columns with the same names.
 
+    :param other_ibi: the other identifier of the item; None if it has one only.
     :param ended_at: the time since when one of the Archives claims something else or is excluded.
     :param claimants: the two Archives, in the order of their ids, whichever claimed first.
     """
 
     id: int
     ibi: str
+    other_ibi: str | None
     found_at: datetime
     ended_at: datetime | None
     told_at: datetime | None
@@ -55,7 +57,12 @@ class FoundConflict:
 
 
 def note_rival(
-    connection: Connection, ibi: str, archive_id: int, other_id: int, now: datetime
+    connection: Connection,
+    ibi: str,
+    archive_id: int,
+    other_id: int,
+    now: datetime,
+    other_ibi: str | None = None,
 ) -> bool:
     """Store that two Archives claim the Original of an identifier.
 
@@ -64,12 +71,17 @@ def note_rival(
     :param ibi: the identifier in canonical case.
     :param archive_id: the id of the Archive whose claim was read now.
     :param other_id: the id of another Archive, whose claim was read before.
+    :param other_ibi: the other identifier of the item, if it has two.
     :returns: whether the conflict is new.
     Source: federation CF-1.
     """
     first, second = sorted((archive_id, other_id))
     statement = insert_or_update(connection, Conflict).values(
-        ibi=ibi, first_archive_id=first, second_archive_id=second, found_at=now
+        ibi=ibi,
+        other_ibi=other_ibi,
+        first_archive_id=first,
+        second_archive_id=second,
+        found_at=now,
     )
     statement = statement.on_conflict_do_nothing().returning(Conflict.id)
     return connection.execute(statement).one_or_none() is not None
@@ -111,6 +123,7 @@ _SELECT = (
     select(
         Conflict.id,
         Conflict.ibi,
+        Conflict.other_ibi,
         Conflict.found_at,
         _ENDED_AT,
         Conflict.told_at,
@@ -136,11 +149,12 @@ _SELECT = (
 def find_open_conflict(database: Database, ibi: str) -> int | None:
     """Return the number of the newest open conflict of an identifier; None if none is known.
 
-    :param ibi: the identifier in canonical case.
+    :param ibi: one of the item's identifiers in canonical case.
     """
+    is_of_item = or_(Conflict.ibi == ibi, Conflict.other_ibi == ibi)
     try:
         found = database.read(
-            lambda connection: list_conflicts(connection, IS_OPEN, Conflict.ibi == ibi, limit=1)
+            lambda connection: list_conflicts(connection, IS_OPEN, is_of_item, limit=1)
         )
     except NotReady:  # the alert is right without the number
         return None
@@ -163,7 +177,8 @@ def list_conflicts(
         statement = statement.where(Conflict.id < below)
     rows: Sequence[Any] = connection.execute(statement).all()
     found = []
-    for number, ibi, found_at, ended_at, told_at, *pair in rows:
+    for number, ibi, other_ibi, found_at, ended_at, told_at, *pair in rows:
         claimants = Claimant(*pair[:4]), Claimant(*pair[4:])
-        found.append(FoundConflict(number, ibi, found_at, ended_at, told_at, claimants))
+        times = found_at, ended_at, told_at
+        found.append(FoundConflict(number, ibi, other_ibi, *times, claimants))
     return found

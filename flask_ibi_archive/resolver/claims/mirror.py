@@ -32,6 +32,7 @@ from flask_ibi_archive.errors import (
     TransportError,
 )
 from flask_ibi_archive.resolver.claims.pinning import pin_key
+from flask_ibi_archive.resolver.claims.resolver_key import read_key
 from flask_ibi_archive.resolver.claims.tables import (
     FollowedLog,
     Mirrored,
@@ -106,9 +107,13 @@ def start_mirror(service: ResolverService, url: str, key: VerifierKey) -> Takeov
 
     :param url: the URL of the first resolver, without a slash at its end.
     :param key: its key.
-    :raises MirrorError: if the list cannot be taken over.
+    :raises MirrorError: if the list cannot be taken over, or if it is that of this resolver itself.
     :raises NotReady: if the database does not answer.
+    :raises StorageError: if the file with the key of this resolver can't be read.
     """
+    own = read_key(service.config)
+    if own is not None and own.verifier == key:
+        raise MirrorError(f"{url} is this resolver itself; name the resolver that has the Archives")
     takeover = _take_over(service, First(url, key, None, None, None), is_start=True)
     assert takeover is not None  # without an ETag, a list is sent
     return takeover

@@ -131,22 +131,23 @@ class ReadingStore:
         :param holders: the numbers of the states before, by identifier and Archive.
         """
         original = STATE_NUMBERS[State.ORIGINAL]
-        rivals: dict[tuple[int, int], str] = {}
+        rivals: dict[tuple[int, int], tuple[str, str | None]] = {}
         for ibi, (state, claim) in states.items():
             for holder, number in holders[ibi].items():
                 if number != original:
                     continue
                 if holder != archive_id:
                     if state is State.ORIGINAL:
-                        rivals.setdefault((id(claim), holder), ibi)
+                        other = next((one for one in claim.identifiers if one != ibi), None)
+                        rivals.setdefault((id(claim), holder), (ibi, other))
                 elif state is not State.ORIGINAL:
                     end_conflicts(connection, ibi, archive_id, now)
         if rivals:
             others = {other_id for _, other_id in rivals}
             registered = followed_logs.list_registered(connection, others)
-            for (_, other_id), ibi in rivals.items():
+            for (_, other_id), (ibi, other) in rivals.items():
                 if other_id in registered:
-                    note_rival(connection, ibi, archive_id, other_id, now)
+                    note_rival(connection, ibi, archive_id, other_id, now, other)
 
     def _end_lost_conflicts(self, connection: Connection, log: DueLog, now: datetime) -> None:
         """End the conflicts about claims that a log that began anew does not contain.

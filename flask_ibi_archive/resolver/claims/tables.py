@@ -224,12 +224,15 @@ class Conflict(ResolverBase):
             sqlite_where=text("ended_at IS NULL"),
             postgresql_where=text("ended_at IS NULL"),
         ),
+        Index("ix_ibi_resolver_conflict_other_ibi", "other_ibi"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     #: The identifier in canonical case, as the claim that was read last names it.
     ibi: Mapped[str] = mapped_column(String(255))
+    #: The other identifier of the item, if this claim names two.
+    other_ibi: Mapped[str | None] = mapped_column(String(255))
     #: The Archive with the lower id, whichever claimed first.
     first_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_first"))
     second_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_second"))

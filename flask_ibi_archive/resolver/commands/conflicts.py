@@ -29,8 +29,8 @@ def conflicts_command(shows_all: bool, as_json: bool) -> None:
     separated by tabs. The columns are: number of the conflict, IBI of the item, addresses of the
     two Archives, and the dates when the conflict was found, when the administrators of both
     Archives were told by e-mail, and when the conflict ended. A conflict ends when one of the two
-    Archives no longer claims the Original, or is excluded. With --json, the services and the e-mail
-    addresses of the Archives are also listed.
+    Archives no longer claims the Original, or is excluded. With --json, the other identifier of the
+    item, and the services and e-mail addresses of the Archives are also listed.
 
     \b
     Example:
@@ -48,6 +48,7 @@ def _list_values(conflict: FoundConflict) -> dict[str, str | int | None]:
     values: dict[str, str | int | None] = {
         "id": conflict.id,
         "ibi": conflict.ibi,
+        "other_ibi": conflict.other_ibi,
         "found_at": format_timestamp(conflict.found_at),
         "told_at": format_timestamp(conflict.told_at),
         "ended_at": format_timestamp(conflict.ended_at),

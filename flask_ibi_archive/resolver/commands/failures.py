@@ -84,9 +84,10 @@ def failures_command(
             raise click.UsageError("--mail needs --archive SERVICEIBI")
         mails.set_reports(resolver, archive, mail == "on")
     elif send:
-        for receiver in mails.send_reports(
-            resolver, month or report.find_last_month(today), archive
-        ):
+        month = month or report.find_last_month(today)
+        if month >= report.find_month(today):  # what fails in its last days would not be reported
+            raise click.BadParameter(f"{month} has not ended yet", param_hint="--month")
+        for receiver in mails.send_reports(resolver, month, archive):
             terminal.write(f"{receiver.service_ibi}\t{receiver.email}")
     else:
         services = {record.id: record.service_ibi for record in resolver.registry.list()}

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from flask_ibi_archive.core.claims.keys import parse_key
+from flask_ibi_archive.core.claims.keys import TIMESTAMPED, parse_key
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import ClaimError
 from flask_ibi_archive.resolver.commands import get_resolver
@@ -27,7 +27,8 @@ def mirror_command(url: str | None, key: str | None, accept_key: bool, stop: boo
 
     URL is the address of the other resolver. It signs the list of its Archives. If --key is
     missing, the command shows the key that the other resolver sends, and asks whether it is the
-    right one: compare it with the key that its administrator has told you. Later lists must be
+    right one: compare it with the key that its administrator has told you, who finds it at
+    /ibi/claims/witness/key of that resolver. Later lists must be
     signed with this key, too. The process that reads the claims takes over the list each minute.
     Archives that the other resolver excludes are excluded here. Archives that registered with this
     resolver itself are not changed.
@@ -51,7 +52,7 @@ def mirror_command(url: str | None, key: str | None, accept_key: bool, stop: boo
         first = resolver.database.read(mirror.find_first)
         if first is not None:
             terminal.write(f"url\t{first.url}")
-            terminal.write(f"key\t{first.key.format()}")
+            terminal.write(f"key\t{first.key.format(TIMESTAMPED)}")
             terminal.write(f"list of\t{format_timestamp(first.list_time) or ''}")
             terminal.write(f"checked at\t{format_timestamp(first.checked_at) or ''}")
         return
@@ -60,8 +61,9 @@ def mirror_command(url: str | None, key: str | None, accept_key: bool, stop: boo
     url = url.rstrip("/")
     if key is None:
         verifier = mirror.fetch_key(url, resolver.config)
-        terminal.say(f"{url} sends this key:\n{verifier.format()}")
-        terminal.confirm("Is this the right key?", accept_key)
+        # in the form in which the other resolver publishes it
+        terminal.say(f"{url} sends this key:\n{verifier.format(TIMESTAMPED)}")
+        terminal.confirm("Is this the right key?", accept_key, "--accept-key")
     else:
         try:
             verifier = parse_key(key)

@@ -135,18 +135,20 @@ class Bars(ExitStack):
             click.echo("\r\033[K", nl=False, file=sys.stderr)
 
 
-def confirm(question: str, yes: bool) -> None:
+def confirm(question: str, yes: bool, option: str = "--yes") -> None:
     """Ask the user to confirm a command that deletes data.
 
-    :param yes: whether the user gave the option --yes. The function then asks nothing.
+    :param yes: whether the user gave the option. The function then asks nothing.
+    :param option: the option that answers the question.
     :raises Abort: if the user answers no.
-    :raises ClickException: if there is no terminal and --yes is missing.
+    :raises ClickException: if there is no terminal and the option is missing.
     """
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
-            f"{question} Nothing was done, because there is no terminal for the answer; add --yes."
+            f"{question} Nothing was done, because there is no terminal for the answer; add "
+            f"{option}."
         )
     with redirect_stdout(sys.stderr):  # click before 8.3 writes a space to standard output
         click.confirm(question, abort=True, err=True)

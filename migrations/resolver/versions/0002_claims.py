@@ -89,6 +89,7 @@ def upgrade() -> None:
         "ibi_resolver_conflict",
         sa.Column("id", KEY, autoincrement=True, nullable=False),
         sa.Column("ibi", sa.String(length=255), nullable=False),
+        sa.Column("other_ibi", sa.String(length=255), nullable=True),
         sa.Column("first_archive_id", KEY, nullable=False),
         sa.Column("second_archive_id", KEY, nullable=False),
         sa.Column("found_at", MOMENT, nullable=False),
@@ -121,6 +122,9 @@ def upgrade() -> None:
         unique=True,
         sqlite_where=sa.text("ended_at IS NULL"),
         postgresql_where=sa.text("ended_at IS NULL"),
+    )
+    op.create_index(
+        "ix_ibi_resolver_conflict_other_ibi", "ibi_resolver_conflict", ["other_ibi"], unique=False
     )
     op.create_table(
         "ibi_resolver_cosigned",

@@ -26,6 +26,7 @@ from flask_ibi_archive.resolver.claims.tables import Conflict
 from flask_ibi_archive.resolver.commands import ibi_resolver
 
 OPEN, ENDED = "8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/35MMLL8"
+OTHER_FORM = "dpi.inpe.br/banon/2009/02.16.17.53"
 ATOM = "{http://www.w3.org/2005/Atom}"
 PATH = "/ibi/conflicts"
 BASE = f"https://urlib.net{PATH}"
@@ -38,6 +39,7 @@ FIRST = {
     "id": 1,
     "url": f"{BASE}/1",
     "ibi": ENDED,
+    "other_ibi": None,
     "state": "ended",
     "found_at": "2026-03-01T12:00:00Z",
     "ended_at": "2026-03-03T12:00:00Z",
@@ -49,6 +51,7 @@ SECOND = {
     "id": 2,
     "url": f"{BASE}/2",
     "ibi": OPEN,
+    "other_ibi": OTHER_FORM,
     "state": "open",
     "ended_at": None,
     "told_at": None,
@@ -70,7 +73,7 @@ def app(resolver: Flask) -> Flask:
         note_rival(connection, ENDED, 1, 2, NOON)
         connection.execute(update(Conflict).values(told_at=NOON + timedelta(minutes=1)))
         end_conflicts(connection, ENDED, 1, NOON + timedelta(days=2))
-        note_rival(connection, OPEN, 2, 1, NOON)
+        note_rival(connection, OPEN, 2, 1, NOON, OTHER_FORM)
     return resolver
 
 
@@ -118,6 +121,7 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
         assert archive["address"] in text
         assert f"http://{archive['address']}/{OPEN}" in page.links
     assert f"https://urlib.net/{OPEN}" in text
+    assert OTHER_FORM in page.text("code")
     assert "How the conflict ends" in page.text("h2")
     page = Page(see(app, "/1").text)
     assert "How the conflict ends" not in page.text("h2")

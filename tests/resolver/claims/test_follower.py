@@ -19,7 +19,7 @@ from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver.claims import followed_logs
-from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, list_conflicts
+from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, find_open_conflict, list_conflicts
 from flask_ibi_archive.resolver.claims.log_lists import list_logs
 from flask_ibi_archive.resolver.claims.tables import (
     CONTRADICTED,
@@ -453,6 +453,8 @@ def test_a_second_claim_of_an_original_is_a_conflict_until_one_side_changes(
     second.add(a_claim(2), both)
     following.follow(60)
     assert conflicts(following) == [(IBI, one, two, False)]
+    for ibi in both.identifiers:  # the alert finds it by the identifier that was asked for
+        assert find_open_conflict(following.database, ibi) == 1
     first.add(both)
     second.add(both)
     following.follow(60)
@@ -460,6 +462,7 @@ def test_a_second_claim_of_an_original_is_a_conflict_until_one_side_changes(
     first.add(Claim(both.rep, both.ibip, State.COPY, NOW, OTHER))
     following.follow(60)
     assert conflicts(following) == [(IBI, one, two, True)]
+    assert find_open_conflict(following.database, "8JMKD3MGP8W/34PGRBS") is None
     assert following.holders(IBI) == [(one, COPY), (two, ORIGINAL)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
@@ -383,13 +384,15 @@ def test_no_registration_key_opens_a_mirrored_row(world: World) -> None:
 
 
 def test_the_key_must_be_confirmed(world: World) -> None:
+    published = world.first.test_client().get("/ibi/claims/witness/key").text.strip()
     outcome = world.run(world.url)
     assert outcome.status == 1
-    assert world.key.verifier.format() in outcome.err
+    assert published in outcome.err.splitlines()
+    assert "add --accept-key" in outcome.err
     assert world.states() == {}
     accepted = world.run(world.url, "--accept-key")
     assert accepted.out == "2 Archives, 2 of them changed\n"
-    lines = [f"url\t{world.url}", f"key\t{world.key.verifier.format()}"]
+    lines = [f"url\t{world.url}", f"key\t{published}"]
     assert world.run().lines[:2] == lines
 
 
@@ -398,6 +401,17 @@ def test_a_wrong_key_takes_over_nothing(world: World) -> None:
     assert "not signed by" in world.run(world.url, "--key", other).error
     assert "Ed25519" in world.run(world.url, "--key", "no key").usage
     assert "is not an address" in world.run("urlib.net").usage
+    assert world.states() == {}
+    assert world.run().data == ""
+
+
+def test_a_resolver_is_no_mirror_of_itself(world: World) -> None:
+    # the mirror has the key of the resolver at this address
+    shutil.copytree(
+        resolver_of(world.first).config.claims_folder, world.service.config.claims_folder
+    )
+    key = world.key.verifier.format()
+    assert "is this resolver itself" in world.run(world.url, "--key", key).error
     assert world.states() == {}
     assert world.run().data == ""
 

@@ -40,9 +40,9 @@ HINTED, CLAIMED, DELETED = (
     "8JMKD3MGP8W/35MMLL2",
 )
 DOI = "doi:10.5281/zenodo.12"
-NOVEMBER = datetime(2026, 11, 26, tzinfo=timezone.utc)
+NOVEMBER = datetime(2024, 11, 26, tzinfo=timezone.utc)
 DAY = NOVEMBER.date()
-DECEMBER = datetime(2026, 12, 1, tzinfo=timezone.utc)
+DECEMBER = datetime(2024, 12, 1, tzinfo=timezone.utc)
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def test_the_command_lists_failures_with_the_nearest_identifier_and_the_archives
         ("doi:10.5281/elsewhere", "unknown", 1),
         ("", "unknown", 9),
     )
-    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1), day=date(2026, 11, 1))
-    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 100), day=date(2026, 12, 1))
-    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1000), day=date(2026, 10, 31))
-    lines = run(app, "failures", "--month", "2026-11").lines
+    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1), day=date(2024, 11, 1))
+    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 100), day=date(2024, 12, 1))
+    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1000), day=date(2024, 10, 31))
+    lines = run(app, "failures", "--month", "2024-11").lines
     assert [line.split("\t") for line in lines] == [
         ["count", "reason", "identifier", "nearest", "archives"],
         ["9", "unknown", "", "", ""],
@@ -134,10 +134,10 @@ def test_the_command_lists_failures_with_the_nearest_identifier_and_the_archives
         ["1", "unknown", "doi:10.5281/elsewhere", "", ""],
     ]
     of_second = run(
-        app, "failures", "--month", "2026-11", "--archive", f"http://urlib.net/{SECOND[1].upper()}"
+        app, "failures", "--month", "2024-11", "--archive", f"http://urlib.net/{SECOND[1].upper()}"
     )
     assert len(of_second.lines) == 3
-    [row] = json.loads(run(app, "failures", "--month=2026-12", "--json").data)
+    [row] = json.loads(run(app, "failures", "--month=2024-12", "--json").data)
     assert row == {
         "count": 100,
         "reason": "unknown",
@@ -145,7 +145,7 @@ def test_the_command_lists_failures_with_the_nearest_identifier_and_the_archives
         "nearest": CLAIMED,
         "archives": [SECOND[1]],
     }
-    assert run(app, "failures", "--month", "2026-09").lines == lines[:1]
+    assert run(app, "failures", "--month", "2024-09").lines == lines[:1]
 
 
 @pytest.mark.parametrize("month", ["2026", "2026-13", "26-11", "0000-01", "2026-11-01"])
@@ -172,7 +172,7 @@ def test_each_administrator_gets_the_failures_of_its_own_identifiers_once(
     second = received["admin2@example.org"]
     assert second["From"] == "urlib@example.org"
     assert second["Subject"] == (
-        "URLs persistentes que falharam em 2026-11 / Persistent URLs that failed in 2026-11"
+        "URLs persistentes que falharam em 2024-11 / Persistent URLs that failed in 2024-11"
     )
     body = second.get_content().replace("\r\n", "\n")
     assert f"12  unknown    8JMKD3MGP8W/35MMLLS  ({CLAIMED} ?)\n 3  silent     {CLAIMED}\n" in body
@@ -186,10 +186,10 @@ def test_each_administrator_gets_the_failures_of_its_own_identifiers_once(
     assert HINTED in received["admin1@example.org"].get_content()
     # never twice, also by the command; the next month again
     assert send_monthly_reports(resolver, DECEMBER) == 0
-    assert run(app, "failures", "--send", "--month", "2026-11").data == ""
-    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1), day=date(2026, 12, 24))
-    assert send_monthly_reports(resolver, datetime(2027, 1, 6, tzinfo=timezone.utc)) == 0
-    assert send_monthly_reports(resolver, datetime(2027, 1, 5, tzinfo=timezone.utc)) == 1
+    assert run(app, "failures", "--send", "--month", "2024-11").data == ""
+    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1), day=date(2024, 12, 24))
+    assert send_monthly_reports(resolver, datetime(2025, 1, 6, tzinfo=timezone.utc)) == 0
+    assert send_monthly_reports(resolver, datetime(2025, 1, 5, tzinfo=timezone.utc)) == 1
     assert mails_of(post).keys() == {"admin2@example.org"}
 
 
@@ -198,7 +198,7 @@ def test_an_email_has_at_most_fifty_failures() -> None:
         report.Failure(f"8JMKD3MGP8W/35MMLL{number}", "unknown", 1000 - number, None, frozenset())
         for number in range(60)
     ]
-    _, body = mails.compose_report(SECOND[1], "2026-11", failures)
+    _, body = mails.compose_report(SECOND[1], "2024-11", failures)
     assert body.count("8JMKD3MGP8W/") == 50
     assert "35MMLL49" in body
 
@@ -214,12 +214,22 @@ def test_reports_can_be_switched_off(app: Flask, post: Post) -> None:
     assert send_monthly_reports(resolver, DECEMBER) == 1
     assert mails_of(post).keys() == {"admin1@example.org"}
     run(app, "failures", "--mail", "on", "--archive", SECOND[1])
-    sent = run(app, "failures", "--send", "--month", "2026-11", "--archive", SECOND[1])
+    sent = run(app, "failures", "--send", "--month", "2024-11", "--archive", SECOND[1])
     assert sent.data == f"{SECOND[1]}\tadmin2@example.org\n"
     assert mails_of(post).keys() == {"admin2@example.org"}
     unknown = "a.br/x/2001/01.01.00.00"
     assert unknown in run(app, "failures", "--mail", "off", "--archive", unknown).error
     assert "--archive" in run(app, "failures", "--mail", "off").usage
+
+
+def test_no_email_about_a_month_that_has_not_ended(app: Flask, post: Post) -> None:
+    add(app, ("8JMKD3MGP8W/35MMLLS", "unknown", 1))
+    month = report.find_month(datetime.now(timezone.utc).date())
+    for unended in (month, "9999-01"):
+        assert "has not ended" in run(app, "failures", "--send", "--month", unended).usage
+    # no later e-mail is lost
+    assert run(app, "failures", "--send", "--month", "2024-11").data
+    assert mails_of(post).keys() == {"admin2@example.org"}
 
 
 def test_an_email_that_is_refused_is_sent_later(
@@ -239,7 +249,7 @@ def test_a_mail_server_that_is_down_ends_the_command(app: Flask, post: Post) -> 
     add(app, ("example.org/c.8080/2001/01.01.00.01", "silent", 5))
     post.refuses["connect"] = "554 closed"
     with pytest.raises(MailError, match="554 closed"):
-        list(send_reports(resolver_of(app), "2026-11"))
+        list(send_reports(resolver_of(app), "2024-11"))
     assert mails_of(post) == {}
 
 
