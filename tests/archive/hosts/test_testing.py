@@ -8,11 +8,14 @@ import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
+from flask import Flask
 from support.commands import ROOT
 
-from flask_ibi_archive.testing import FixedClock
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.testing import FixedClock, Reader
 
 CONFTEST = 'pytest_plugins = ["flask_ibi_archive.testing"]\n'
 
@@ -129,6 +132,21 @@ def run_suite(folder: Path, text: str) -> str:
         capture_output=True,
         text=True,
     ).stdout
+
+
+def test_nothing_is_written_to_the_instance_folder(
+    ibi_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    app.config.from_mapping(ibi_settings)
+    IBIArchive(app)
+    archive = Reader(app).archive
+    archive.init()
+    archive.claims.create_key()
+    archive.deposit(title="On rain", files=[__file__])
+    assert app.test_client().get("/ibi/claims/checkpoint").status_code == 200
+    archive.database.close()
+    assert not (tmp_path / "instance").exists()
 
 
 @pytest.mark.slow
