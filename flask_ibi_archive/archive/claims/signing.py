@@ -91,6 +91,11 @@ class KeyFolder:
         stored = {"log": tree.number, "size": tree.size, "root": tree.root.hex()}
         self._write("signed", json.dumps(stored))
 
+    def forget_tree(self) -> None:
+        """Delete the file with the tree that was signed last: the log can't be continued then."""
+        with self._explaining():
+            self._path("signed").unlink(missing_ok=True)
+
     def read_checkpoint(self) -> str | None:
         """Return the checkpoint that was signed last; None if there is none."""
         return self._read("checkpoint")
