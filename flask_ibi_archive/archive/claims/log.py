@@ -431,10 +431,7 @@ class ClaimLog:
         """
         if new_log:
             self._folder.forget_tree()  # a new log begins if it is unknown what was signed last
-            with self._sequencer.locked() as (_, log):
-                self._checkpoint = None
-                return self._require_key(log).verifier
-        if self._folder.is_key_set:
+        elif self._folder.is_key_set:
             raise StorageError(
                 "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask "
                 "ibi register-archive"

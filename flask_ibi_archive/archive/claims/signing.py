@@ -78,6 +78,11 @@ class KeyFolder:
         if not self.is_key_set:
             self._write("key", secrets.token_hex(KEY_SIZE))
 
+    def forget_tree(self) -> None:
+        """Delete the file with the tree that was signed last: the log can't be continued then."""
+        with self._explaining():
+            self._path("signed").unlink(missing_ok=True)
+
     def read_tree(self) -> SignedTree | None:
         """Return the tree that was signed last; None if nothing was signed yet."""
         text = self._read("signed")
@@ -90,11 +95,6 @@ class KeyFolder:
         """Write the tree that is signed next."""
         stored = {"log": tree.number, "size": tree.size, "root": tree.root.hex()}
         self._write("signed", json.dumps(stored))
-
-    def forget_tree(self) -> None:
-        """Delete the file with the tree that was signed last: the log can't be continued then."""
-        with self._explaining():
-            self._path("signed").unlink(missing_ok=True)
 
     def read_checkpoint(self) -> str | None:
         """Return the checkpoint that was signed last; None if there is none."""
