@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.server.commands.group import get_archive, json_option, read_ibi, yes_option
 from flask_ibi_archive.server.commands.terminal import (
     confirm,
@@ -21,6 +22,8 @@ from flask_ibi_archive.server.commands.terminal import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.core.claims.keys import VerifierKey
+
+NO_CLAIMS = "this Archive publishes no claims; flask ibi claims status says why"
 
 
 @click.group("claims")
@@ -42,6 +45,8 @@ def claims_command() -> None:
 def status_command(as_json: bool) -> None:
     """Show the number of claims, the pending changes and the key.
 
+    "number" is the number of the log: 1, unless the Archive had to begin a new one. "size" is the
+    number of claims in the log, and "pending" that of the changes that it does not contain yet.
     Pending changes become claims when a resolver asks for the next checkpoint. If no claims are to
     be published, the line "disabled" says why. If the administrator must do something, the last
     line says what.
@@ -53,7 +58,7 @@ def status_command(as_json: bool) -> None:
     status = get_archive().claims.status()
     values = asdict(status) | {"folder": str(status.folder)}
     for name in ("begun_at", "signed_at"):
-        values[name] = values[name] and values[name].isoformat()
+        values[name] = format_timestamp(values[name])
     if as_json:
         write_json(values)
         return
@@ -74,28 +79,35 @@ def key_command() -> None:
     """
     key = get_archive().claims.verifier()
     if key is None:
-        raise click.ClickException(
-            "this Archive publishes no claims; flask ibi claims status says why"
-        )
+        raise click.ClickException(NO_CLAIMS)
     write(key.format())
 
 
 @claims_command.command("rotate")
+@click.option(
+    "--new-log", is_flag=True, help="Begin a new log with the new key. Necessary after a fork."
+)
 @yes_option
-def rotate_command(yes: bool) -> None:
+def rotate_command(new_log: bool, yes: bool) -> None:
     """Replace the private key, for example because others may know it.
 
     Prints the new public key. Resolvers do not accept claims with the new key until you run flask
     ibi register-archive. Until then, they ask the Archive for each item, as before it had claims.
 
+    A log that has forked can't be continued. With --new-log, the Archive claims all its items again
+    in a new log, with another name. Proofs from the earlier log remain valid.
+
     \b
     Example:
       flask --app example_app ibi claims rotate
+      flask --app example_app ibi claims rotate --new-log
     """
     archive = get_archive()
     standard_output()
+    if not archive.claims.is_enabled:
+        raise click.ClickException(NO_CLAIMS)
     confirm("Replace the key of the claims? Resolvers must then include the Archive again.", yes)
-    write(archive.claims.rotate().format())
+    write(archive.claims.rotate(new_log).format())
     say("now run: flask ibi register-archive")
 
 
@@ -196,9 +208,14 @@ def check_proof_command(
     """
     from flask_ibi_archive.archive.claims.proof_texts import explain, list_facts
     from flask_ibi_archive.core.claims.claim_proof import parse_claim_proof
+    from flask_ibi_archive.errors import ClaimError
 
-    proof = parse_claim_proof(_read(source))
-    proven = proof.check(next(iter(archive_keys), None), witnesses)
+    text = _read(source)
+    try:
+        proven = parse_claim_proof(text).check(next(iter(archive_keys), None), witnesses)
+    except ClaimError as error:
+        name = "standard input" if source == "-" else source
+        raise ClaimError(f"{name}: {error}") from error
     if as_json:
         write_json(list_facts(proven))
     else:
@@ -207,8 +224,6 @@ def check_proof_command(
 
 
 def _read(source: str) -> str:
-    from flask_ibi_archive.errors import ClaimError
-
     try:
         if source == "-":
             return standard_input().read().decode()
@@ -216,4 +231,4 @@ def _read(source: str) -> str:
     except OSError as error:
         raise click.ClickException(f"{source} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ClaimError(f"{source} is not UTF-8 text") from error
+        raise click.ClickException(f"{source} is not UTF-8 text") from error

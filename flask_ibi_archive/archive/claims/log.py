@@ -207,6 +207,9 @@ class ClaimLog:
         :returns: whether something was created.
         """
         is_created = self._begin()
+        if is_created:
+            with self._sequencer.locked():  # a resolver must not read a key that is replaced again
+                pass
         while (log := self._read_log()) is not None and log.covered is not None:
             self._sequencer.run_batch()
         return is_created
@@ -235,13 +238,17 @@ class ClaimLog:
             connection.execute(insert(ClaimLogRow).values(**new._asdict()))
         return True
 
-    def rotate(self) -> VerifierKey:
+    def rotate(self, new_log: bool = False) -> VerifierKey:
         """Replace the key of the log. The resolvers must be told with ``register-archive``.
 
+        :param new_log: whether to begin a new log with the new key. A fork can't be continued.
         :returns: the new public key.
-        :raises StorageError: if the key is in the setting IBI_CLAIMS_KEY.
+        :raises StorageError: if the key is in the setting IBI_CLAIMS_KEY. A new log has another key
+            also in this case.
         """
-        if self._folder.is_key_set:
+        if new_log:
+            self._folder.forget_tree()  # a new log begins if it is unknown what was signed last
+        elif self._folder.is_key_set:
             raise StorageError(
                 "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask "
                 "ibi register-archive"

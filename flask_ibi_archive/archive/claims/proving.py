@@ -153,4 +153,6 @@ def _read_size(answer: HttpResponse) -> int:
 
 def _show(answer: HttpResponse) -> str:
     text = find_alert(answer.body) or make_printable(answer.text)
+    if text.startswith("<"):  # a page for readers, which says nothing more
+        text = ""
     return f"status {answer.status}: {text}" if text else f"status {answer.status}"

@@ -93,6 +93,11 @@ class KeyFolder:
         if not self.is_key_set:
             self._write("key", secrets.token_hex(KEY_SIZE))
 
+    def forget_tree(self) -> None:
+        """Delete the file with the tree that was signed last: the log can't be continued then."""
+        with self._explaining():
+            self._path("signed").unlink(missing_ok=True)
+
     def read_tree(self) -> SignedTree | None:
         """Return the tree that was signed last; None if nothing was signed yet."""
         text = self._read("signed")

@@ -85,7 +85,8 @@ def open_checkpoint(note: str, key: VerifierKey) -> OpenedCheckpoint:
     parsed = parse_note(note)
     checkpoint = parse_checkpoint(parsed.text)
     if checkpoint.origin != key.name:
-        raise ClaimError(f"the checkpoint is one of {checkpoint.origin[:80]!a}, not of {key.name}")
+        origin = checkpoint.origin[:80]
+        raise ClaimError(f"the checkpoint is that of the log {origin!a}, not of {key.name}")
     if not key.verify(parsed):
         raise ClaimError(f"the checkpoint is not signed by the known key of {key.name}")
     seconds = key.find_time(parsed)

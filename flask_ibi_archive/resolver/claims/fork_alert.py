@@ -20,18 +20,32 @@ from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.mail import compose_email, send_email
 
-SUBJECT = "Contradictory claims of {service}"
+SUBJECT = "Declarações contraditórias / Contradictory claims of {service}"
 TEXT = """\
+O Arquivo {service}, em {address}, assinou duas listas de declarações que se
+contradizem. Uma lista só pode crescer; por isso, as declarações deste Arquivo deixam de valer, e o
+resolvedor volta a perguntar-lhe sobre cada item.
+
+Causas possíveis: o servidor inteiro foi restaurado de uma cópia antiga, dois servidores assinam
+com a mesma chave, ou a chave foi roubada. Depois de eliminar a causa, comece uma lista nova e
+registre o Arquivo de novo:
+
+    flask ibi claims rotate --new-log
+    flask ibi register-archive
+
+As duas listas assinadas estão no fim desta mensagem.
+
+--
+
 The Archive {service} at {address} {reason}.
 
 A log of claims may only grow. Two checkpoints that the Archive signed contradict each other, so its
 claims no longer count: the resolver asks this Archive about each item again.
 
-Possible causes: a backup of the database was restored without the file with the state of the log,
-two servers sign with the same key, or the key was stolen. When the cause is removed, the Archive
-must begin a new log and register again:
+Possible causes: the whole server was restored from an old copy, two servers sign with the same key,
+or the key was stolen. When the cause is removed, begin a new log and register the Archive again:
 
-    flask ibi claims rotate
+    flask ibi claims rotate --new-log
     flask ibi register-archive
 
 The earlier checkpoint:

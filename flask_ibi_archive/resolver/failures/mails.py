@@ -66,7 +66,7 @@ _ADVICE = {
         "the item was removed, and the reader sees why. Nothing to do, if this is right.",
     ),
     AlertKind.SUSPECTS: (
-        "mais de um Arquivo afirma ter o Original. Combine com o outro qual deles o tem.",
+        "mais de um Arquivo declara ter o Original. Combine com o outro qual deles o tem.",
         "more than one Archive claims the Original. Agree with the other which of them has it.",
     ),
     AlertKind.SILENT: (

@@ -96,6 +96,7 @@ def test_without_claims_the_commands_say_so(new_app: NewApp) -> None:
     assert command(app, "claims", "key").error == (
         "this Archive publishes no claims; flask ibi claims status says why"
     )
+    assert "publishes no claims" in command(app, "claims", "rotate", "--yes").error
     assert json.loads(command(app, "claims", "status", "--json").data)["key"] is None
     assert command(app, "claims", "status").lines[-1] == "disabled: IBI_CLAIMS is false"
     reason = "because IBI_CLAIMS is false"

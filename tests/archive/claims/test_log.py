@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import stat
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -314,6 +315,31 @@ def test_a_new_key_signs_the_same_log(archive: Archive, clock: Clock) -> None:
     assert old is not None
     with pytest.raises(ClaimError):
         open_checkpoint(signed.text, old)
+
+
+def test_a_new_log_can_be_begun_after_a_fork(archive: Archive) -> None:
+    before = open_published(archive)
+    old = archive.claims.verifier()
+    assert old is not None
+    new = archive.claims.rotate(new_log=True)
+    assert new.name == f"{old.name}#2"
+    assert new.public != old.public
+    after = open_published(archive)
+    assert (after.checkpoint.origin, after.checkpoint.size) == (new.name, before.checkpoint.size)
+    assert archive.claims.verifier() == new
+
+
+def test_a_lost_folder_leads_to_one_new_key(archive: Archive, clock: Clock) -> None:
+    """The resolver reads the key before the checkpoint."""
+    open_published(archive)
+    shutil.rmtree(archive.config.claims_folder)
+    assert archive.claims.create_key()
+    key = archive.claims.verifier()
+    assert key is not None
+    assert key.name.endswith("#2")
+    clock.now += 2 * SECOND  # the next checkpoint is not that in memory
+    open_published(archive)
+    assert archive.claims.verifier() == key
 
 
 def test_the_administrator_is_told_until_the_resolver_knows_the_key(

@@ -302,12 +302,15 @@ def test_a_false_proof_is_an_error_in_one_line(case: Case, tmp_path: Path) -> No
     path.write_text(case.prove(item.ibi))
     other = SigningKey(SERVICE, bytes(32)).verifier.format()
     assert check(path, "--archive-key", other).error == (
-        f"the checkpoint is not signed by the known key of {SERVICE}"
+        f"{path}: the checkpoint is not signed by the known key of {SERVICE}"
     )
     assert "has no signature of the witness" in check(path, "--witness-key", other).error
     changed = path.read_text().replace("index ", "index 1")
     path.write_text(changed)
-    assert check(path).error == "the proof does not show that the log contains this claim"
+    error = "the proof does not show that the log contains this claim"
+    assert check(path).error == f"{path}: {error}"
+    outcome = command(no_app, "check-proof", "-", stdin=path.read_bytes())
+    assert outcome.error == f"standard input: {error}"
     path.write_bytes(b"\xff")
     assert check(path).error == f"{path} is not UTF-8 text"
     assert check(tmp_path / "none").error.endswith("can't be read: No such file or directory")

@@ -90,7 +90,7 @@ def test_a_given_witness_need_not_be_stated() -> None:
 @for_each(
     ("text", "key", "witnesses", "reason"),
     [
-        (write_proof(), OTHER, (), "is one of 'dpi.inpe.br/banon"),
+        (write_proof(), OTHER, (), "is that of the log 'dpi.inpe.br/banon"),
         (write_proof(), SigningKey(ARCHIVE.name, bytes(32)), (), "not signed by the known key"),
         (write_proof(), None, (WITNESS,), "no signature of the witness urlib.net/a"),
         (write_proof(WITNESS), None, (OTHER,), "no signature of the witness mirror.example"),

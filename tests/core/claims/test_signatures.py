@@ -138,7 +138,7 @@ def test_the_signatures_of_others_do_not_disturb():
         ),
         (
             Checkpoint("other", 3, TREE.root).sign(SigningKey("other", KEY.seed), SECONDS),
-            "is one of 'other'",
+            "is that of the log 'other'",
         ),
     ],
 )

@@ -183,9 +183,11 @@ def test_both_administrators_are_told_of_a_fork_once(hosts: Servers, tmp_path: P
     assert post.accepted.empty()
     assert recipients == ["banon@dpi.inpe.br", "urlib@example.org"]
     message = message_from_bytes(data, policy=policy.default)
-    assert message["Subject"] == f"Contradictory claims of {SERVICE}"
+    assert message["Subject"] == (f"Declarações contraditórias / Contradictory claims of {SERVICE}")
     body = message.get_content().replace("\r\n", "\n")
+    assert f"O Arquivo {SERVICE}, em 127.0.0.1" in body
     assert f"The Archive {SERVICE} at 127.0.0.1" in body
+    assert body.count("flask ibi claims rotate --new-log\n") == 2
     assert "signed a log with 3 entries that does not continue its log with 2 entries." in body
     assert earlier in body
     assert app.log.checkpoint() in body

@@ -125,6 +125,7 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
     assert "How the conflict ends" in page.text("h2")
     page = Page(see(app, "/1").text)
     assert "How the conflict ends" not in page.text("h2")
+    assert page.text("h1") == f"The conflict about {ENDED} has ended"
     assert "This conflict has ended" in page.text("p")
     assert see_json(app, "/1?format=json") == FIRST
     assert see_json(app, "/2?format=json") == SECOND
@@ -133,7 +134,7 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
 def test_the_pages_are_in_the_readers_language(app: Flask) -> None:
     assert "Conflitos entre acervos" in see(app, Accept_Language="pt-BR").text
     assert "Conflictos entre repositorios" in see(app, Accept_Language="es").text
-    assert "Dois acervos declaram" in see(app, "/1", Accept_Language="pt-BR").text
+    assert "Dois acervos declaram" in see(app, "/2", Accept_Language="pt-BR").text
 
 
 @for_each(

@@ -222,7 +222,7 @@ MISBEHAVIOURS: dict[str, tuple[Callable[[ClaimLog], None], str, str]] = {
         changes_checkpoint(lambda log: resign(log, STOLEN)), STALE, "not signed by the known key",
     ),
     "another origin": (
-        changes_checkpoint(lambda log: resign(log, FOREIGN)), STALE, "is one of 'b.br/service",
+        changes_checkpoint(lambda log: resign(log, FOREIGN)), STALE, "the log 'b.br/service",
     ),
     "no time": (changes_checkpoint(plain_only), STALE, "has no signature with a time"),
     "the time of another key": (
