@@ -137,6 +137,7 @@ class Round:
         context, addresses = self._context, self._context.request.client_addresses
         waits_for_all = self._analysis.waits_for_all
         targets: list[Target] = []
+        #: Whether the circuit of an Archive is open: it gets all questions of the step, or none.
         decided: dict[int, bool] = {}
         for question, asking in self._asking:
             query = ""
