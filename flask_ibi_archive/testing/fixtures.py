@@ -13,7 +13,7 @@ from flask import Flask
 from flask_ibi_archive.extension import IBIArchive
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.testing.servers import LOOPBACK, LoopbackResolver, LoopbackServer
+from flask_ibi_archive.testing.servers import LOOPBACK, PATIENCE, LoopbackResolver, LoopbackServer
 
 #: The service of the Archive in tests.
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -88,6 +88,7 @@ def ibi_settings(
         "SECRET_KEY": "a secret for tests",
         "TESTING": True,
         "IBI_DATABASE_URI": ibi_database_uri,
+        "IBI_DATABASE_TIMEOUT": PATIENCE,
         "IBI_FILES_FOLDER": str(tmp_path / "ibi_files"),
         "IBI_SPOOL_FOLDER": str(tmp_path / "ibi_spool"),
         "IBI_CLAIMS_FOLDER": str(tmp_path / "ibi_claims"),
