@@ -26,7 +26,7 @@ from flask_ibi_archive.resolver.claims.tables import (
     RejectedEntry,
     get_service_rep,
 )
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.claims.versions import bump_version, lock_rows
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.http.transport import HttpResponse
@@ -84,6 +84,18 @@ def _is_origin(name: str, service_ibi: str) -> bool:
         return service == service_ibi
     rep = match_identifier(service)
     return rep is not None and rep.form is Form.REP and rep.text == service
+
+
+def lock_holders(connection: Connection, archive_id: int, key: VerifierKey) -> None:
+    """Lock the rows of an Archive and of the one whose log has the name of a key.
+
+    The transaction that stores an inclusion begins with this: :func:`pin_key` may change both, and
+    the row of the version, which it also locks, comes after them. Two inclusions wait for each
+    other at that row, so the second one sees the name that the first one got.
+    """
+    is_holder = FollowedLog.service_rep == get_service_rep(key.name)
+    holders = connection.scalars(select(FollowedLog.archive_id).where(is_holder))
+    lock_rows(connection, (archive_id, *holders))
 
 
 def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: datetime) -> None:
