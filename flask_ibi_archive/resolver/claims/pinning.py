@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, insert, select, update
+from sqlalchemy import Connection, case, delete, func, insert, select, update
 
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
@@ -115,8 +115,11 @@ def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: date
         .with_for_update()
     ).one_or_none()
     if log is None:
+        # the Archive may have lost an earlier log with its name; claims of it may still be bound
+        earlier = select(func.count()).where(PinnedKey.archive_id == archive_id)
+        number = 1 + (connection.scalar(earlier) or 0)
         connection.execute(
-            insert(FollowedLog).values(archive_id=archive_id, **_begin_log(key, 1, now))
+            insert(FollowedLog).values(archive_id=archive_id, **_begin_log(key, number, now))
         )
     else:
         values: dict[str, Any] = {"due_at": now, "contradictions": 0}

@@ -242,6 +242,22 @@ def test_an_inclusion_waits_for_the_follower_before_it_changes_another_archive(
         assert following.row(owner.result()).service_rep == SERVICE
 
 
+def test_the_claims_of_a_log_that_was_lost_with_its_name_are_forgotten(
+    following: Following,
+) -> None:
+    lost = following.new_log(seed=bytes([1] * 32)).add(a_claim(), a_claim(1))
+    archive_id = following.include(lost, IBIP)
+    following.follow()
+    following.include(following.new_log())
+    new = following.new_log(OTHER).add(a_claim(1))
+    following.include(new, IBIP)
+    assert following.row(archive_id).number == 2
+    following.follow(60)
+    held = [number for number in range(2) if following.holders(a_claim(number).identifiers[0])]
+    assert held == [1]
+    assert [entry for _, entry in following.kept.read_entries(archive_id)] == new.entries
+
+
 def test_the_database_accepts_no_second_log_of_a_service(following: Following) -> None:
     following.include(following.new_log())
     other = following.include(service=OTHER)
