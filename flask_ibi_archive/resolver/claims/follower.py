@@ -277,9 +277,16 @@ class Follower:
         return log.archive_id, None
 
     def _fail(self, log: DueLog, error: Exception, now: datetime) -> None:
-        """Log that what a log claims can't be stored, and try it again later."""
+        """Log that what a log claims can't be stored, and try it again later.
+
+        Until then, its claims don't count. Otherwise, those of nobody would count when they are too
+        old; see :func:`.followed_logs.set_followed_at`.
+        """
         _logger.error("the claims of %s can't be stored: %s", log.service_ibi, error)
         self._failed[log.archive_id] = now
+        if not isinstance(error, NotReady):
+            with self._database.writing() as connection:
+                followed_logs.distrust(connection, log, "has claims that can't be stored")
 
     def _report(self, log: DueLog, reading: Reading) -> None:
         """Log a change of the state."""
