@@ -19,7 +19,7 @@ from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
-from flask_ibi_archive.resolver.claims.pinning import pin_key, read_key
+from flask_ibi_archive.resolver.claims.pinning import lock_holders, pin_key, read_key
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, limit_keys, matches_hash
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -197,6 +197,8 @@ class Registry:
         if confirmed:  # by the Archive at this address, so that the key is its own
             key = read_key(self.fetch, request.address, request.service_ibi.text, self.config)
         with self.database.writing() as connection:
+            if key is not None:
+                lock_holders(connection, known.id, key)
             if archive_rows.store_inclusion(
                 connection, known, number, request, confirmed, self.now()
             ):

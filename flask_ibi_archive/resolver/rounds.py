@@ -230,7 +230,7 @@ class Round:
             self._unanswered.discard(target)
         redirect = self._add_answer(result)
         if redirect is None:
-            self._await_last_claimant()
+            self._await_last_claimant(target)
         return redirect
 
     def _add_answer(self, result: ArchiveResult) -> Redirect | None:
@@ -246,17 +246,21 @@ class Round:
             self._follow_up_ends = context.clock() + max(GRACE, 2 * result.seconds)
         return redirect
 
-    def _await_last_claimant(self) -> None:
+    def _await_last_claimant(self, target: Target) -> None:
         """Wait longer for the last Archive that claims the Original, if the others don't have it.
 
         As long as two of them may have it, their claims are enough for an alert.
+
+        :param target: the request whose result was processed. Most are not to such an Archive.
         """
         for question, asking in self._asking:
             claimants = {id for id, state in asking.stand_ins.items() if state is State.ORIGINAL}
+            if question is not target.question or target.archive.id not in claimants:
+                continue
             waiting = [
-                target
-                for target in self._unanswered
-                if target.question is question and target.archive.id in claimants
+                other
+                for other in self._unanswered
+                if other.question is question and other.archive.id in claimants
             ]
             number = len(waiting) + len(claimants.intersection(asking.silent))
             if waiting and number == 1 and not self._analysis.has_redirect():

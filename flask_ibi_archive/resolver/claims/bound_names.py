@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select
 
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key, name_key
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.tables import FollowedLog
+from flask_ibi_archive.resolver.claims.tables import FollowedLog, get_service_rep
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.dialects import batched
 
@@ -139,4 +139,4 @@ def find_services(connection: Connection, archive_id: int) -> set[str]:
         .join(FollowedLog, FollowedLog.archive_id == RegisteredArchive.id)
         .where(RegisteredArchive.id == archive_id)
     )
-    return {ibi for service_ibi, origin in rows for ibi in (service_ibi, origin.partition("#")[0])}
+    return {ibi for service_ibi, origin in rows for ibi in (service_ibi, get_service_rep(origin))}

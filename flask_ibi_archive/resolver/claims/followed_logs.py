@@ -17,12 +17,14 @@ from flask_ibi_archive.resolver.claims.tables import (
     CURRENT,
     FORKED,
     SILENT,
+    STALE,
     FollowedLog,
     Fork,
     PrefixHolder,
     RejectedEntry,
     ResolverState,
 )
+from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
@@ -210,6 +212,18 @@ def store_readings(
     if new:
         connection.execute(_STORE, new)
     return changed
+
+
+def distrust(connection: Connection, log: DueLog, reason: str) -> None:
+    """Let an Archive always be asked, because what was read of its log can't be stored.
+
+    :param reason: why, in one line that follows the address of the Archive.
+    """
+    lock_archives(connection, [log.archive_id])
+    is_trusted = (_LOG.archive_id == log.archive_id) & _LOG.state.in_(TRUSTED)
+    statement = update(_LOG).where(is_trusted).values(state=STALE, reason=reason)
+    if connection.execute(statement).rowcount:
+        bump_version(connection, [log.archive_id])
 
 
 def store_fork(connection: Connection, log: DueLog, reading: Reading, now: datetime) -> None:

@@ -31,7 +31,7 @@ from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
 from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
 from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
-from flask_ibi_archive.resolver.claims.replaced_logs import forget_replaced
+from flask_ibi_archive.resolver.claims.replaced_logs import ReplacedLogs
 from flask_ibi_archive.resolver.claims.tables import FULL
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
@@ -88,6 +88,7 @@ class Follower:
         self._tasks = RegularTasks(tasks)
         self._notifier = notifier
         self._kept = KeptLogs(config.claims_folder / "logs")
+        self._replaced = ReplacedLogs(database, index, self._kept)
         self._requests = LogRequests(config)
         self._logs: dict[int, DueLog] = {}
         #: When it failed last to store what was read of a log; it is not read again at once.
@@ -111,6 +112,7 @@ class Follower:
             return False
         self._tasks.run_due(self._now())  # a mirror first takes over the list
         while not stop.is_set() and self._start_due():
+            self._lead()  # to forget many earlier logs takes long
             while self._logs and not stop.is_set():
                 self._work()
                 self._lead()
@@ -124,13 +126,13 @@ class Follower:
         """Follow until an event is set. Errors are logged, and do not end this."""
         while not stop.is_set():
             try:
-                if self._lead():
+                if leads := self._lead():
                     self._tasks.start_due(self._now())
                     self._start_due()
                     self._start_thread(self._fold)
                     self._start_thread(self._tell)
                 self._work()
-                is_idle = not self._logs
+                is_idle = not self._logs and not (leads and self._replaced.archive_ids)
             except StorageError as error:
                 _logger.error("the claims of Archives can't be followed: %s", error)
                 is_idle = True
@@ -190,16 +192,19 @@ class Follower:
             _logger.error("the administrators can't be told of forks and conflicts: %s", error)
 
     def _start_due(self) -> bool:
-        """Begin to read the logs that are due, and return whether there are any."""
+        """Begin to read the logs that are due, and return whether there are any.
+
+        A part of the earlier logs of those that began anew is forgotten.
+        """
         now = self._now()
         self._failed = {one: at for one, at in self._failed.items() if now - at < INTERVAL}
-        omitted = self._logs.keys() | self._failed.keys()
+        omitted = self._logs.keys() | self._failed.keys() | self._replaced.archive_ids
         room = MAX_LOGS - len(self._logs)
         due = self._database.read(
             lambda connection: followed_logs.list_due(connection, now, room, omitted)
         )
         for log in due:
-            if not self._forget_replaced(log):
+            if self._replaced.must_wait(log):
                 continue
             self._logs[log.archive_id] = log
             requests = read_log(
@@ -209,15 +214,10 @@ class Follower:
                 self._config.claims_max_size,
             )
             self._requests.start(log.archive_id, log.base, log.known.key, requests, log.is_slow)
-        return bool(due)
-
-    def _forget_replaced(self, log: DueLog) -> bool:
-        """Forget a part of the earlier logs of an Archive, and return whether nothing is left."""
-        try:
-            return forget_replaced(self._database, self._index, self._kept, log)
-        except (OSError, StorageError) as error:
-            self._fail(log, error, self._now())
-            return False
+        is_waiting = bool(self._replaced.archive_ids)
+        if failed := self._replaced.forget_part():
+            self._fail(*failed, now)
+        return bool(due) or is_waiting
 
     def _work(self) -> None:
         """Read for some time, and store what was read."""
@@ -277,9 +277,16 @@ class Follower:
         return log.archive_id, None
 
     def _fail(self, log: DueLog, error: Exception, now: datetime) -> None:
-        """Log that what was read of a log can't be stored, and try it again later."""
+        """Log that what a log claims can't be stored, and try it again later.
+
+        Until then, its claims don't count. Otherwise, those of nobody would count when they are too
+        old; see :func:`.followed_logs.set_followed_at`.
+        """
         _logger.error("the claims of %s can't be stored: %s", log.service_ibi, error)
         self._failed[log.archive_id] = now
+        if not isinstance(error, NotReady):
+            with self._database.writing() as connection:
+                followed_logs.distrust(connection, log, "has claims that can't be stored")
 
     def _report(self, log: DueLog, reading: Reading) -> None:
         """Log a change of the state."""

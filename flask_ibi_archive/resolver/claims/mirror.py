@@ -283,6 +283,7 @@ def _store_keys(connection: Connection, archives: Sequence[ListedArchive]) -> se
     }
     services = {row.service_rep for row in logs.values()}
     changed, keys, new_logs = set(), [], []
+    others: list[tuple[int, VerifierKey, datetime]] = []
     for archive in archives:
         archive_id = ids[archive.service_ibi]
         wanted = {pinned_at: key.format() for pinned_at, key in archive.keys}
@@ -298,21 +299,24 @@ def _store_keys(connection: Connection, archives: Sequence[ListedArchive]) -> se
             continue
         pinned_at, present = archive.keys[-1]
         log = logs.get(archive_id)
-        if log is None and (service_rep := get_service_rep(present.name)) not in services:
+        service_rep = get_service_rep(present.name)
+        if log is None and archive_id not in stored and service_rep not in services:
             services.add(service_rep)
             values = {"archive_id": archive_id, "origin": present.name, "key": present.format()}
             new_logs.append({**values, "pinned_at": pinned_at, "frontier": b""})
         elif log is None or log.key != present.format():
-            try:
-                pin_key(connection, archive_id, present, pinned_at)
-            except LogOfAnotherArchive as error:
-                _logger.warning("%s", error)
+            others.append((archive_id, present, pinned_at))
+    if new_logs:
+        connection.execute(insert(FollowedLog), new_logs)
+    for archive_id, present, pinned_at in others:  # the name of a new log may be theirs
+        try:
+            pin_key(connection, archive_id, present, pinned_at)
+        except LogOfAnotherArchive as error:
+            _logger.warning("%s", error)
     # the history is that of the first resolver
     if changed:
         is_changed = is_one_of(connection, PinnedKey.archive_id, sorted(changed))
         connection.execute(delete(PinnedKey).where(is_changed))
     if keys:
         connection.execute(insert(PinnedKey), keys)
-    if new_logs:
-        connection.execute(insert(FollowedLog), new_logs)
     return changed

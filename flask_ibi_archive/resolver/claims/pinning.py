@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, insert, select, update
+from sqlalchemy import Connection, case, delete, func, insert, select, update
 
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
@@ -26,7 +26,7 @@ from flask_ibi_archive.resolver.claims.tables import (
     RejectedEntry,
     get_service_rep,
 )
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.claims.versions import bump_version, lock_rows
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.http.transport import HttpResponse
@@ -86,6 +86,18 @@ def _is_origin(name: str, service_ibi: str) -> bool:
     return rep is not None and rep.form is Form.REP and rep.text == service
 
 
+def lock_holders(connection: Connection, archive_id: int, key: VerifierKey) -> None:
+    """Lock the rows of an Archive and of the one whose log has the name of a key.
+
+    The transaction that stores an inclusion begins with this: :func:`pin_key` may change both, and
+    the row of the version, which it also locks, comes after them. Two inclusions wait for each
+    other at that row, so the second one sees the name that the first one got.
+    """
+    is_holder = FollowedLog.service_rep == get_service_rep(key.name)
+    holders = connection.scalars(select(FollowedLog.archive_id).where(is_holder))
+    lock_rows(connection, (archive_id, *holders))
+
+
 def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: datetime) -> None:
     """Store the key of an Archive, in the transaction that stores its inclusion.
 
@@ -103,8 +115,11 @@ def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: date
         .with_for_update()
     ).one_or_none()
     if log is None:
+        # the Archive may have lost an earlier log with its name; claims of it may still be bound
+        earlier = select(func.count()).where(PinnedKey.archive_id == archive_id)
+        number = 1 + (connection.scalar(earlier) or 0)
         connection.execute(
-            insert(FollowedLog).values(archive_id=archive_id, **_begin_log(key, 1, now))
+            insert(FollowedLog).values(archive_id=archive_id, **_begin_log(key, number, now))
         )
     else:
         values: dict[str, Any] = {"due_at": now, "contradictions": 0}

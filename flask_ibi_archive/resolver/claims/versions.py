@@ -20,18 +20,15 @@ def bump_version(connection: Connection, archive_ids: Iterable[int]) -> int:
     """Increase the version of the list of Archives, and return the new version.
 
     The row of the version is locked until the end of the transaction, so versions are committed in
-    their order. Therefore a transaction calls this function last.
+    their order. Therefore a transaction calls this function last, unless it has locked the rows of
+    all Archives that it changes before.
 
     :param archive_ids: the ids of the Archives that have changed. Removed Archives are ignored.
     """
-    is_changed = is_one_of(connection, RegisteredArchive.id, sorted(set(archive_ids)))
+    archive_ids = set(archive_ids)
+    is_changed = is_one_of(connection, RegisteredArchive.id, archive_ids)
     # an inclusion locks the row of its Archive before the row of the version: so does this function
-    connection.execute(
-        select(RegisteredArchive.id)
-        .where(is_changed)
-        .order_by(RegisteredArchive.id)
-        .with_for_update(key_share=True)
-    )
+    lock_rows(connection, archive_ids)
     version: int = connection.scalars(
         update(ResolverState)
         .values(version=ResolverState.version + 1)
@@ -39,3 +36,13 @@ def bump_version(connection: Connection, archive_ids: Iterable[int]) -> int:
     ).one()
     connection.execute(update(RegisteredArchive).where(is_changed).values(changed_in=version))
     return version
+
+
+def lock_rows(connection: Connection, archive_ids: Iterable[int]) -> None:
+    """Lock the rows of Archives, in the order in which all transactions lock them."""
+    connection.execute(
+        select(RegisteredArchive.id)
+        .where(is_one_of(connection, RegisteredArchive.id, archive_ids))
+        .order_by(RegisteredArchive.id)
+        .with_for_update(key_share=True)
+    )

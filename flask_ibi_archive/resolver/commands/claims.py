@@ -79,9 +79,9 @@ def claims_command(shown: str | None, as_json: bool) -> None:
     The columns are: service, address, state, number of entries that were read, age of the last
     signature in seconds, date of the last reading, and reason of the state. The state is "current"
     or "silent" (the Archive does not answer at all; its last claims count), or the Archive is asked
-    about each item: "new", "stale" (the claims can't be read or are too old), "forked" (signed
-    checkpoints contradict each other), "contradicted" (answers contradicted the claims), "full"
-    (there are more claims than IBI_RESOLVER_CLAIMS_MAX_SIZE allows) or "excluded".
+    about each item: "new", "stale" (the claims can't be read or stored, or are too old), "forked"
+    (signed checkpoints contradict each other), "contradicted" (answers contradicted the claims),
+    "full" (there are more claims than IBI_RESOLVER_CLAIMS_MAX_SIZE allows) or "excluded".
 
     \b
     Example:

@@ -18,6 +18,7 @@ from support.loopback import PATIENCE, nobody
 from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
 from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, find_open_conflict, list_conflicts
 from flask_ibi_archive.resolver.claims.log_lists import list_logs
@@ -596,6 +597,31 @@ def test_a_log_that_can_not_be_stored_does_not_stop_the_follower(
     monkeypatch.undo()
     following.follow(60)
     assert following.row(bad_id).size == 1
+
+
+def test_claims_that_can_not_be_stored_do_not_count(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Archive is asked always; the claims of the others count."""
+    log = following.new_log().add(a_claim())
+    archive_id = following.include(log)
+    following.follow()
+    version = following.version()
+    log.add(a_claim(1))
+
+    def refuse(*_: object) -> None:
+        raise StorageError("the database refuses a value")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(followed_logs, "store_prefixes", refuse)
+        following.follow(60)
+    row = following.row(archive_id)
+    assert (row.state, row.size, row.reason) == (STALE, 1, "has claims that can't be stored")
+    assert following.version() == version + 1
+    [state] = following.rows(ResolverState)
+    assert state.followed_at == following.clock.now
+    following.follow(60)
+    assert (following.row(archive_id).state, following.row(archive_id).size) == (CURRENT, 2)
 
 
 def test_garbled_entries_are_read_again(following: Following) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
+from sqlalchemy import insert, select
 from support.archive_servers import Servers
 from support.claim_logs import ROOT, ClaimLog, a_claim
 from support.commands import Outcome, command
@@ -41,7 +41,7 @@ from flask_ibi_archive.resolver.claims.listed_archives import list_archives
 from flask_ibi_archive.resolver.claims.mirror import find_first, refresh_mirror
 from flask_ibi_archive.resolver.claims.pinning import pin_key
 from flask_ibi_archive.resolver.claims.resolver_key import create_key
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, ResolverState
+from flask_ibi_archive.resolver.claims.tables import FollowedLog, PinnedKey, ResolverState
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -424,3 +424,25 @@ def test_after_a_stop_the_archives_remain(world: World) -> None:
     assert refresh_mirror(world.service) is None
     assert world.states() == states
     assert world.run().data == ""
+
+
+def test_a_key_with_a_name_that_its_archive_has_lost_does_not_stop_a_mirror(world: World) -> None:
+    """The list contains all keys of an Archive, also that of a log that now is another's."""
+    loser, owner = sorted(world.archives, key=lambda archive: archive.service)
+    first = resolver_of(world.first).database
+    [[archive_id]] = first.read_rows(
+        select(RegisteredArchive.id).where(RegisteredArchive.service_ibi == loser.service)
+    )
+    lost = SigningKey(owner.service, b"a" * 32).verifier.format()
+    with first.writing() as connection:
+        connection.execute(
+            insert(PinnedKey).values(archive_id=archive_id, pinned_at=NOON, key=lost)
+        )
+    world.pin(owner, owner.log.signer)
+    world.start()
+    rows = world.service.database.read_rows(
+        select(RegisteredArchive.service_ibi, FollowedLog.key).join(
+            FollowedLog, FollowedLog.archive_id == RegisteredArchive.id
+        )
+    )
+    assert [tuple(row) for row in rows] == [(owner.service, owner.log.signer.verifier.format())]

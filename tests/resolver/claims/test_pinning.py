@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from time import monotonic
 from typing import Any
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 from sqlalchemy.exc import IntegrityError
 from support.archive_servers import http
 from support.cases import for_each
 from support.claim_logs import ClaimLog, a_claim
 from support.followers import Following
-from support.registries import NOON, SERVICE, Calls, a_registry, a_request, confirms
+from support.loopback import PATIENCE
+from support.registries import KEY, NOON, SERVICE, Calls, a_registry, a_request, confirms
 
 from flask_ibi_archive.core.claims.keys import PLAIN, SigningKey
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import LogOfAnotherArchive
+from flask_ibi_archive.resolver import archive_rows
+from flask_ibi_archive.resolver.claims.followed_logs import lock_archives, lock_logs
 from flask_ibi_archive.resolver.claims.log_lists import list_keys
 from flask_ibi_archive.resolver.claims.tables import CURRENT, NEW, FollowedLog, PinnedKey
+from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
 OTHER = "b.br/service/2001/01.01.00.00"
@@ -185,6 +192,70 @@ def test_the_first_of_two_archives_with_unknown_reps_has_the_name(following: Fol
     own = following.new_log(OTHER)
     second = following.include(own, "8JMKD3MGP8W/34PGRBT")
     assert following.row(second).key == vkey(own)
+
+
+def test_of_two_archives_that_send_one_name_at_the_same_time_one_is_refused(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = Barrier(1 if following.database.has_one_writer else 2)  # in two open transactions
+    store = archive_rows.store_inclusion
+
+    def store_together(*args: Any) -> bool:
+        both.wait(PATIENCE)
+        return store(*args)
+
+    monkeypatch.setattr(archive_rows, "store_inclusion", store_together)
+    calls = Calls(confirms())
+    calls.key = HttpResponse(200, {}, vkey(following.new_log()).encode())
+    registry = a_registry(following.database, calls, config=following.config)
+    services = (IBIP, "8JMKD3MGP8W/34PGRBT")
+    for service in services:
+        registry.register(service, KEY)
+
+    def include(service: str) -> object:
+        try:
+            return registry.process(a_request(service_ibi=service)).confirmed
+        except LogOfAnotherArchive as error:
+            return error.status
+
+    with ThreadPoolExecutor(2) as threads:
+        assert set(threads.map(include, services)) == {True, 409}
+    assert len(following.rows(FollowedLog)) == 1
+
+
+def test_an_inclusion_waits_for_the_follower_before_it_changes_another_archive(
+    following: Following,
+) -> None:
+    """Otherwise each would wait for the other: PostgreSQL ends one of them with an error."""
+    if following.database.has_one_writer:
+        return
+    holder = following.include(following.new_log(), IBIP)
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()")
+    with ThreadPoolExecutor(1) as threads:
+        with following.database.writing() as connection:
+            lock_logs(connection, lock_archives(connection, [holder]))
+            owner = threads.submit(following.include, following.new_log())
+            end = monotonic() + PATIENCE
+            while not following.database.read(lambda reader: reader.scalar(waiting)):
+                assert monotonic() < end
+            bump_version(connection, [holder])
+        assert following.row(owner.result()).service_rep == SERVICE
+
+
+def test_the_claims_of_a_log_that_was_lost_with_its_name_are_forgotten(
+    following: Following,
+) -> None:
+    lost = following.new_log(seed=bytes([1] * 32)).add(a_claim(), a_claim(1))
+    archive_id = following.include(lost, IBIP)
+    following.follow()
+    following.include(following.new_log())
+    new = following.new_log(OTHER).add(a_claim(1))
+    following.include(new, IBIP)
+    assert following.row(archive_id).number == 2
+    following.follow(60)
+    held = [number for number in range(2) if following.holders(a_claim(number).identifiers[0])]
+    assert held == [1]
+    assert [entry for _, entry in following.kept.read_entries(archive_id)] == new.entries
 
 
 def test_the_database_accepts_no_second_log_of_a_service(following: Following) -> None:

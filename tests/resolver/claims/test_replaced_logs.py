@@ -11,6 +11,8 @@ from support.registries import SERVICE
 
 from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.resolver.claims import replaced_logs
+from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.claims.replaced_logs import ReplacedLogs
 from flask_ibi_archive.resolver.claims.tables import CURRENT, NEW, Conflict
 
 OTHER = "b.br/service/2001/01.01.00.00"
@@ -104,3 +106,62 @@ def test_a_damaged_file_of_the_earlier_log_does_not_stop_the_follower(
     assert following.row(archive_id).state == CURRENT
     assert following.holders(name(1)) == [(archive_id, 1)]
     assert "until the command rebuild-index is run" in caplog.text
+
+
+def test_many_new_logs_do_not_delay_the_others(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few bundles of all earlier logs together are forgotten before other logs are read."""
+    places = {}
+    for number in range(3):
+        place = f"a.br/items{number}"
+        log = following.new_log(f"{place}/2001/01.01.00.00")
+        log.add(*(a_claim(one, place=place) for one in range(1, 300)))
+        places[following.include(log, log.origin)] = place
+    following.follow()
+    for place in places.values():
+        service = f"{place}/2001/01.01.00.00"
+        following.include(following.new_log(f"{service}#2", seed=bytes([1] * 32)), service)
+    other = following.include(following.new_log(OTHER).add(a_claim()), OTHER)
+    monkeypatch.setattr(replaced_logs, "BATCH", 2)
+    forget_part = ReplacedLogs.forget_part
+    rival = following.follower()
+    left, states = [6], []
+
+    def forget(waiting: ReplacedLogs) -> object:
+        failed = forget_part(waiting)
+        if left[-1]:
+            left.append(sum(len(list(following.kept.list_files(one, 1))) for one in places))
+            states.append(following.row(other).state)
+            following.clock.wait(20)
+            assert not rival.run_once()  # the lease was renewed meanwhile
+        return failed
+
+    monkeypatch.setattr(ReplacedLogs, "forget_part", forget)
+    following.follow(60)
+    assert left == [6, 4, 3, 1, 0]
+    assert states[:2] == [NEW, CURRENT]
+    for archive_id, place in places.items():
+        assert following.row(archive_id).state == CURRENT
+        assert following.holders(a_claim(299, place=place).identifiers[0]) == []
+
+
+def test_an_error_is_logged_and_tried_again_later(
+    following: Following, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive_id = following.include(following.new_log().add(a_claim()))
+    following.follow()
+    begin_anew(following, a_claim(1))
+
+    def fail(*_: object) -> None:
+        raise PermissionError("no access")
+
+    for method in ("list_logs", "remove_log"):
+        with monkeypatch.context() as patch:
+            patch.setattr(KeptLogs, method, fail)
+            following.follow(60)
+        assert following.row(archive_id).state == NEW
+        assert "can't be stored: no access" in caplog.text
+        caplog.clear()
+    following.follow(60)
+    assert following.row(archive_id).state == CURRENT
