@@ -36,8 +36,8 @@ RESOLUTIONS = int(os.environ.get("IBI_TEST_RESOLUTIONS", "600"))
 FIRST_SEED = int(os.environ.get("IBI_TEST_FIRST_SEED", "0"))
 #: Stands for the question that led to a redirect, which nobody sees.
 NO_QUESTION = Question(parse_identifier("a.br/b/2001/01.01.00.00"), NO_VERBS)
-#: The number of random orders of the answers that are tried.
-ORDERS = 40
+#: The number of random orders of the answers that are tried. Usually the first one is enough.
+ORDERS = 1000
 #: The number of resolvers of a federation, and of requests to each of them.
 RESOLVERS, REQUESTS = 3, 16
 #: The number of resolutions after which the progress is printed.
