@@ -21,6 +21,11 @@ from flask_ibi_archive.errors import ClaimError
 _is_size = re.compile(r"0|[1-9][0-9]{0,17}").fullmatch
 
 
+def get_service_rep(origin: str) -> str:
+    """Return the rep of the service that is named in the origin of a log."""
+    return origin.partition("#")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """The size and the root of a log.

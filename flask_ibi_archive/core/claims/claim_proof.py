@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.claim import Claim, parse_claim
 from flask_ibi_archive.core.claims.keys import TIMESTAMPED, VerifierKey, parse_key
 from flask_ibi_archive.core.claims.proof import LogProof, parse_proof
@@ -61,7 +62,7 @@ class ProvenClaim:
     @property
     def archive(self) -> str:
         """The IBI of the service of the Archive that made the claim."""
-        return self.key.name.partition("#")[0]
+        return get_service_rep(self.key.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key, name_key
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, get_service_rep
+from flask_ibi_archive.resolver.claims.tables import FollowedLog
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.dialects import batched
 

@@ -22,6 +22,7 @@ from flask_ibi_archive.core.claims.archive_list import (
     ListedArchive,
     open_list,
 )
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import (
@@ -37,7 +38,6 @@ from flask_ibi_archive.resolver.claims.tables import (
     FollowedLog,
     Mirrored,
     PinnedKey,
-    get_service_rep,
 )
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive

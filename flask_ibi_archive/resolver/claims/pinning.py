@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, case, delete, func, insert, select, update
 
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
@@ -24,7 +25,6 @@ from flask_ibi_archive.resolver.claims.tables import (
     FollowedLog,
     PinnedKey,
     RejectedEntry,
-    get_service_rep,
 )
 from flask_ibi_archive.resolver.claims.versions import bump_version, lock_rows
 from flask_ibi_archive.resolver.config import ResolverConfig

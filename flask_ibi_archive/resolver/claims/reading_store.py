@@ -9,7 +9,7 @@ from itertools import chain
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep, open_checkpoint
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, Claim, identifier_key
 from flask_ibi_archive.core.claims.keys import SigningKey
 from flask_ibi_archive.core.claims.merkle import hash_leaf
@@ -26,7 +26,7 @@ from flask_ibi_archive.resolver.claims.followed_logs import DueLog
 from flask_ibi_archive.resolver.claims.index import ClaimIndex, Holding
 from flask_ibi_archive.resolver.claims.log_reader import Reading, report_fork
 from flask_ibi_archive.resolver.claims.resolver_key import read_key
-from flask_ibi_archive.resolver.claims.tables import CURRENT, get_service_rep
+from flask_ibi_archive.resolver.claims.tables import CURRENT
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.claims.witness import cosign_verified, find_cosigned_size
 from flask_ibi_archive.resolver.config import ResolverConfig

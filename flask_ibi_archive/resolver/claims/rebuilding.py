@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import case, select, update
 
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.claims.tiles import WIDTH
 from flask_ibi_archive.errors import ClaimError
@@ -25,7 +26,6 @@ from flask_ibi_archive.resolver.claims.tables import (
     FORKED,
     NEW,
     FollowedLog,
-    get_service_rep,
 )
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive

@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.resolver.tables import ResolverBase
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
@@ -45,11 +46,6 @@ def _refer_to_archive(table: str) -> ForeignKey:
     return ForeignKey(
         "ibi_resolver_archive.id", name=f"fk_ibi_resolver_{table}_archive", ondelete="CASCADE"
     )
-
-
-def get_service_rep(origin: str) -> str:
-    """Return the rep of the service that is named in the origin of a log."""
-    return origin.partition("#")[0]
 
 
 def _find_service_rep(context: Any) -> str:
