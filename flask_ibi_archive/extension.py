@@ -185,7 +185,8 @@ class IBIArchive:
         and bulk inserts, and after changes of other rows that ``ibi_record()`` uses. If the record
         of the item does not differ, nothing changes. A row without an identifier gets one.
 
-        :raises StorageError: if the row is not in a session, or if its record is wrong.
+        :raises StorageError: if the row is not in a session, if its record is wrong, or if it has
+            lost its identifier; then run ``flask ibi adopt``.
         """
         refresh(row)
 

@@ -259,8 +259,8 @@ class Adopter:
 
         renew_plans(self.session.connection())
         with self.session.begin_nested(), self._staging() as staging:
-            reconnected = assign_stored(self._context, rows, mint)
-            writer = RowWriter(self._context, staging, mint)
+            reconnected = assign_stored(self._context, rows, mint, reconnect=True)
+            writer = RowWriter(self._context, staging, mint, reconnect=True)
             try:
                 writer.write(rows)
             except IBIError:

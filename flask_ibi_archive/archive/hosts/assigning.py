@@ -1,4 +1,8 @@
-"""Assigns identifiers to rows: those of the items that have the keys of the rows, or new ones."""
+"""Assigns identifiers to rows.
+
+A flush assigns new identifiers only. ``adopt`` and ``compare`` give rows that have lost their
+identifiers those of the items that have the keys of the rows.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,7 @@ from flask_ibi_archive.archive.hosts.row_keys import (
     find_uncarried,
     get_key_attributes,
     get_table,
+    name_model,
     select_carriers,
 )
 from flask_ibi_archive.archive.hosts.row_locks import group_rows, lock_rows
@@ -116,20 +121,24 @@ def check_issued(context: OperationContext, connection: Connection, row: Describ
 
 
 def assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
-    """Assign identifiers to rows that the flush will write."""
+    """Assign new identifiers to rows that the flush will write.
+
+    Stored rows that have lost their identifiers get none, because another work may be in the row.
+    """
     context = bind_current(session)
     for model in {type(row) for row in rows}:
         check_model(context, model)
-    for row, forms in zip(rows, _find_or_mint(context, rows, mint), strict=True):
+    lost = find_lost(context, [row for row in rows if inspect_row(row).persistent])
+    rows = [row for row in rows if id(row) not in lost]
+    for row, forms in zip(rows, mint(context, len(rows)) if rows else (), strict=True):
         row.ibi_rep, row.ibi_ibip = forms.rep, forms.ibip
     _remember(session, rows)
 
 
 def find_lost(context: OperationContext, rows: Iterable[IdentifiedItem]) -> dict[int, KeyHolder]:
-    """Return the items and reservations of rows that have lost their identifiers.
+    """Return the items and reservations of stored rows that have lost their identifiers.
 
-    They have the keys of the rows, and no other row has their identifiers. A new row is not the row
-    of a deleted item: the database may give the primary key of a deleted row to a new one.
+    They have the keys of the rows, and no other row has their identifiers.
 
     :param context: the result of :func:`.current_archive.bind`.
     :returns: the items by the ``id()`` of the rows.
@@ -140,32 +149,26 @@ def find_lost(context: OperationContext, rows: Iterable[IdentifiedItem]) -> dict
         by_key = {key: row for row in of_mapper if (key := find_row_key(row)) is not None}
         holders = find_holders(connect_to_items(context), context.archive.id, by_key)
         for holder in find_uncarried(session, mapper, holders.values()):
-            row = by_key[holder.key]
-            if inspect_row(row).persistent or not holder.is_deleted:
-                lost[id(row)] = holder
+            lost[id(by_key[holder.key])] = holder
     return lost
 
 
-def _find_or_mint(
-    context: OperationContext, rows: Sequence[IdentifiedItem], mint: Mint
-) -> list[Minted | KeyHolder]:
-    """Return the identifiers of the items of rows, or new ones for rows that have no item."""
-    lost = find_lost(context, rows)
-    count = sum(id(row) not in lost for row in rows)
-    minted = iter(mint(context, count) if count else ())
-    return [lost.get(id(row)) or next(minted) for row in rows]
-
-
 def assign_stored(
-    context: OperationContext, rows: Sequence[IdentifiedItem], mint: Mint = mint
+    context: OperationContext,
+    rows: Sequence[IdentifiedItem],
+    mint: Mint = mint,
+    *,
+    reconnect: bool = False,
 ) -> int:
     """Assign identifiers to rows that are in the database already, without a flush.
 
     If another transaction has assigned an identifier in the meantime, the row gets that identifier.
 
     :param context: the result of :func:`.current_archive.bind`.
-    :returns: the number of rows that had lost their identifiers.
-    :raises RowError: if another transaction has deleted a row.
+    :param reconnect: whether rows that have lost their identifiers get them back.
+    :returns: the number of these rows.
+    :raises RowError: if another transaction has deleted a row; without ``reconnect``, also if a row
+        has lost its identifier.
     """
     session = get_session(context)
     without = lock_rows(session, rows)
@@ -173,12 +176,19 @@ def assign_stored(
     for row in rows:
         if row.ibi is None and id(row) not in unassigned:
             raise RowError(name_row(row), None, "another transaction has deleted the row")
-    if without:
-        _remember(session, without)
-        forms = _find_or_mint(context, without, mint)
-        write_identifiers(session, without, forms)
-        return sum(isinstance(one, KeyHolder) for one in forms)
-    return 0
+    if not without:
+        return 0
+    lost = find_lost(context, without)
+    for row in without:
+        if id(row) in lost and not reconnect:
+            reason = f"the row has lost its identifier {lost[id(row)].ibi}; to give it back, run: "
+            model = name_model(inspect_row(row).mapper)
+            raise RowError(name_row(row), None, f"{reason}flask ibi adopt {model}")
+    _remember(session, without)
+    count = len(without) - len(lost)
+    minted = iter(mint(context, count) if count else ())
+    write_identifiers(session, without, [lost.get(id(row)) or next(minted) for row in without])
+    return len(lost)
 
 
 def check_new_identifiers(session: Session, rows: Iterable[IdentifiedItem]) -> None:

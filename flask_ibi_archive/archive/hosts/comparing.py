@@ -37,7 +37,7 @@ from flask_ibi_archive.archive.hosts.row_keys import (
     has_no_identifiers,
 )
 from flask_ibi_archive.archive.hosts.row_locks import lock_keys, read_batches, read_rows
-from flask_ibi_archive.archive.items.keys import KeyHolder, clear_keys, count_holders
+from flask_ibi_archive.archive.items.keys import KeyHolder, count_holders, free_keys
 from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.errors import RowError, StorageError
 
@@ -199,7 +199,7 @@ class Comparer:
         if self.repair:
             # a new row may get the primary key of a missing row
             deleted = [one for one in orphans if one.is_deleted]
-            clear_keys(connect_to_items(self._context), self._context.archive.id, deleted)
+            free_keys(connect_to_items(self._context), self._context.archive.id, deleted)
         errors = self._remove(public) if self.repair else {}
         for one in public:
             item = "the reserved identifier" if one.item_id is None else "the item"

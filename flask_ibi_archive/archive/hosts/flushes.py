@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from logging import getLogger
 from typing import Any
 
 from sqlalchemy import event, inspect
@@ -29,6 +30,7 @@ from flask_ibi_archive.archive.hosts.identified_item import (
     name_row,
 )
 from flask_ibi_archive.archive.hosts.row_edits import Removal
+from flask_ibi_archive.archive.hosts.row_keys import name_model
 from flask_ibi_archive.archive.hosts.row_locks import lock_rows, read_again
 from flask_ibi_archive.archive.hosts.row_writer import RowWriter
 from flask_ibi_archive.archive.items.operations.context import OperationContext
@@ -37,6 +39,8 @@ from flask_ibi_archive.archive.items.operations.sessions import find_part, get_p
 from flask_ibi_archive.core.records.fields import parse_text
 from flask_ibi_archive.core.records.record import Tombstone
 from flask_ibi_archive.errors import RowError, StorageError
+
+log = getLogger("flask_ibi_archive.host")
 
 
 @dataclass
@@ -165,9 +169,18 @@ def _mint_for_row(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
 @event.listens_for(IdentifiedItem, "after_insert", propagate=True)
 def _remember_written(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
     session = object_session(row)
-    if session is not None:
-        _check_identifiers(row)
-        _get_changes(session).written.append(row)
+    if session is None:
+        return
+    if row.ibi is None:
+        log.warning(
+            "%s has lost its identifier, and its item stays as it is; to give it back, run: "
+            "flask ibi compare %s --repair",
+            name_row(row),
+            name_model(mapper),
+        )
+        return
+    _check_identifiers(row)
+    _get_changes(session).written.append(row)
 
 
 @event.listens_for(IdentifiedItem, "after_update", propagate=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from logging import getLogger
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Mapper
 
 from flask_ibi_archive.archive.hosts.current_archive import connect_to_items, get_session
-from flask_ibi_archive.archive.hosts.identified_item import DEFAULT_REASON
 from flask_ibi_archive.archive.hosts.row_edits import Removal, RowEdits
 from flask_ibi_archive.archive.hosts.row_keys import (
     build_key,
@@ -27,7 +25,6 @@ from flask_ibi_archive.archive.items.identifiers import RELEASED, settle_reserva
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.keys import (
     KeyHolder,
-    clear_keys,
     find_holders,
     list_holders,
     read_holders,
@@ -36,8 +33,6 @@ from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.archive.items.operations.updating import UpdateBatch
 from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.core.records.record import Tombstone
-
-log = getLogger("flask_ibi_archive.host")
 
 
 def read_orphans(context: OperationContext, mapper: Mapper[Any]) -> Iterator[list[KeyHolder]]:
@@ -86,35 +81,3 @@ def remove_orphans(
     for one in orphans:
         if one.item_id is None:
             settle_reservation(store.connection, store.archive_id, one.ibi, RELEASED, edits.now)
-
-
-def free_keys(
-    context: OperationContext,
-    store: ItemStore,
-    staging: Staging,
-    keys: Mapping[str, int],
-    mappers: Iterable[Mapper[Any]],
-) -> None:
-    """Remove keys from the items that had them, because rows have these keys now.
-
-    A bulk statement has changed the primary keys of their rows, or has deleted the rows. In the
-    second case, the item becomes a tombstone.
-
-    :param keys: the new keys, with the row IDs of the items that get them; 0 for new items.
-    :param mappers: the models of the rows.
-    """
-    found = list_holders(store.connection, store.archive_id, keys)
-    holders = [holder for holder in found if holder.item_id != keys[holder.key]]
-    if not holders:
-        return
-    orphans = [holder for holder in holders if not holder.is_deleted]
-    for mapper in mappers:
-        orphans = find_uncarried(get_session(context), mapper, orphans)
-    remove_orphans(context, store, staging, orphans, DEFAULT_REASON)
-    for one in orphans:
-        log.warning(
-            "the row %s was deleted by a bulk statement, and a new row has its key; %s is removed",
-            one.key,
-            one.ibi,
-        )
-    clear_keys(store.connection, store.archive_id, holders)

@@ -1,7 +1,8 @@
 """The keys of rows: the name of the table and the primary key, such as ``thesis:7``.
 
 The two identifier columns say which item belongs to a row. The key says the same a second time, in
-the table of items. If the columns are lost, the key leads to the item. If the primary key of a row
+the table of items. If the columns are lost, the commands ``adopt`` and ``compare`` find the item by
+its key. A flush never does, because the row may be another work. If the primary key of a row
 changes, the columns lead to the item, and its key is corrected. The same applies to the reservation
 of a row that is a draft.
 """

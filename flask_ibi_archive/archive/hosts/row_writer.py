@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Mapper
 
 from flask_ibi_archive.archive.hosts.assigning import (
     Mint,
@@ -28,7 +26,6 @@ from flask_ibi_archive.archive.hosts.identified_item import (
     name_row,
     naming,
 )
-from flask_ibi_archive.archive.hosts.orphans import free_keys
 from flask_ibi_archive.archive.hosts.row_edits import (
     Removal,
     RowEdits,
@@ -47,6 +44,7 @@ from flask_ibi_archive.archive.items.identifiers import (
     settle_reservation,
 )
 from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.keys import free_keys, list_holders
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import (
     OperationContext,
@@ -91,15 +89,16 @@ class RowWriter:
 
     :param context: the result of :func:`.current_archive.bind` for the session of the rows.
     :param mint: mints identifiers for stored rows that have none, but to which other rows refer.
+    :param reconnect: whether those rows get back identifiers that they have lost.
     :ivar reconnected: the number of those rows that had lost their identifiers.
     """
 
     context: OperationContext
     staging: Staging
     mint: Mint = mint
+    reconnect: bool = False
     reconnected: int = 0
     _contents: list[Content] = field(default_factory=list)
-    _mappers: set[Mapper[Any]] = field(default_factory=set)
 
     def write(self, rows: Sequence[IdentifiedItem], removals: Sequence[Removal] = ()) -> None:
         """Deposit, edit, withdraw and delete the items of rows.
@@ -111,7 +110,6 @@ class RowWriter:
         """
         with self.context.transaction() as store:
             described = self._describe(rows)
-            self._mappers = {inspect_row(one.row).mapper for one in described}
             texts = [text for one in described for text in one.identifiers]
             owners = store.find_all_owners([*texts, *(one.ibi for one in removals)])
             new = self._prepare_all(store, described, removals, owners)
@@ -122,7 +120,7 @@ class RowWriter:
             has_related = any(not one.is_simple or one.record.has_references for one in new)
             batch.lock(linked.union(edits.sources), relations=bool(links) or has_related)
             self._insert(store, new, edits.now)
-            free_keys(self.context, store, self.staging, edits.new_keys, self._mappers)
+            _free_keys(store, edits.new_keys)
             batch.write(edits.now)
             store.set_sources(edits.sources)
             RowLinks(store, links, edits.now).write()
@@ -147,7 +145,9 @@ class RowWriter:
                     if not inspect_row(other).persistent:
                         reason = "the row is not in the session; add it to the session first"
                         raise RowError(one.name, name, f"{name_row(other)}: {reason}")
-                    self.reconnected += assign_stored(self.context, [other], self.mint)
+                    self.reconnected += assign_stored(
+                        self.context, [other], self.mint, reconnect=self.reconnect
+                    )
                     waiting.append(other)
         return list(found.values())
 
@@ -176,7 +176,7 @@ class RowWriter:
                 if self._use_identifier(store, one, one.ibi in held):
                     new.append(self._prepare(one, owners.keys().isdisjoint(one.identifiers)))
                 elif one.ibi in held and one.key not in (None, held[one.ibi]):
-                    self._free_keys(store, [one])  # the primary key of the draft has changed
+                    _free_keys_for(store, [one])  # the primary key of the draft has changed
                     set_reservation_key(store.connection, store.archive_id, one.ibi, one.key)
         return new
 
@@ -200,7 +200,7 @@ class RowWriter:
             rep, ibip = one.row.ibi_rep, one.row.ibi_ibip
             if rep is None or ibip is None:
                 raise StorageError("a row that is not public needs both forms of its identifier")
-            self._free_keys(store, [one])
+            _free_keys_for(store, [one])
             draft = one.name, now, one.key
             if was_assigned(self.context, one.row) or not renew_reservation(
                 store.connection, store.archive_id, ibip, *draft
@@ -234,7 +234,7 @@ class RowWriter:
         for item in new:
             with naming(item.described.name, item.described.ibi):
                 if not item.is_simple:
-                    self._free_keys(store, [item.described])
+                    _free_keys_for(store, [item.described])
                     upsert_item(store, item.record, item.contents, now, Event.DEPOSIT)
                 elif item.record.has_references:
                     item_id, _ = find_item(store, item.described.ibi)
@@ -253,18 +253,13 @@ class RowWriter:
                     [item.record for item in new], [item.contents for item in new], now
                 )
         except (IntegrityError, StorageError):
-            self._free_keys(store, [item.described for item in new])
+            _free_keys_for(store, [item.described for item in new])
             # one by one, to find the row whose item is refused
             for item in new:
                 with naming(item.described.name, item.described.ibi):
                     store.insert_items([item.record], [item.contents], now)
         for item in new:
             note(store, item_deposited, item.record)
-
-    def _free_keys(self, store: ItemStore, rows: Iterable[DescribedRow]) -> None:
-        """Remove the keys of rows that have no items yet from the items that had them."""
-        keys = {row.key: 0 for row in rows if row.key is not None}
-        free_keys(self.context, store, self.staging, keys, self._mappers)
 
     def _withdraw(self, store: ItemStore, new: Iterable[NewItem], edits: RowEdits) -> None:
         """Withdraw the items of new rows with the state Deleted."""
@@ -276,3 +271,21 @@ class RowWriter:
             )
             batch.lock()
             batch.write(edits.now)
+
+
+def _free_keys_for(store: ItemStore, rows: Iterable[DescribedRow]) -> None:
+    """Take the keys of rows that have no items yet from the items that have them."""
+    _free_keys(store, {row.key: 0 for row in rows if row.key is not None})
+
+
+def _free_keys(store: ItemStore, keys: Mapping[str, int]) -> None:
+    """Take keys from the items that have them, because rows have these keys now.
+
+    A bulk statement has deleted the rows of these items, or has changed their primary keys. Apart
+    from their keys, the items stay as they are.
+
+    :param keys: the keys, with the row IDs of the items that get them; 0 for new items.
+    """
+    holders = list_holders(store.connection, store.archive_id, keys)
+    others = [holder for holder in holders if holder.item_id != keys[holder.key]]
+    free_keys(store.connection, store.archive_id, others)

@@ -2,7 +2,8 @@
 
 A key is a text such as ``package:1a68``. At most one item of an Archive has a key. The key of a
 row of the host's own model is the name of its table and its primary key; it also belongs to the
-reservation of a row that is not public yet.
+reservation of a row that is not public yet. If another row gets this key, the item or reservation
+keeps ``<key>,<identifier>``, which is the key of no row.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, update
 
 from flask_ibi_archive.archive.items.tables import Item, Reservation
 from flask_ibi_archive.core.protocol.states import State
@@ -101,17 +102,24 @@ def _is_between(table: Any, last: str, prefix: str) -> ColumnElement[bool]:
     return and_(table.host_key > last, table.host_key < end)
 
 
-def clear_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
-    """Remove the keys from items and reservations."""
+def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
+    """Take the keys from items and reservations, so that others can have these keys.
+
+    A deleted item has no key afterwards. The others get the key with their identifier, so that
+    ``flask ibi compare`` still finds them by the name of the table.
+    """
     keys: dict[Any, list[str]] = {Item: [], Reservation: []}
     for holder in holders:
         keys[Reservation if holder.item_id is None else Item].append(holder.key)
     for table in keys:
+        new: Any = table.host_key + "," + func.coalesce(table.ibip, table.rep)
+        if table is Item:
+            new = case((Item.state != State.DELETED.value, new))
         for part in batched(keys[table], BATCH):
             connection.execute(
                 update(table)
                 .where(table.archive_id == archive_id, is_one_of(connection, table.host_key, part))
-                .values(host_key=None)
+                .values(host_key=new)
             )
 
 

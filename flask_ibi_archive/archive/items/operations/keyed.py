@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.keys import KeyHolder, clear_keys, find_holders
+from flask_ibi_archive.archive.items.keys import KeyHolder, find_holders, free_keys
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import (
     HasContext,
@@ -72,7 +72,7 @@ def release_key(store: ItemStore, key: str) -> None:
     """Remove a key from the deleted item that has it, because a new item gets the key."""
     holder = _find_holder(store, key)
     if holder is not None and holder.is_deleted:
-        clear_keys(store.connection, store.archive_id, [holder])
+        free_keys(store.connection, store.archive_id, [holder])
 
 
 def _find_holder(store: ItemStore, key: Any) -> KeyHolder | None:
