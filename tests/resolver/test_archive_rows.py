@@ -45,7 +45,6 @@ def hints(database: Database) -> dict[str, int]:
 # --- whom it asks --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
     registry = a_registry(database)
     first, second, third = included(registry, 3)
@@ -135,7 +134,6 @@ def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> No
     assert (other.answers, other.failures, other.last_failure_at) == (0, 0, None)
 
 
-@pytest.mark.slow_on_postgresql
 def test_unprintable_characters_in_a_failure_are_replaced(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)

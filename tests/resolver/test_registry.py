@@ -127,7 +127,6 @@ def test_keys_do_not_appear_in_messages_or_logs(
 # --- registration --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     registry = a_registry(database)
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
@@ -142,7 +141,6 @@ def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     assert only(registry) == replace(first, email="other@dpi.inpe.br")
 
 
-@pytest.mark.slow_on_postgresql
 def test_another_key_replaces_the_first_only_with_replace(registry: Registry) -> None:
     include(registry)
     before = only(registry)
@@ -256,7 +254,6 @@ NO_CONFIRMATION: list[HttpResponse | TransportError] = [
 ]
 
 
-@pytest.mark.one_database
 def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) -> None:
     assert include(registry).confirmed
     for answer in NO_CONFIRMATION:
@@ -321,7 +318,6 @@ def test_an_internal_archive_is_included_only_if_allowed(
     assert only(registry).address == f"localhost:{port}"
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry) -> None:
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
@@ -346,7 +342,6 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
     assert record.registered_at == excluded.registered_at
 
 
-@pytest.mark.one_database
 def test_repeated_requests_change_only_the_confirmation_date(registry: Registry) -> None:
     include(registry)
     first = only(registry)

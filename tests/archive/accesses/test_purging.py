@@ -57,7 +57,6 @@ def test_old_accesses_are_purged_and_their_counts_are_not(
     assert archive.purge(days).purged == 0
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("age", [3600, 86_400, 200_000])
 def test_an_access_is_not_purged_while_its_key_is_valid(
     new_app: Callable[..., Flask], age: int
@@ -108,7 +107,6 @@ def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
     assert archive.statistics(A, "day") == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_purge_without_a_database_raises_not_ready(new_app: Callable[..., Flask]) -> None:
     with pytest.raises(NotReady):
         archive_of(new_app()).purge()

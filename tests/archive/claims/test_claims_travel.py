@@ -154,7 +154,6 @@ def make_host(uri: str, tmp_path: Path) -> Iterator[Callable[[str], Host]]:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.slow_on_postgresql
 def test_the_rows_of_a_host_are_claimed_when_it_commits(
     kind: str, make_host: Callable[[str], Host]
 ) -> None:
@@ -191,7 +190,6 @@ class Changing(LibraryCatalogue):
 
 
 @pytest.mark.parametrize("catalogue", [LibraryCatalogue, Changing])
-@pytest.mark.one_database
 def test_the_documents_of_a_library_are_claimed_if_it_lists_its_changes(
     catalogue: type[LibraryCatalogue], uri: str, tmp_path: Path
 ) -> None:

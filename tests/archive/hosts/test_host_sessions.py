@@ -162,7 +162,6 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     assert len(list(host.archive.find())) == 2
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
     new_host: Callable[..., Host],
 ) -> None:
@@ -211,7 +210,6 @@ def test_the_rows_of_an_item_stay_together_on_the_hosts_connections(
     host.session.rollback()
 
 
-@pytest.mark.one_database
 def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
     new_host: Callable[..., Host],
 ) -> None:
@@ -242,7 +240,6 @@ def test_a_savepoint_of_the_host_is_what_it_is_without_us(new_host: Callable[...
     assert (host.archive.get(item.rep) is not None) == remains
 
 
-@pytest.mark.one_database
 def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
     new_host: Callable[..., Host],
 ) -> None:
@@ -323,7 +320,6 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     assert len({one.rep for one in given}) == 3
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
     new_host: Callable[..., Host],
 ) -> None:
@@ -341,7 +337,6 @@ def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
     assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
     new_host: Callable[..., Host], tmp_path: Path
 ) -> None:
@@ -361,7 +356,6 @@ def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
         close(app)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
 def test_a_damaged_file_of_the_last_date_stops_minting(
     uri: str, new_host: Callable[..., Host], content: str
@@ -387,7 +381,6 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
     host.session.commit()
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_date_that_can_not_be_recorded_is_not_issued(
     uri: str, new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,7 +402,6 @@ def test_a_date_that_can_not_be_recorded_is_not_issued(
     assert len(list(host.archive.find())) == host.reports() == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     uri: str, tmp_path: Path
 ) -> None:
@@ -429,7 +421,6 @@ def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     assert list(tmp_path.glob("link.sqlite-ibi*")) == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     new_host: Callable[..., Host],
 ) -> None:

@@ -190,7 +190,6 @@ def test_a_conflict_with_another_transaction_is_the_error_of_the_driver_or_has_a
 # --- IBI_DATABASE_URI with a session -----------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("bound", "given"),
     [
@@ -216,7 +215,6 @@ def test_a_database_other_than_that_of_the_session_stops_the_start(
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("bound", "given"),
     [

@@ -52,7 +52,6 @@ from flask_ibi_archive.server.database.migrate import ARCHIVE, head_revision
 
 pytestmark = [
     pytest.mark.no_tables,
-    pytest.mark.slow_on_postgresql,
     # the env.py of Flask-Migrate calls this method, for older versions of Flask-SQLAlchemy
     pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning"),
 ]
@@ -284,7 +283,6 @@ def test_apps_without_an_archive_keep_their_filters(new_host: NewHost, uri: str)
         assert "include_name" in host.app.extensions["migrate"].configure_args
 
 
-@pytest.mark.one_database
 def test_requests_do_not_look_for_flask_migrate(app: Flask) -> None:
     assert list(appcontext_pushed.receivers_for(app))
     ask(app, "/")
@@ -660,7 +658,6 @@ def test_a_newer_revision_in_the_hosts_history_is_an_error_with_advice(one_histo
     )
 
 
-@pytest.mark.one_database
 @for_each("name", ["", "alembic version", "public.alembic_version", "x; DROP TABLE y", 7, "1x"])
 def test_a_wrong_name_of_the_version_table_is_refused(
     new_app: Callable[..., Flask], name: object
@@ -848,7 +845,6 @@ def test_init_refuses_a_session_with_another_schema(
     assert host.tables() & OURS == set()
 
 
-@pytest.mark.one_database
 def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> None:
     db = SQLAlchemy()
     ibi = IBIArchive(session=db.session)
@@ -880,7 +876,6 @@ def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> 
         close(app)
 
 
-@pytest.mark.one_database
 def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) -> None:
     binds = {"archive": f"sqlite:///{tmp_path}/a", "other": "sqlite://"}
 
@@ -951,7 +946,6 @@ for command in sys.argv[1:]:
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_the_real_commands_ignore_our_tables(uri: str, tmp_path: Path) -> None:
     (tmp_path / "repository.py").write_text(dedent(APP))
     environment = os.environ | {

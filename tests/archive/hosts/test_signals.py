@@ -36,8 +36,6 @@ from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.server.http.transport import HttpResponse
 from flask_ibi_archive.signals import Notifier
 
-pytestmark = pytest.mark.slow_on_postgresql
-
 SIGNALS = {
     name: getattr(signals, name)
     for name in (
@@ -437,7 +435,6 @@ def test_an_import_that_fails_sends_only_the_signals_of_its_committed_batches(
     assert [one[1] for one in brief(received)] == [C]
 
 
-@pytest.mark.one_database
 def test_an_import_without_receivers_notes_nothing(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -648,7 +645,6 @@ def test_addresses_are_not_anonymised_if_the_settings_say_so(
     close(app)
 
 
-@pytest.mark.one_database
 def test_an_inclusion_and_an_exclusion_are_sent(
     new_app: Callable[..., Flask], received: Received
 ) -> None:
@@ -681,7 +677,6 @@ def test_an_inclusion_and_an_exclusion_are_sent(
     ]
 
 
-@pytest.mark.one_database
 def test_the_resolver_sends_inclusions_and_exclusions_too(
     tmp_path: Path, received: Received
 ) -> None:

@@ -64,7 +64,6 @@ def last_dates(database: Database) -> dict[str, Fraction]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),
     [(2, 8, 1), pytest.param(4, 200, 4, marks=MANY)],

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from support import host_models
 from support.archives import import_file, import_records
 from support.cases import for_each
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.stores import rep_of
 
 from flask_ibi_archive.archive.archive import Archive
@@ -150,7 +150,6 @@ def test_the_database_refuses_a_description_without_its_dublin_core(archive: Arc
         connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_row_of_a_host_has_a_description(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -227,7 +227,6 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_items(
     assert "The first 20 of" in librarian.get()
 
 
-@pytest.mark.one_database
 def test_the_page_is_kept_by_no_cache_and_by_no_search_engine(librarian: Librarian) -> None:
     headers = librarian.client.get("/care").headers
     assert headers["Cache-Control"] == "no-store"

@@ -300,7 +300,6 @@ def test_no_request_to_a_resolver_fails_or_writes(
         assert 410 in statuses, statuses
 
 
-@pytest.mark.one_database
 def test_a_malformed_host_header_is_refused_only_for_persistent_urls(web: Flask) -> None:
     def ask(target: str, host: str) -> Answer:
         return run(web, environ_of(target, "GET", {"Host": host}, "::1"))
