@@ -71,12 +71,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     All fixtures with a database depend on ``backend``, the kind of the database.
     """
     if "backend" in metafunc.fixturenames:
+        item = metafunc.definition
         wanted = metafunc.config.getoption("--database")
-        marks = {mark.name for mark in metafunc.definition.iter_markers()}
-        if "sqlite_only" in marks:
-            wanted = "sqlite"
+        if (only := item.get_closest_marker("only_on")) is not None:
+            [wanted] = only.args
         elif wanted is None:
-            wanted = "both" if "postgresql" in marks else "sqlite"
+            wanted = "both" if item.get_closest_marker("postgresql") else "sqlite"
         backends = BACKENDS if wanted == "both" else [wanted]
         metafunc.parametrize("backend", backends, scope="session")
 

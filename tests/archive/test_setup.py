@@ -125,6 +125,7 @@ def moved(app: Flask, *words: str) -> str:
     return outcome.err
 
 
+@pytest.mark.postgresql
 def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, uri: str) -> None:
     app = new_app()
     newest = f"the tables are at revision {head_revision()}\n"

@@ -86,6 +86,7 @@ def test_included_archives_are_read_with_one_statement(database: Database) -> No
 # --- hints ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_a_newer_hint_replaces_an_older_one(database: Database) -> None:
     first, second = included(a_registry(database), 2)
     remember(database, {IBI: first, OTHER: first})
@@ -116,6 +117,7 @@ def test_old_and_surplus_hints_are_deleted(database: Database) -> None:
 # --- metrics -------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> None:
     registry = a_registry(database)
     first, second = included(registry, 2)
@@ -149,6 +151,7 @@ def test_unprintable_characters_in_a_failure_are_replaced(database: Database) ->
 # --- what the database refuses -------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @for_each(
     ("values", "constraint"),
     [
@@ -188,6 +191,7 @@ def test_constraints_reject_inconsistent_rows(
         connection.execute(insert(RegisteredArchive).values(**{**row, **values}))
 
 
+@pytest.mark.postgresql
 def test_an_id_is_not_used_again(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)

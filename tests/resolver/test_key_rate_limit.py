@@ -99,6 +99,7 @@ def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
     assert len(hashed) == 1
 
 
+@pytest.mark.postgresql
 def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
     desk: Desk, hashed: list[str]
 ) -> None:

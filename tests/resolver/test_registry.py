@@ -177,6 +177,7 @@ def test_removing_an_archive_deletes_its_hints_and_metrics(registry: Registry) -
     assert get_state(only(registry))[0] == REGISTERED
 
 
+@pytest.mark.postgresql
 def test_concurrent_registrations_of_one_archive_create_one_row(database: Database) -> None:
     registry = a_registry(database)
     start = Barrier(4)
@@ -435,6 +436,7 @@ def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None
     assert only(registry).address == "new.dpi.inpe.br"
 
 
+@pytest.mark.postgresql
 def test_concurrent_inclusions_get_the_stored_status(registry: Registry) -> None:
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "successful")
@@ -464,6 +466,7 @@ def test_a_key_replaced_during_the_call_does_not_include(registry: Registry) -> 
     assert only(registry).included_at is None
 
 
+@pytest.mark.postgresql
 def test_concurrent_requests_store_one_consistent_result(registry: Registry) -> None:
     start = Barrier(6)
 

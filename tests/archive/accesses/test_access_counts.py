@@ -85,6 +85,7 @@ def refuse() -> None:
     raise NotReady("the database does not answer", "try again")
 
 
+@pytest.mark.postgresql
 def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
     insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
     with archive.database.writing():

@@ -91,6 +91,7 @@ def forms(*texts: str) -> tuple[Any, ...]:
 # --- what counts
 
 
+@pytest.mark.postgresql
 @for_each(
     ("ibi", "verbs", "delivered", "relation", "content_type"),
     [
@@ -343,6 +344,7 @@ def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
+@pytest.mark.postgresql
 def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with ThreadPoolExecutor(64) as pool:
@@ -539,6 +541,7 @@ def item_key(archive: Archive, ibi: str) -> int:
         ).scalar_one()
 
 
+@pytest.mark.postgresql
 def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
     archive: Archive, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

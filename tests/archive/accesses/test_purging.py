@@ -76,6 +76,7 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
     assert stored(archive) == []
 
 
+@pytest.mark.postgresql
 def test_a_killed_purge_has_deleted_no_day_partly(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_killed_purge_has_deleted_no_day_partly(
     assert archive.statistics(A, "day") == before
 
 
+@pytest.mark.postgresql
 def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
     before = archive.statistics(A, "day")
     with ThreadPoolExecutor(4) as pool:

@@ -222,6 +222,7 @@ def put_events(archive: Archive, events: list[Row]) -> None:
 STEPS = st.lists(EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)), max_size=7)
 
 
+@pytest.mark.postgresql
 @settings(max_examples=settings().max_examples // 8)  # 2, in thorough runs 12
 @given(steps=STEPS)
 def test_stored_counts_equal_a_naive_count_of_all_accesses(
@@ -323,6 +324,7 @@ def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) ->
     assert [str(day) for day in days] == [str(get_utc_day(NOON + 3 * 86_400))]
 
 
+@pytest.mark.postgresql
 def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])

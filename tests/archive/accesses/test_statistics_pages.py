@@ -260,6 +260,7 @@ def test_the_last_period_on_the_page_can_be_chosen(
 # --- downloads
 
 
+@pytest.mark.postgresql
 @for_each(("target", "by"), [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")])
 def test_csv_and_json_contain_all_numbers(counted: Flask, target: str, by: str) -> None:
     found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)

@@ -293,6 +293,7 @@ def test_an_imported_item_is_new_for_harvesters(app: Flask, archive: Archive) ->
     assert harvest_all(app, from_="2026-03-01") == {rep(1): False}
 
 
+@pytest.mark.postgresql
 def test_from_and_until_include_their_limits(app: Flask, archive: Archive, clock: Clock) -> None:
     items = []
     for _ in range(3):
@@ -320,6 +321,7 @@ def test_a_clock_that_is_set_back_does_not_change_the_order(
 # --- lists in parts ------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.usefixtures("parts_of_two")
 @pytest.mark.parametrize("verb", ["ListRecords", "ListIdentifiers"])
 def test_a_list_with_one_timestamp_has_several_parts(
@@ -457,6 +459,7 @@ def test_an_item_without_a_title_is_harvested_when_it_has_one(
     assert harvest_all(app) == {item: True}
 
 
+@pytest.mark.postgresql
 @pytest.mark.usefixtures("parts_of_two")
 @pytest.mark.parametrize("prefix", ["oai_etdms", "mtd3-br"])
 def test_formats_of_theses_contain_theses_alone(app: Flask, archive: Archive, prefix: str) -> None:

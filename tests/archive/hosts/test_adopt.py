@@ -121,6 +121,7 @@ class Negated(TypeDecorator[int]):
         return None if value is None else -value
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     ("batch", "count"),
     [pytest.param(adopting.BATCH, adopting.BATCH + 500, marks=pytest.mark.slow), (3, 10)],
@@ -254,6 +255,7 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     assert paths_in_store(host.archive) == []
 
 
+@pytest.mark.postgresql
 def test_an_adoption_that_is_locked_out_by_another_transaction_says_so(
     new_host: Callable[..., Host],
 ) -> None:

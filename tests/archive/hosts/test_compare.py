@@ -266,6 +266,7 @@ class Dataset(Described, Product):
     __mapper_args__: ClassVar[dict[str, str]] = {"polymorphic_identity": "dataset"}
 
 
+@pytest.mark.postgresql
 def test_each_kind_of_primary_key_is_a_key(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialects, "PAGE", 1)
     note = uuid.UUID(int=7)
@@ -420,6 +421,7 @@ def test_a_row_of_another_model_with_the_same_identifier_is_refused(host: Host) 
 # --- compare -------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_compare_finds_and_repairs_what_bulk_statements_did(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -510,6 +512,7 @@ def test_wrong_arguments_are_refused(host: Host, words: list[str], message: str)
     assert message in outcome.err
 
 
+@pytest.mark.postgresql
 def test_check_compares_counts_and_some_rows(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     # the tests have several models of the same table
     monkeypatch.setattr(model_checks, "identified_models", {inspect(host.Thesis)})

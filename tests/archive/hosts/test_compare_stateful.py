@@ -232,6 +232,7 @@ class Repository(RuleBasedStateMachine):
             self.known[name] = ibi
 
 
+@pytest.mark.postgresql
 def test_rows_and_items_agree_after_repairs(backend: str) -> None:
     class OnBackend(Repository):
         pass

@@ -115,6 +115,7 @@ def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
         host.close()
 
 
+@pytest.mark.postgresql
 def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
     new_host: Callable[..., Host], kind: str, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
     assert host.reports() == 1
 
 
+@pytest.mark.postgresql
 def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     new_host: Callable[..., Host],
 ) -> None:
@@ -228,6 +230,7 @@ def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
     assert len(list(host.archive.find())) == 2
 
 
+@pytest.mark.postgresql
 def test_a_savepoint_of_the_host_is_what_it_is_without_us(new_host: Callable[..., Host]) -> None:
     """The driver of SQLite begins no transaction for a savepoint, so its release commits."""
     host = new_host()
@@ -252,6 +255,7 @@ def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
             assert other.scalar(select(func.count()).select_from(Report)) == 1
 
 
+@pytest.mark.postgresql
 def test_a_host_can_begin_its_transactions_itself(
     new_host: Callable[..., Host],
 ) -> None:
@@ -278,6 +282,7 @@ def test_a_host_can_begin_its_transactions_itself(
     assert host.archive.get(item.rep) is not None
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("back", [0, 1, 3600], ids=["answer", "moment", "hour"])
 def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     uri: str, new_host: Callable[..., Host], back: int
@@ -458,6 +463,7 @@ def test_a_session_that_will_not_do_stops_the_start(
         archive_of(IBIArchive(app, session=source()) and app)  # type: ignore[arg-type]
 
 
+@pytest.mark.postgresql
 def test_a_transaction_older_than_the_archive_is_used(uri: str, tmp_path: Path) -> None:
     first = Host(uri, tmp_path)
     first.close()

@@ -119,6 +119,7 @@ def test_settings_are_those_of_each_app(factory: Factory) -> None:
             assert ibi.archive.persistent_url("8JMKD3MGP8W/35MME4E").startswith(url)
 
 
+@pytest.mark.postgresql
 def test_apps_deposit_at_the_same_time(factory: Factory) -> None:
     ibi = IBIArchive()
     apps = [factory(number, ibi) for number in range(3)]

@@ -190,6 +190,7 @@ OURS = {*metadata.tables, "ibi_alembic_version"}
 # --- two histories in one database ---------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "archive_first"])
 def test_the_hosts_migrations_ignore_our_tables(new_host: NewHost, before: bool) -> None:
     host = new_host(before=before)
@@ -707,6 +708,7 @@ def test_our_tables_may_be_in_a_bind_of_the_hosts_session(two_databases: Host) -
     assert host.tables("archive") == OURS
 
 
+@pytest.mark.postgresql
 def test_models_of_the_same_bind_share_our_transaction(two_databases: Host) -> None:
     host = two_databases
     host.add_table("paper", bind="archive")
@@ -755,6 +757,7 @@ def schema(uri: str) -> Iterator[str]:
     engine.dispose()
 
 
+@pytest.mark.postgresql
 @for_each("key", [None, "archive"])
 def test_our_tables_are_in_the_schema_of_the_hosts_connections(
     uri: str, schema: str, new_host: NewHost, key: str | None
@@ -821,6 +824,7 @@ def test_our_connections_are_opened_by_the_creator_of_the_host(
     assert len(opened) > 1
 
 
+@pytest.mark.postgresql
 def test_init_refuses_a_session_with_another_schema(
     uri: str, schema: str, new_host: NewHost
 ) -> None:

@@ -505,6 +505,7 @@ def test_a_new_row_with_the_key_of_a_deleted_row_gets_its_own_item(
 # --- rollbacks -----------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_after_a_rollback_nothing_remains_and_the_label_is_never_issued_again(
     any_host: Host,
 ) -> None:
@@ -539,6 +540,7 @@ def test_a_row_that_sqlalchemy_replaces_after_a_rollback_does_no_harm(host: Host
     assert [item.title for item in host.archive.find()] == ["C"]
 
 
+@pytest.mark.postgresql
 def test_after_a_rollback_to_a_savepoint_only_the_earlier_rows_remain(any_host: Host) -> None:
     host = any_host
     first = host.Thesis(title="first", pdf=host.write("a.pdf", "rain"))
@@ -585,6 +587,7 @@ def test_files_that_cannot_be_deleted_now_are_deleted_after_the_next_rollback(
     assert host.stored() == []
 
 
+@pytest.mark.postgresql
 def test_a_rollback_never_deletes_a_file_of_an_open_transaction(uri: str, host: Host) -> None:
     if host.engine.dialect.name == "sqlite":
         return  # a database with one writer at a time
@@ -624,6 +627,7 @@ def test_a_wrong_record_makes_the_flush_fail_with_the_row_the_field_and_the_expe
     host.add("right")
 
 
+@pytest.mark.postgresql
 def test_a_broken_rule_names_the_row(host: Host) -> None:
     first = host.add("first", language="en")
     host.add("second", previous=first)

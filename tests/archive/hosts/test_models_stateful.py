@@ -237,6 +237,7 @@ class Repository(RuleBasedStateMachine):
         self.session.commit()
 
 
+@pytest.mark.postgresql
 def test_rows_and_items_agree(backend: str) -> None:
     class OnBackend(Repository):
         pass

@@ -343,6 +343,7 @@ def fail(*arguments: object) -> Any:
     raise NotReady("the database is locked", "try again")
 
 
+@pytest.mark.postgresql
 def test_the_first_accesses_of_an_item_may_arrive_at_the_same_time(host: Host) -> None:
     reader = host(a_record(A))
     archive = reader.archive

@@ -298,6 +298,7 @@ def test_no_message_contains_the_key(
 # --- requests at the same time -------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("json", [{"count": 2}, {"reserve": True}, {"record": {"language": "pt"}}])
 def test_the_same_request_at_the_same_time_is_carried_out_once(
     served_app: Flask, program: Program, json: dict[str, Any]
@@ -320,6 +321,7 @@ def test_the_same_request_at_the_same_time_is_carried_out_once(
     assert len(list(archive_of(served_app).find())) == ("record" in json)
 
 
+@pytest.mark.postgresql
 def test_programs_at_the_same_time_get_different_identifiers(
     served_app: Flask, new_program: Callable[..., Program]
 ) -> None:

@@ -195,6 +195,7 @@ def test_an_archive_can_be_created_again(new_app: NewApp) -> None:
 # --- at once -------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.no_tables
 def test_processes_that_init_at_once_create_one_archive(
     uri: str, new_app: NewApp, tmp_path: Path

@@ -239,6 +239,7 @@ def test_an_item_is_stored_when_the_date_of_its_identifier_has_come(app: Flask, 
     assert archive.get(minted.rep) is not None
 
 
+@pytest.mark.postgresql
 def test_a_new_item_replaces_a_stub_that_another_process_has_just_stored(app: Flask) -> None:
     archive = archive_of(app)
     expected = archive.minter.build(Fraction(1_790_000_100))
@@ -252,6 +253,7 @@ def test_a_new_item_replaces_a_stub_that_another_process_has_just_stored(app: Fl
     assert before.record.next_edition == minted.rep
 
 
+@pytest.mark.postgresql
 def test_an_identifier_that_another_process_has_just_given_to_an_item_is_refused(
     app: Flask,
 ) -> None:
@@ -278,6 +280,7 @@ def test_an_alias_of_another_item_is_refused(app: Flask, earlier: dict[str, str]
     assert len(list(archive.find())) == 1
 
 
+@pytest.mark.postgresql
 def test_a_transaction_that_cannot_begin_names_the_broken_rule(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

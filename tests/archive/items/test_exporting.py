@@ -72,6 +72,7 @@ def test_an_export_and_an_import_keep_the_description_of_a_removed_item(app: Fla
     assert [json.loads(format_line(record)) for record in export(archive)] == [line]
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )

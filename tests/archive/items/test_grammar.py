@@ -167,6 +167,7 @@ def checked_condition(connection: Connection, name: str) -> str:
     raise AssertionError(rest)
 
 
+@pytest.mark.postgresql
 def test_the_database_accepts_exactly_the_canonical_identifiers(
     backend: str, candidates: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -515,6 +515,7 @@ def test_paths_of_files_are_relative_to_the_folder_of_the_records(
     assert Path(file["source"]).read_bytes() == b"content"
 
 
+@pytest.mark.postgresql
 def test_references_may_precede_their_items_in_any_form_and_case(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
@@ -695,6 +696,7 @@ def test_an_update_changes_the_chain_of_editions(app: Flask) -> None:
     assert "next_edition" not in exported(archive, C)
 
 
+@pytest.mark.postgresql
 def test_an_update_changes_translations(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
@@ -712,6 +714,7 @@ def test_an_update_changes_translations(app: Flask) -> None:
     assert ask(archive, A, "GetTranslation(es)")["ibi.translation(es)"] == ("rep", C)
 
 
+@pytest.mark.postgresql
 def test_two_members_may_swap_their_languages_in_one_file(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
     return app
 
 
+@pytest.mark.postgresql
 @for_each(
     ("words", "number"),
     [

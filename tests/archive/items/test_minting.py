@@ -198,6 +198,7 @@ def test_many_identifiers_at_once_are_the_same_as_with_single_calls(
         assert parse_identifier(one.ibip).text == one.ibip
 
 
+@pytest.mark.postgresql
 @given(
     seconds=st.lists(st.integers(-2, 1200).map(lambda tenths: Fraction(tenths, 10)), max_size=12)
 )
@@ -216,6 +217,7 @@ def test_processes_that_take_turns_issue_the_dates_of_one_distributor(
         last = expected
 
 
+@pytest.mark.postgresql
 def test_threads_that_share_a_minter_never_issue_the_same_date(
     new_minter: Callable[..., Minter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +237,7 @@ def test_threads_that_share_a_minter_never_issue_the_same_date(
     assert len(set(suffixes(minted))) == len(minted)
 
 
+@pytest.mark.postgresql
 @for_each("prefix", [REP, IBIP, EVERY_PREFIX])
 def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
     database: Database, new_minter: Callable[..., Minter], time: Time, prefix: str
@@ -287,6 +290,7 @@ def test_an_identifier_is_issued_when_its_date_has_come(
     assert time.now == Fraction(1287588119)
 
 
+@pytest.mark.postgresql
 def test_others_can_mint_while_one_waits(
     uri: str, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -448,6 +452,7 @@ def test_an_identifier_that_appears_between_two_calls_is_skipped(
     assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.7"]
 
 
+@pytest.mark.postgresql
 @for_each("bearer", ["rep", "ibip"])
 def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bearer: str) -> None:
     minter = minter_with_items(app, [])
@@ -505,6 +510,7 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     assert stored(archive_of(app).database)[REP] == "1287588000"
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("fault", [RuleBroken, RuntimeError, KeyboardInterrupt])
 def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch

@@ -147,6 +147,7 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
         assert after.timestamp.year > 2001, changes
 
 
+@pytest.mark.postgresql
 def test_an_edit_of_any_member_preserves_the_group(archive: Archive) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
@@ -360,6 +361,7 @@ def test_a_tombstone_becomes_a_copy(archives: list[Archive]) -> None:
 # --- transfers -----------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("there", ["nothing", "stub", "copy", "tombstone"])
 def test_a_transfer_leaves_one_original_at_the_new_place(
     archives: list[Archive], tmp_path: Path, there: str
@@ -621,6 +623,7 @@ def inhabited(archives: list[Archive]) -> tuple[list[Archive], dict[str, Any]]:
     }
 
 
+@pytest.mark.postgresql
 def test_a_refused_operation_changes_nothing(
     inhabited: tuple[list[Archive], dict[str, Any]],
 ) -> None:

@@ -32,6 +32,8 @@ from flask_ibi_archive.archive.items.rules import (
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 
+pytestmark = pytest.mark.postgresql
+
 #: Statements that are allowed, a yield, and statements that the database must refuse.
 Attempt = Callable[[Rows], Iterator[None]]
 REFUSED: list[tuple[str, Attempt]] = []

@@ -81,6 +81,7 @@ def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
     assert find(archive, DOI, HANDLE) == first.ibip
 
 
+@pytest.mark.postgresql
 def test_an_item_is_found_with_one_read_of_an_index(archive: Archive) -> None:
     """Therefore the time does not depend on the number of aliases."""
     archive.deposit(same_as=[*ALL])
@@ -166,6 +167,7 @@ def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     assert find(archive, DOI) == second.ibip
 
 
+@pytest.mark.postgresql
 def test_the_database_itself_refuses_an_alias_of_two_items(archive: Archive) -> None:
     archive.deposit(same_as=[DOI])
     other = archive.deposit()

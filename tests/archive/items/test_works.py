@@ -133,6 +133,7 @@ def test_a_metadata_item_describes_its_item_completely(archive: Archive) -> None
     assert item.description.titles[0] == Title("Chuva")
 
 
+@pytest.mark.postgresql
 def test_an_exported_item_is_imported_unchanged(archive: Archive, tmp_path: Path) -> None:
     item = archive.deposit(**WORK)
     line = format_line(get(archive, item).record)
@@ -144,6 +145,7 @@ def test_an_exported_item_is_imported_unchanged(archive: Archive, tmp_path: Path
     assert format_line(get(archive, item).record) == line
 
 
+@pytest.mark.postgresql
 def test_the_database_refuses_a_description_without_its_dublin_core(archive: Archive) -> None:
     archive.deposit(**WORK)
     with pytest.raises(IntegrityError), archive.database.writing() as connection:

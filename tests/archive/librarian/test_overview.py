@@ -136,6 +136,7 @@ def test_removed_items_are_shown_with_the_reason(archive: Archive, librarian: Li
     assert "The data contain an error." in page
 
 
+@pytest.mark.postgresql
 def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian: Librarian) -> None:
     import_records(
         archive,

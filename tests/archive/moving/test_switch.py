@@ -248,6 +248,7 @@ def withdraw(archive: Archive, public_id: str) -> bool:
     return True
 
 
+@pytest.mark.postgresql
 def test_a_withdrawal_and_a_switch_at_the_same_time_agree(archive: Archive, offer: Make) -> None:
     for number in range(4):
         item = deposit(archive, f"item {number}")
@@ -263,6 +264,7 @@ def test_a_withdrawal_and_a_switch_at_the_same_time_agree(archive: Archive, offe
         assert states(archive, item) == [expected]
 
 
+@pytest.mark.postgresql
 def test_two_equal_switches_at_the_same_time_have_the_same_answer(
     archive: Archive, offer: Make, second_taker: Callable[[Taker], Taker]
 ) -> None:
@@ -284,6 +286,7 @@ def test_two_equal_switches_at_the_same_time_have_the_same_answer(
     assert all(len(answer.counts) == 1 for answer in one)
 
 
+@pytest.mark.postgresql
 def test_an_edit_and_a_switch_at_the_same_time_lose_nothing(archive: Archive, offer: Make) -> None:
     for number in range(4):
         item = deposit(archive, f"item {number}")
@@ -303,6 +306,7 @@ def test_an_edit_and_a_switch_at_the_same_time_lose_nothing(archive: Archive, of
         assert (record_of(archive, item).language == "pt") is edited
 
 
+@pytest.mark.postgresql
 def test_two_offers_of_one_item_at_the_same_time_are_one(archive: Archive) -> None:
     terms = Terms(FAR_SERVICE, State.COPY, timedelta(days=1))
     for number in range(4):

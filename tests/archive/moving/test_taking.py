@@ -53,6 +53,7 @@ def states(archive: Archive) -> dict[str, str]:
     return {str(one.record.rep): one.record.state for one in archive.find()}
 
 
+@pytest.mark.postgresql
 def test_all_kinds_of_items_move_with_what_belongs_to_them(archive: Archive) -> None:
     giver = Giver(shelf())
     giver.counts[1] = (DailyCount(date(2020, 1, 1), "asked", "Data", 7, 1, 2),)

@@ -88,6 +88,7 @@ def landing(*numbers: int) -> list[str]:
     return [f"{BASE}/col/{rep(number)}/" for number in numbers]
 
 
+@pytest.mark.postgresql
 def test_the_years_and_the_items_of_a_year(app: Flask) -> None:
     text = app.test_client().get("/ibi/items").text
     years = re.findall(r'<li><a href="([^"]+/ibi/items/[^"]+)"', text)

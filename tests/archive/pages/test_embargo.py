@@ -78,6 +78,7 @@ def site(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
         yield app, clock
 
 
+@pytest.mark.postgresql
 @given(
     ibi=st.sampled_from(list(ITEMS)),
     day=st.dates(DAY - timedelta(days=3), DAY + timedelta(days=3)),
@@ -266,6 +267,7 @@ def test_the_clock_of_an_archive_sets_timestamps_and_the_times_of_accesses(app: 
     assert int(archive.accesses.clock()) == int(clock.now.timestamp())
 
 
+@pytest.mark.postgresql
 def test_the_database_allows_no_embargo_of_a_service_or_a_stub(app: Flask) -> None:
     values = {"archive_id": 1, "rep": rep(1), "timestamp": datetime.now(timezone.utc)}
     for wrong in (

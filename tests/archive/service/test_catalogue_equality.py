@@ -46,6 +46,7 @@ def sort_pairs(pairs: Collection[UrlPair]) -> list[UrlPair]:
     return sorted(pairs)
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
 def test_the_stored_catalogue_agrees_with_the_records(

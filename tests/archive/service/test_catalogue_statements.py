@@ -212,6 +212,7 @@ def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> bytes:
     return answer.data
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     "config",
     [{}, pytest.param({"IBI_FILTER_URL_LIST": False}, marks=pytest.mark.slow)],
@@ -245,6 +246,7 @@ def test_a_request_sends_a_single_SELECT_and_nothing_else(
             assert (b"ibi" in answer) == (ibi in ITEMS)
 
 
+@pytest.mark.postgresql
 def test_requests_do_not_change_the_database(
     recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:

@@ -201,6 +201,7 @@ def _expected_warnings() -> Iterator[None]:
     logger.removeFilter(is_error)
 
 
+@pytest.mark.postgresql
 @for_each_length
 @pytest.mark.usefixtures("_expected_warnings")
 def test_no_request_fails_or_writes(

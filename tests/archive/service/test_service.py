@@ -258,6 +258,7 @@ def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> N
         assert found == expected
 
 
+@pytest.mark.postgresql
 @for_each(
     ("written", "path"),
     [
@@ -478,6 +479,7 @@ def test_the_only_archive_is_served_without_a_setting(new_app: Callable[..., Fla
     assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
 
 
+@pytest.mark.postgresql
 def test_a_running_app_recovers_when_the_database_is_back(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

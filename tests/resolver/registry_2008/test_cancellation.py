@@ -343,6 +343,7 @@ def test_a_run_that_was_stopped_is_continued_by_the_next_run(database: Database,
         assert read_documents(database) == AFTER_MANY
 
 
+@pytest.mark.postgresql
 def test_a_cancellation_is_stored_completely_or_not_at_all(database: Database, far: Far) -> None:
     """A failure of each statement of a cancellation undoes the whole cancellation."""
     statements = 0

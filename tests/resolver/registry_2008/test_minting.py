@@ -97,6 +97,7 @@ def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
     assert minter() == f"{FIRST}.31"
 
 
+@pytest.mark.postgresql
 def test_several_minters_never_mint_the_same_identifier(database: Database) -> None:
     start = Barrier(4)
 

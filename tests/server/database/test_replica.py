@@ -71,6 +71,7 @@ def pair(backend: str, tmp_path: Path) -> Iterator[Pair]:
             close(app)
 
 
+@pytest.mark.postgresql
 def test_the_replica_answers_urlrequests_and_the_database_pages(pair: Pair) -> None:
     assert f"timestamp {EARLIER}" in pair.ask(BOTH)
     assert OLD in pair.ask(OLD)

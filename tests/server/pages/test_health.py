@@ -75,6 +75,7 @@ def test_a_database_without_tables_is_reported_until_init(new_app: Callable[...,
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
 
 
+@pytest.mark.postgresql
 def test_tables_of_another_revision_are_reported(app: Flask) -> None:
     assert check(app, "/ibi/health")[0] == 200
     with archive_of(app).database.writing() as connection:
@@ -141,6 +142,7 @@ def test_a_health_check_reports_a_locked_file_within_ten_seconds() -> None:
     assert CHECK_LOCK_TIMEOUT + DATABASE_TIMEOUT < 10
 
 
+@pytest.mark.postgresql
 def test_a_database_that_is_read_only_is_reported(new_app: Callable[..., Flask], uri: str) -> None:
     archive_of(new_app()).init()
     app = new_app(IBI_DATABASE_URI=read_only(uri))
