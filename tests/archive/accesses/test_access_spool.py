@@ -215,6 +215,7 @@ def test_an_access_is_spooled_before_the_archive_is_known(
     assert files(fresh) == []
 
 
+@pytest.mark.only_on("sqlite")
 def test_an_access_is_spooled_while_a_thread_of_the_same_process_is_storing_one(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +321,7 @@ def test_two_processes_with_one_key_count_once(archive: Archive, tmp_path: Path)
     assert len(stored(archive)) == 1
 
 
+@pytest.mark.only_on("sqlite")
 def test_the_time_in_the_queue_of_threads_counts(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

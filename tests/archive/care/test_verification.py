@@ -316,6 +316,7 @@ def test_prune_deletes_no_file_of_another_database_that_shares_the_folder(
     assert (needed.exists(), lost.exists()) == (True, False)
 
 
+@pytest.mark.only_on("sqlite")
 def test_an_entry_contains_no_password(archive: Archive) -> None:
     entry = identify_database(make_url("postgresql+psycopg://me:secret@127.0.0.1/a?password=b"))
     assert entry == "postgresql localhost:5432/a"
@@ -324,6 +325,7 @@ def test_an_entry_contains_no_password(archive: Archive) -> None:
     assert path.read_text() == f"Archive {SERVICE}, database sqlite {name}\n"
 
 
+@pytest.mark.only_on("sqlite")
 def test_an_sqlite_file_and_the_folder_next_to_it_can_be_moved_together(
     archive: Archive, tmp_path: Path
 ) -> None:

@@ -212,6 +212,7 @@ def test_the_rows_of_an_item_stay_together_on_the_hosts_connections(
     host.session.rollback()
 
 
+@pytest.mark.only_on("sqlite")
 def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
     new_host: Callable[..., Host],
 ) -> None:
@@ -243,6 +244,7 @@ def test_a_savepoint_of_the_host_is_what_it_is_without_us(new_host: Callable[...
     assert (host.archive.get(item.rep) is not None) == remains
 
 
+@pytest.mark.only_on("sqlite")
 def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
     new_host: Callable[..., Host],
 ) -> None:

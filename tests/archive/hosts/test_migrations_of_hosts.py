@@ -880,6 +880,7 @@ def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> 
         close(app)
 
 
+@pytest.mark.only_on("sqlite")
 def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) -> None:
     binds = {"archive": f"sqlite:///{tmp_path}/a", "other": "sqlite://"}
 

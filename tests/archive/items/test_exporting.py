@@ -218,6 +218,7 @@ def test_an_export_names_and_leaves_out_an_item_with_a_malformed_row(
     assert [json.loads(line)["rep"] for line in exported] == [A, C]
 
 
+@pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize("column", ["dublin_core", "timestamp"])
 def test_the_other_items_are_read_if_all_items_of_a_batch_are_malformed(
     app: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, column: str

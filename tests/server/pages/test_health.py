@@ -126,6 +126,7 @@ def test_a_check_leaves_no_files(app: Flask, tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.only_on("sqlite")
 def test_a_locked_file_is_reported_until_it_is_free(
     new_app: Callable[..., Flask], uri: str
 ) -> None:
