@@ -55,18 +55,34 @@ for profile, examples in (("quick", 16), ("thorough", 100)):
 settings.load_profile("quick")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run tests with the mark ``one_database`` on SQLite alone.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let an option say on which databases the tests run."""
+    parser.addoption(
+        "--database",
+        choices=[*BACKENDS, "both"],
+        help="where all tests with a database run;"
+        " default: on sqlite, and those with the mark postgresql on both",
+    )
 
-    Tests with the mark ``slow_on_postgresql`` become slow tests there.
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with a database once on each kind that its mark or the option names.
+
+    All fixtures with a database depend on ``backend``, the kind of the database.
     """
-    for item in items:
-        if item.get_closest_marker("slow_on_postgresql") and _is_on_postgresql(item):
-            item.add_marker("slow")
-    left_out = [item for item in items if _is_repeated(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+    if "backend" in metafunc.fixturenames:
+        item = metafunc.definition
+        wanted = metafunc.config.getoption("--database")
+        if (only := item.get_closest_marker("only_on")) is not None:
+            [wanted] = only.args
+        elif wanted is None:
+            wanted = "both" if item.get_closest_marker("postgresql") else "sqlite"
+        backends = BACKENDS if wanted == "both" else [wanted]
+        metafunc.parametrize("backend", backends, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the tests for mutmut."""
     if "MUTANT_UNDER_TEST" in os.environ:
         # mutmut runs the tests of a changed function until one fails: those without an app first
         items.sort(key=lambda item: len(getattr(item, "fixturenames", ())))
@@ -96,15 +112,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _is_repeated(item: pytest.Item) -> bool:
-    return item.get_closest_marker("one_database") is not None and _is_on_postgresql(item)
-
-
-def _is_on_postgresql(item: pytest.Item) -> bool:
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return any(value == "postgresql" for value in parameters.values())
-
-
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
     """Remove Flask's environment variables, which its command line sets, from each test."""
@@ -114,15 +121,15 @@ def environment() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=BACKENDS)
-def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a new database, of each kind in turn.
+@pytest.fixture
+def uri(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[str]:
+    """The URL of a new database.
 
     Our tables are in it already, but for tests with the mark ``no_tables`` that don't use ``app``.
     """
     marked = request.node.get_closest_marker("no_tables") is not None
     ready = "app" in request.fixturenames or not marked
-    with new_database(request.param, tmp_path, ready=ready) as url:
+    with new_database(backend, tmp_path, ready=ready) as url:
         yield url
 
 

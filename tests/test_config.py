@@ -390,7 +390,6 @@ def test_another_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 # --- unknown keys ----------------------------------------------------------------------------
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
@@ -479,7 +478,6 @@ def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> Non
     assert "ibi_archive" not in app.extensions
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("command", "config", "line"),
     [
@@ -578,7 +576,6 @@ NEEDS = [
 ]
 
 
-@pytest.mark.one_database
 @pytest.mark.no_tables
 @pytest.mark.parametrize(("config", "key"), NEEDS)
 def test_init_without_the_settings_for_minting_writes_nothing(
@@ -592,7 +589,6 @@ def test_init_without_the_settings_for_minting_writes_nothing(
         assert inspect(connection).get_table_names() == []
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(("config", "key"), NEEDS)
 def test_init_with_a_service_ibi_needs_no_settings_for_minting(
     new_app: Callable[..., Flask], config: dict[str, Any], key: str, tmp_path: Path
@@ -619,7 +615,6 @@ def written(archive: Any) -> list[int]:
         ]
 
 
-@pytest.mark.one_database
 def test_init_mints_an_ibi_of_the_service_from_host_ip_and_port(
     new_app: Callable[..., Flask],
 ) -> None:

@@ -139,7 +139,6 @@ def test_digits_of_tables_7_4_and_7_5_count_from_zero() -> None:
 # --- [D] and [P]: the identifiers in the text ----------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_example_of_the_draft_is_parsed_and_its_persistent_url_is_shown(app: Flask) -> None:
     """[D] 3, Example 1; [P] 3."""
     text = "sid.inpe.br/md-m09@80/2008/04.14.11.53"
@@ -158,7 +157,6 @@ def test_the_example_of_the_draft_is_parsed_and_its_persistent_url_is_shown(app:
     assert f'href="http://urlib.net/{text}"' in answer.text
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_three_identifiers_in_the_note_of_2008_identify_one_item(app: Flask) -> None:
     """[P] title page."""
     rep, ibip, legacy = "iconet.com.br/banon/2008/05.16.17.13", "LK47B6W/335L8GH", "APM77Z/UaJFT"
@@ -177,7 +175,6 @@ def url_list_of(app: Flask, ibi: str) -> dict[str, Any]:
     return dict(archive_of(app).list_urls(UrlRequest(parse_identifier(ibi), ("150.163.2.175",))))
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_answers_have_the_pairs_of_examples_7_4_7_6_7_8_and_7_10(
     new_app: Callable[..., Flask],
 ) -> None:

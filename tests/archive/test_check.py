@@ -65,9 +65,6 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
     return found
 
 
-pytestmark = pytest.mark.one_database
-
-
 @pytest.fixture
 def app(app: Flask) -> Flask:
     """An app whose Archive publishes claims, as after the command init."""

@@ -58,7 +58,6 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
     assert command(new_app(IBI_ARCHIVE_SERVICE_IBI=minted.strip()), "init").data == minted
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(
     ("settings", "key", "origin"),
     [
@@ -96,13 +95,11 @@ def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
     assert tables_of(uri) == []
 
 
-@pytest.mark.one_database
 def test_init_with_a_service_ibi_needs_neither_host_nor_ip(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_IP=None, IBI_ARCHIVE_ADDRESS="localhost:5000")
     assert command(app, "init").data == f"{SERVICE}\n"
 
 
-@pytest.mark.one_database
 def test_init_without_a_folder_for_the_key_of_claims_warns(new_app: NewApp) -> None:
     app = new_app(IBI_CLAIMS_FOLDER="/dev/null/claims")
     done = command(app, "init")
@@ -112,7 +109,6 @@ def test_init_without_a_folder_for_the_key_of_claims_warns(new_app: NewApp) -> N
     assert "IBI_CLAIMS to false" in done.err
 
 
-@pytest.mark.one_database
 def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP="192.168.1.1")
     first = command(app, "init")
@@ -129,6 +125,7 @@ def moved(app: Flask, *words: str) -> str:
     return outcome.err
 
 
+@pytest.mark.postgresql
 def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, uri: str) -> None:
     app = new_app()
     newest = f"the tables are at revision {head_revision()}\n"
@@ -151,14 +148,12 @@ def test_downgrade_accepts_a_number_of_revisions(new_app: NewApp, words: tuple[s
     assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
 
 
-@pytest.mark.one_database
 @for_each("word", ["-x", "-1x", "--ye", "-"])
 def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
     assert word in command(app, "downgrade", "--yes", word).usage
     assert command(app, "list").data == ""
 
 
-@pytest.mark.one_database
 @for_each(
     ("words", "result"),
     [
@@ -180,14 +175,12 @@ def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
     command(app, "init")
 
 
-@pytest.mark.one_database
 @for_each("words", [("upgrade",), ("downgrade", "--yes")])
 def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[str, ...]) -> None:
     assert "revision 'nonsense'" in command(app, *words, "nonsense").error
     assert command(app, "list").data == ""
 
 
-@pytest.mark.slow_on_postgresql
 def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None:
     app = new_app()
     command(app, "init")
@@ -195,7 +188,6 @@ def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None
     assert "can't be migrated to revision" in command(app, "downgrade", "--yes").error
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("words", NEED_ARCHIVE)
 def test_each_command_before_init_advises_init(new_app: NewApp, words: tuple[str, ...]) -> None:
     assert command(new_app(), *words).error.endswith("run: flask ibi init")
@@ -242,7 +234,6 @@ def test_init_creates_the_sqlite_file_and_its_folder(new_app: NewApp, tmp_path: 
     assert command(app, "list").data == ""
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("words", NEED_ARCHIVE)
 def test_each_command_without_an_archive_in_the_tables_advises_init(
     new_app: NewApp, words: tuple[str, ...]
@@ -252,12 +243,10 @@ def test_each_command_without_an_archive_in_the_tables_advises_init(
     assert command(app, *words).error.endswith("run: flask ibi init")
 
 
-@pytest.mark.one_database
 def test_mint_before_init_advises_init(new_app: NewApp) -> None:
     assert command(new_app(), "mint").error.endswith("run: flask ibi init")
 
 
-@pytest.mark.one_database
 def test_several_archives_without_a_setting_are_an_error_that_names_it(
     app: Flask, new_app: NewApp
 ) -> None:

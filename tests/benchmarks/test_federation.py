@@ -40,8 +40,6 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.errors import ClaimError
 
-pytestmark = pytest.mark.one_database
-
 #: Each way to fail, and good Archives; bundles of several sizes.
 SMALL = Federation(40, 300, dead=0.1, hanging=0.1, lying=0.1)
 

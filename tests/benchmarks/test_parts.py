@@ -14,8 +14,6 @@ from benchmarks.page import GROWTH, REQUESTS, SERVICES, WRITING
 from benchmarks.targets import OURS, judge
 from benchmarks.worker import requests_to
 
-pytestmark = pytest.mark.one_database
-
 TINY = Scope(rounds=1, requests=3, items=48, growth=1010, editions=3, accesses=20)
 
 

@@ -10,8 +10,6 @@ import pytest
 from benchmarks.gunicorn_servers import Server, wait_for
 from benchmarks.soak import report
 
-pytestmark = pytest.mark.one_database
-
 COUNTS = range(0, 30_000, 500)
 
 

@@ -9,11 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
-import pytest
 from support.commands import ROOT
 from support.documentation import DOCS, pages, read
-
-pytestmark = pytest.mark.one_database
 
 
 def test_the_documentation_is_built_without_warnings(tmp_path: Path) -> None:

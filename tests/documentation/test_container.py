@@ -16,7 +16,6 @@ import pytest
 from support.documentation import FILES, PATIENCE, commands, copy_of_the_clone, need_package_index
 from support.loopback import free_port
 
-pytestmark = pytest.mark.one_database
 PAGE = "howto/container.rst"
 #: Each instruction with its arguments, without comments.
 INSTRUCTIONS = re.findall(r"^([A-Z]+) (.*)$", FILES["Dockerfile"], re.MULTILINE)

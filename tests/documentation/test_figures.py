@@ -13,8 +13,6 @@ from benchmarks.figures import Figures, format_table
 from benchmarks.page import GROWTH, REQUESTS, SERVICES, WRITING, write_page
 from benchmarks.targets import OURS, TARGETS, TOGETHER, check, judge
 
-pytestmark = pytest.mark.one_database
-
 ALL = (*REQUESTS, *WRITING, *SERVICES, *GROWTH)
 
 

@@ -251,7 +251,6 @@ def test_the_scripts_are_short() -> None:
         assert f"literalinclude:: leaving/{script.name}" in read(PAGE)
 
 
-@pytest.mark.one_database
 def test_the_conversions_write_these_records(move: Move) -> None:
     records = move.convert()
     assert {name: describe(one, move.folder) for name, one in records.items()} == RECORDS
@@ -271,7 +270,6 @@ def test_the_conversions_write_these_records(move: Move) -> None:
     assert article["source"] == ["volume 44, number 1, year 2020"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_each_old_link_leads_to_its_item(move: Move, capsys: pytest.CaptureFixture[str]) -> None:
     records = move.convert()
     move.import_all()
@@ -363,7 +361,6 @@ def old_systems() -> Iterator[str]:
         yield f"http://{address}"
 
 
-@pytest.mark.one_database
 def test_files_that_an_export_does_not_contain_are_downloaded(move: Move, old_systems: str) -> None:
     archive = move.folder / "archive.xml"
     text = re.sub("<data .*?</data>", "", archive.read_text(encoding="utf-8"), count=1, flags=re.S)
@@ -375,7 +372,6 @@ def test_files_that_an_export_does_not_contain_are_downloaded(move: Move, old_sy
     }
 
 
-@pytest.mark.one_database
 def test_withdrawn_items_come_by_oai_pmh(move: Move, old_systems: str) -> None:
     [line] = [one for one in commands(PAGE) if "--deleted" in one]
     words = [word.strip("'") for word in line.split()[2:]]
@@ -395,7 +391,6 @@ def test_withdrawn_items_come_by_oai_pmh(move: Move, old_systems: str) -> None:
     assert move.app.test_client().get(f"/{record['ibip']}").status_code == 410
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("interface", "templates", "expected"),
     [
@@ -484,7 +479,6 @@ def test_each_system_can_be_harvested(
 
 
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="there is no nginx")
-@pytest.mark.one_database
 def test_the_web_server_leads_addresses_of_files_to_the_files(
     move: Move, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -595,7 +589,6 @@ def test_the_database_of_dspace_knows_who_may_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_the_commands_of_the_page_work_as_shown(tmp_path: Path, old_systems: str) -> None:
     folder = tmp_path / "reports"
     shutil.copytree(EXPORTS, folder)

@@ -60,7 +60,6 @@ def test_an_example_is_short(language: str) -> None:
     assert len(example(language).text.splitlines()) <= MOST_LINES
 
 
-@pytest.mark.one_database
 def test_the_example_with_curl_reserves_an_identifier(run: Callable[..., str]) -> None:
     answer = json.loads(run(example("bash"), "reserve.sh", "bash"))
     assert len(answer["identifiers"]) == 1
@@ -68,12 +67,10 @@ def test_the_example_with_curl_reserves_an_identifier(run: Callable[..., str]) -
     assert shutil.which("openssl"), "the example needs openssl"
 
 
-@pytest.mark.one_database
 def test_the_example_in_python_deposits_an_item(run: Callable[..., str]) -> None:
     assert run(example("python"), "deposit.py", sys.executable).startswith("http://urlib.net/")
 
 
-@pytest.mark.one_database
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java 11 or later")
 @pytest.mark.slow
 def test_the_example_in_java_issues_identifiers(run: Callable[..., str]) -> None:

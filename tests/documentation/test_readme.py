@@ -11,7 +11,6 @@ from support.commands import ROOT
 from support.documentation import Shell, copy_of_the_clone, need_package_index
 from support.loopback import free_ports
 
-pytestmark = pytest.mark.one_database
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 
 

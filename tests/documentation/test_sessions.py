@@ -20,7 +20,6 @@ from support.documentation import FILES, Shell, blocks, commands, pages, read
 from flask_ibi_archive.archive.commands import ibi
 from flask_ibi_archive.resolver.commands import ibi_resolver
 
-pytestmark = pytest.mark.one_database
 #: Pages whose commands other tests execute, and these tests.
 ELSEWHERE = {
     "tutorial.rst": "documentation/test_tutorial.py",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from support.commands import ROOT
 from support.documentation import rows
 
-pytestmark = pytest.mark.one_database
 PAGE = "howto/theme.rst"
 SERVER_PAGES = ROOT / "flask_ibi_archive/server/pages"
 #: The default of the fonts is a list; the page says what it is.

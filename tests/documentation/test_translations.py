@@ -13,7 +13,6 @@ from babel.messages.pofile import read_po
 from support.commands import ROOT
 from support.documentation import DOCS, pages, read
 
-pytestmark = pytest.mark.one_database
 CATALOGUES = DOCS / "locales/pt_BR/LC_MESSAGES"
 #: What a translation keeps as it is: code, and where a reference leads.
 KEPT = re.compile(r"``.+?``|:[a-z]+:`(?:[^`<]*<)?([^`<>]+)>?`|(?<!`)`[^`<]+`_|<https?:[^>]+>")

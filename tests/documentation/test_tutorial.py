@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from support.documentation import Shell, copy_of_the_clone, need_package_index, read
 
-pytestmark = pytest.mark.one_database
 #: The commands that install the package. The package is installed where the tests run.
 INSTALLATION = ("python3 -m venv", ". .venv/bin/activate", "pip install")
 

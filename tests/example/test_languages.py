@@ -17,8 +17,6 @@ from example_app.languages import FOLDER
 from example_app.models import Publication
 from flask_ibi_archive.server.pages.texts import list_wrong_messages
 
-pytestmark = pytest.mark.one_database
-
 ROOT = Path(__file__).parents[2]
 IN_ENGLISH = ("Publications", "Log in", "Imported items", "Not found", "Search")
 

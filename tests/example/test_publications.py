@@ -31,7 +31,6 @@ def urls_of(app: Flask, publication: Publication) -> str:
     return app.test_client().get(service, query_string=query).text
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_draft_has_an_identifier_and_only_its_owner_and_librarians_see_it(
     app: Flask, reader: Visitor, ana: Visitor, librarian: Visitor
 ) -> None:
@@ -62,7 +61,6 @@ def test_a_published_thesis_is_found_cited_read_and_resolved(
     assert "Lima, Rui" in reader.get(f"{path_of(thesis)}metadata?choice=oai_dc")
 
 
-@pytest.mark.one_database
 def test_the_page_has_an_address_with_each_form_of_the_identifier(
     reader: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -71,7 +69,6 @@ def test_the_page_has_an_address_with_each_form_of_the_identifier(
         assert "How to cite" in reader.get(f"/col/{text}/")
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_new_edition_is_linked_when_it_is_published(
     reader: Visitor, librarian: Visitor, ana: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -87,7 +84,6 @@ def test_a_new_edition_is_linked_when_it_is_published(
     assert reader.client.get(f"/{first.ibi}!").location.endswith("/doc/revised.pdf")
 
 
-@pytest.mark.one_database
 def test_a_translation_is_chosen_by_the_language_of_the_reader(
     reader: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -100,7 +96,6 @@ def test_a_translation_is_chosen_by_the_language_of_the_reader(
     assert redirect.location.endswith("/doc/chuva.pdf")
 
 
-@pytest.mark.one_database
 def test_the_message_of_the_archive_is_shown_if_it_refuses_a_publication(
     librarian: Visitor, ana: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -112,7 +107,6 @@ def test_the_message_of_the_archive_is_shown_if_it_refuses_a_publication(
     assert "This is a draft" in librarian.get(path_of(again))
 
 
-@pytest.mark.one_database
 def test_an_edit_changes_the_item_and_keeps_files_unless_others_are_chosen(
     reader: Visitor, librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -126,7 +120,6 @@ def test_an_edit_changes_the_item_and_keeps_files_unless_others_are_chosen(
     reader.get(f"{path_of(thesis)}doc/rain.pdf", 404)
 
 
-@pytest.mark.one_database
 def test_the_uploads_of_a_refused_edit_are_deleted(
     librarian: Visitor, publish: Callable[..., Publication], tmp_path: Path
 ) -> None:
@@ -139,7 +132,6 @@ def test_the_uploads_of_a_refused_edit_are_deleted(
     assert set((tmp_path / "uploads").iterdir()) == before
 
 
-@pytest.mark.one_database
 def test_a_deleted_draft_gives_its_identifier_and_its_files_up(
     app: Flask, reader: Visitor, ana: Visitor, tmp_path: Path
 ) -> None:
@@ -156,7 +148,6 @@ def test_a_deleted_draft_gives_its_identifier_and_its_files_up(
     assert list((tmp_path / "uploads").iterdir()) == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_withdrawn_publication_leaves_a_tombstone_with_the_reason(
     app: Flask, reader: Visitor, librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -174,7 +165,6 @@ def test_a_withdrawn_publication_leaves_a_tombstone_with_the_reason(
     librarian.get(f"/publications/{thesis.id}/edit", 403)
 
 
-@pytest.mark.one_database
 def test_an_embargo_ends_on_its_day_and_does_not_bind_owner_and_librarian(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +190,6 @@ def test_an_embargo_ends_on_its_day_and_does_not_bind_owner_and_librarian(
         assert "rain.pdf" in urls_of(app, thesis)
 
 
-@pytest.mark.one_database
 def test_old_links_belong_to_one_publication(
     app: Flask, reader: Visitor, ana: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -212,7 +201,6 @@ def test_old_links_belong_to_one_publication(
     assert "zenodo" not in ana.get(f"/publications/{thesis.id}/edition")
 
 
-@pytest.mark.one_database
 def test_a_complete_description_is_kept_shown_and_harvested(
     app: Flask, reader: Visitor, ana: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -268,7 +256,6 @@ def test_a_complete_description_is_kept_shown_and_harvested(
         assert text in form, text
 
 
-@pytest.mark.one_database
 def test_programs_read_who_may_read_the_files(
     app: Flask, reader: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -285,7 +272,6 @@ def test_programs_read_who_may_read_the_files(
         assert ("distribution" in found) is not bool(embargo)
 
 
-@pytest.mark.one_database
 def test_an_article_has_its_journal(app: Flask, publish: Callable[..., Publication]) -> None:
     fields = {"journal": "Clouds", "volume": "3", "issue": "2", "pages": "7-18"}
     article = publish(kind="Article", issn="0378-5955", **fields)
@@ -303,7 +289,6 @@ def test_an_article_has_its_journal(app: Flask, publish: Callable[..., Publicati
     assert item.description.issn == "0378-5955"
 
 
-@pytest.mark.one_database
 @for_each(
     ("field", "value"),
     [
@@ -326,7 +311,6 @@ def test_what_the_archive_refuses_is_beside_the_field(
     assert "On rain" in librarian.get(path_of(thesis))
 
 
-@pytest.mark.one_database
 def test_programs_get_from_the_page_what_the_pages_of_the_package_give(
     app: Flask, publish: Callable[..., Publication]
 ) -> None:
@@ -346,7 +330,6 @@ def test_programs_get_from_the_page_what_the_pages_of_the_package_give(
         assert answer.text.lstrip().startswith(start)
 
 
-@pytest.mark.one_database
 def test_the_librarian_edits_imported_items_and_is_sent_to_the_form_of_publications(
     app: Flask,
     reader: Visitor,

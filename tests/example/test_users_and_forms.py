@@ -19,7 +19,6 @@ from example_app.models import Publication
 from example_app.seed import PASSWORD
 
 
-@pytest.mark.one_database
 @for_each(
     ("fields", "message"),
     [
@@ -43,13 +42,11 @@ def test_a_wrong_field_is_named_and_nothing_is_stored(
     assert not (tmp_path / "uploads").exists()
 
 
-@pytest.mark.one_database
 def test_the_name_of_an_upload_contains_no_folder(ana: Visitor) -> None:
     draft = ana.deposit(uploads=pdf("..\\..\\secret/rain.pdf"))
     assert list(draft.files) == ["rain.pdf"]
 
 
-@pytest.mark.one_database
 def test_requests_without_a_csrf_token_are_refused(
     librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -67,7 +64,6 @@ def test_requests_without_a_csrf_token_are_refused(
     assert "How to cite" in librarian.get(path_of(thesis))
 
 
-@pytest.mark.one_database
 def test_each_page_is_for_those_who_may_use_it(
     app: Flask, ana: Visitor, librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -97,7 +93,6 @@ def test_each_page_is_for_those_who_may_use_it(
     assert response.status_code == 409
 
 
-@pytest.mark.one_database
 def test_users_log_in_and_out(reader: Visitor) -> None:
     for name, password in (("ana", "wrong"), ("nobody", PASSWORD)):
         page = reader.send("/login", name=name, password=password).text
@@ -111,7 +106,6 @@ def test_users_log_in_and_out(reader: Visitor) -> None:
         assert response.request.path == "/mine"
 
 
-@pytest.mark.one_database
 def test_the_list_is_searched_and_divided_into_pages(
     app: Flask, reader: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -127,7 +121,6 @@ def test_the_list_is_searched_and_divided_into_pages(
     reader.get("/?page=3", 404)
 
 
-@pytest.mark.one_database
 def test_every_page_says_what_to_run_before_the_setup(tmp_path: Path) -> None:
     with new_database("sqlite", tmp_path) as uri:
         app = create_app({"SQLALCHEMY_DATABASE_URI": uri})
@@ -141,7 +134,6 @@ def test_every_page_says_what_to_run_before_the_setup(tmp_path: Path) -> None:
         close_example(app)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.no_tables
 def test_the_commands_of_the_setup_page_set_everything_up(uri: str, tmp_path: Path) -> None:
     settings = {

@@ -45,7 +45,6 @@ def hints(database: Database) -> dict[str, int]:
 # --- whom it asks --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
     registry = a_registry(database)
     first, second, third = included(registry, 3)
@@ -87,6 +86,7 @@ def test_included_archives_are_read_with_one_statement(database: Database) -> No
 # --- hints ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_a_newer_hint_replaces_an_older_one(database: Database) -> None:
     first, second = included(a_registry(database), 2)
     remember(database, {IBI: first, OTHER: first})
@@ -117,6 +117,7 @@ def test_old_and_surplus_hints_are_deleted(database: Database) -> None:
 # --- metrics -------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> None:
     registry = a_registry(database)
     first, second = included(registry, 2)
@@ -135,7 +136,6 @@ def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> No
     assert (other.answers, other.failures, other.last_failure_at) == (0, 0, None)
 
 
-@pytest.mark.slow_on_postgresql
 def test_unprintable_characters_in_a_failure_are_replaced(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)
@@ -151,6 +151,7 @@ def test_unprintable_characters_in_a_failure_are_replaced(database: Database) ->
 # --- what the database refuses -------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @for_each(
     ("values", "constraint"),
     [
@@ -190,6 +191,7 @@ def test_constraints_reject_inconsistent_rows(
         connection.execute(insert(RegisteredArchive).values(**{**row, **values}))
 
 
+@pytest.mark.postgresql
 def test_an_id_is_not_used_again(database: Database) -> None:
     registry = a_registry(database)
     [first] = included(registry)

@@ -20,7 +20,7 @@ from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
-pytestmark = [pytest.mark.no_tables, pytest.mark.one_database]
+pytestmark = pytest.mark.no_tables
 
 NewResolver = Callable[..., Flask]
 NAMES = ["configuration", "pycurl", "database", "archives", "claims", "address"]

@@ -67,6 +67,7 @@ def away(database: Database) -> Iterator[None]:
         connection.execute(text("ALTER TABLE gone RENAME TO ibi_resolver_archive"))
 
 
+@pytest.mark.postgresql
 def test_hints_and_metrics_are_written_in_one_transaction(each_database: Database) -> None:
     writer = make_hint_writer(each_database)
     for number in (1, 2):

@@ -82,7 +82,6 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@pytest.mark.one_database
 def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
     desk: Desk, hashed: list[str]
 ) -> None:
@@ -100,6 +99,7 @@ def test_a_key_for_an_unknown_archive_is_not_hashed_and_the_answer_is_the_same(
     assert len(hashed) == 1
 
 
+@pytest.mark.postgresql
 def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
     desk: Desk, hashed: list[str]
 ) -> None:
@@ -126,7 +126,6 @@ def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
     assert desk.send(KEY) == 200
 
 
-@pytest.mark.slow_on_postgresql
 def test_many_wrong_keys_do_not_lock_out_the_archives_own_address(
     desk: Desk, hashed: list[str]
 ) -> None:

@@ -76,6 +76,7 @@ def fill(database: Database) -> None:
             assert connection.execute(text(f"SELECT count(*) FROM {name}")).scalar_one()
 
 
+@pytest.mark.postgresql
 def test_upgrade_and_downgrade_create_and_drop_the_tables(database: Database) -> None:
     assert tables(database) == set()
     for _ in range(2):
@@ -93,6 +94,7 @@ def test_upgrade_and_downgrade_create_and_drop_the_tables(database: Database) ->
         assert tables(database) - {"sqlite_sequence"} == {RESOLVER.version_table}
 
 
+@pytest.mark.postgresql
 def test_migrations_and_models_agree(database: Database) -> None:
     move(database, "head")
     check_drift(database, RESOLVER)
@@ -106,6 +108,7 @@ def test_migrations_and_models_agree(database: Database) -> None:
         check_drift(database, RESOLVER)
 
 
+@pytest.mark.postgresql
 def test_migrations_of_archive_and_resolver_are_independent(uri: str, database: Database) -> None:
     def theirs(connection: Connection) -> list[object]:
         return [

@@ -216,7 +216,6 @@ def test_other_paths_are_left_to_the_app(make: Callable[..., Flask]) -> None:
     assert (answer.status, "alert" in answer.text) == (404, False)
 
 
-@pytest.mark.one_database
 @for_each("target", [f"/{X}", f"/{Z}", "/a.br//b", f"/{X}?ibiurl.language=?"])
 def test_a_request_is_freed_without_the_garbage_collector(app: Flask, target: str) -> None:
     requests: list[weakref.ref[Any]] = []

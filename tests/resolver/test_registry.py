@@ -127,7 +127,6 @@ def test_keys_do_not_appear_in_messages_or_logs(
 # --- registration --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     registry = a_registry(database)
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
@@ -142,7 +141,6 @@ def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     assert only(registry) == replace(first, email="other@dpi.inpe.br")
 
 
-@pytest.mark.slow_on_postgresql
 def test_another_key_replaces_the_first_only_with_replace(registry: Registry) -> None:
     include(registry)
     before = only(registry)
@@ -179,6 +177,7 @@ def test_removing_an_archive_deletes_its_hints_and_metrics(registry: Registry) -
     assert get_state(only(registry))[0] == REGISTERED
 
 
+@pytest.mark.postgresql
 def test_concurrent_registrations_of_one_archive_create_one_row(database: Database) -> None:
     registry = a_registry(database)
     start = Barrier(4)
@@ -256,7 +255,6 @@ NO_CONFIRMATION: list[HttpResponse | TransportError] = [
 ]
 
 
-@pytest.mark.one_database
 def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) -> None:
     assert include(registry).confirmed
     for answer in NO_CONFIRMATION:
@@ -321,7 +319,6 @@ def test_an_internal_archive_is_included_only_if_allowed(
     assert only(registry).address == f"localhost:{port}"
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry) -> None:
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
@@ -346,7 +343,6 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
     assert record.registered_at == excluded.registered_at
 
 
-@pytest.mark.one_database
 def test_repeated_requests_change_only_the_confirmation_date(registry: Registry) -> None:
     include(registry)
     first = only(registry)
@@ -440,6 +436,7 @@ def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None
     assert only(registry).address == "new.dpi.inpe.br"
 
 
+@pytest.mark.postgresql
 def test_concurrent_inclusions_get_the_stored_status(registry: Registry) -> None:
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "successful")
@@ -469,6 +466,7 @@ def test_a_key_replaced_during_the_call_does_not_include(registry: Registry) -> 
     assert only(registry).included_at is None
 
 
+@pytest.mark.postgresql
 def test_concurrent_requests_store_one_consistent_result(registry: Registry) -> None:
     start = Barrier(6)
 

@@ -417,6 +417,7 @@ def test_trace_events_are_in_order(run: Run) -> None:
 # --- the database --------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) -> None:
     archives = archives_of(hosts, {f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE)}, {X: leads(THERE)})
     with resolver_over(archives, uri) as resolver:

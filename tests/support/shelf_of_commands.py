@@ -14,7 +14,7 @@ from flask import Flask
 
 from support.archives import FAR_SERVICE, archive_of, close, make_app
 from support.commands import ROOT, command, example_app
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.web import shelf
 
 
@@ -38,14 +38,12 @@ def filled(app: Flask, items: Path) -> Flask:
     return app
 
 
-@pytest.fixture(scope="session", params=BACKENDS)
-def kept(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Flask]]:
+@pytest.fixture(scope="session")
+def kept(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Flask]]:
     """A function that creates apps on a database with the shelf, which no test may change."""
     folder = tmp_path_factory.mktemp("kept")
     made: list[Flask] = []
-    with new_database(request.param, folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
 
         @cache
         def make(**config: Any) -> Flask:
@@ -66,13 +64,13 @@ def shelved(kept: Callable[..., Flask]) -> Flask:
     return kept()
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module")
 def archives(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Flask, Flask]]:
     """The apps of two empty Archives with one database and one folder of files."""
     folder = tmp_path_factory.mktemp("archives")
-    with new_database(request.param, folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
         far = {"IBI_ARCHIVE_SERVICE_IBI": FAR_SERVICE, "IBI_ARCHIVE_ADDRESS": "mtc-m19.sid.inpe.br"}
         made = make_app(uri, folder), make_app(uri, folder, **far)
         for app in made:

@@ -10,17 +10,17 @@ import pytest
 from flask import Flask
 
 from support.archives import archive_of, close, import_records, make_app
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.web import shelf
 
 
-@pytest.fixture(scope="session", params=BACKENDS)
+@pytest.fixture(scope="session")
 def shelf_place(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path]]:
     """The URL of a database and the folder with the shelf; tests must not change them."""
     folder = tmp_path_factory.mktemp("shelf")
-    with new_database(request.param, folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive_of(app).init()
         import_records(archive_of(app), shelf(folder / "sources"))

@@ -85,6 +85,7 @@ def refuse() -> None:
     raise NotReady("the database does not answer", "try again")
 
 
+@pytest.mark.postgresql
 def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
     insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
     with archive.database.writing():
@@ -92,7 +93,6 @@ def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
         assert archive.statistics().downloads == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Flask]) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
     for number, archive in enumerate(archives, 1):
@@ -119,7 +119,6 @@ def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Fl
 
 
 @pytest.mark.slow
-@pytest.mark.slow_on_postgresql
 def test_counts_are_exact_if_several_processes_store_accesses(
     archive: Archive, tmp_path: Path
 ) -> None:

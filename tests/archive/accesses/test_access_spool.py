@@ -140,7 +140,6 @@ def test_the_spool_is_imported_after_a_restart(
     assert again.statistics().downloads == 2
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_key_that_expires_in_the_spool_still_counts(archive: Archive, new_app: NewApp) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with locked(archive):
@@ -153,7 +152,6 @@ def test_a_key_that_expires_in_the_spool_still_counts(archive: Archive, new_app:
     assert later.take_acknowledgment(acknowledgment) is REFUSED
 
 
-@pytest.mark.slow_on_postgresql
 def test_forged_and_incomplete_acknowledgments_are_never_spooled(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with away(archive):
@@ -165,7 +163,6 @@ def test_forged_and_incomplete_acknowledgments_are_never_spooled(archive: Archiv
     assert files(archive) == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_unrelated_item_is_refused_when_the_spool_is_imported(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -178,7 +175,6 @@ def test_an_unrelated_item_is_refused_when_the_spool_is_imported(
     assert files(archive) == stored(archive) == []
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("trouble", [locked, away])
 def test_a_url_of_another_server_is_not_stored_when_the_spool_is_imported(
     archive: Archive, trouble: Callable[[Archive], object]
@@ -192,7 +188,6 @@ def test_a_url_of_another_server_is_not_stored_when_the_spool_is_imported(
     assert {row["url"] for row in stored(archive)} == {encode_url(good.url or ""), ""}
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -204,7 +199,6 @@ def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
     assert archive.accesses.store.import_spool() == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_access_is_spooled_before_the_archive_is_known(
     archive: Archive, new_app: NewApp
 ) -> None:
@@ -221,7 +215,7 @@ def test_an_access_is_spooled_before_the_archive_is_known(
     assert files(fresh) == []
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_an_access_is_spooled_while_a_thread_of_the_same_process_is_storing_one(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +227,6 @@ def test_an_access_is_spooled_while_a_thread_of_the_same_process_is_storing_one(
     assert len(stored(archive)) == 2
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_access_that_cannot_be_spooled_is_not_answered(archive: Archive, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     (tmp_path / "file").touch()
@@ -243,7 +236,6 @@ def test_an_access_that_cannot_be_spooled_is_not_answered(archive: Archive, tmp_
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,7 +250,6 @@ def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
     assert len(stored(archive)) == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_broken_files_of_the_spool_are_renamed_and_skipped(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -308,7 +299,6 @@ def test_the_spool_is_imported_in_batches(
     assert found.downloads + found.double_clicks == 14
 
 
-@pytest.mark.slow_on_postgresql
 def test_two_processes_with_one_key_count_once(archive: Archive, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     assert acknowledgment.url_key is not None
@@ -331,7 +321,7 @@ def test_two_processes_with_one_key_count_once(archive: Archive, tmp_path: Path)
     assert len(stored(archive)) == 1
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_the_time_in_the_queue_of_threads_counts(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

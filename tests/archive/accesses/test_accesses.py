@@ -16,7 +16,6 @@ from sqlalchemy import text
 from support.accesses import USER, acknowledge, forget_accesses, item_id, stored
 from support.archives import SERVICE, archive_of, import_records, open_app
 from support.cases import for_each
-from support.databases import BACKENDS
 from support.stores import USERS, MemoryCatalogue, MemoryItem, StoreMaker, expect_url_list
 from support.web import (
     CLOSED,
@@ -53,13 +52,11 @@ LOGGER = "flask_ibi_archive.accesses"
 COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def kept(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Archive]:
+@pytest.fixture(scope="module")
+def kept(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     """An Archive with the items of :func:`support.web.shelf`, which tests do not change."""
     folder = tmp_path_factory.mktemp("accesses")
-    with open_app(request.param, folder) as app:
+    with open_app(backend, folder) as app:
         import_records(archive_of(app), shelf(folder / "sources"))
         yield archive_of(app)
 
@@ -94,6 +91,7 @@ def forms(*texts: str) -> tuple[Any, ...]:
 # --- what counts
 
 
+@pytest.mark.postgresql
 @for_each(
     ("ibi", "verbs", "delivered", "relation", "content_type"),
     [
@@ -141,7 +139,6 @@ def test_a_valid_key_counts_one_access_of_requested_and_delivered_item(
     assert not row["robot"]
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(
     ("path", "url"),
     [
@@ -169,7 +166,6 @@ def test_a_file_requested_by_its_path_counts(
     assert row["url"].isascii()
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("path", ["Relatório Final.pdf", "日本.pdf", "named.pdf", "self é.pdf"])
 def test_a_file_on_another_server_counts_by_its_url(archive: Archive, path: str) -> None:
     forget_accesses(archive)
@@ -177,7 +173,6 @@ def test_a_file_on_another_server_counts_by_its_url(archive: Archive, path: str)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
-@pytest.mark.one_database
 @for_each("added", ["", "?utm_source=x", "#page=2"])
 @for_each("verbs", ["GetFileList", "GetTranslation(pt) GetFileList", "", "GetMetadata"])
 def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: str) -> None:
@@ -189,7 +184,6 @@ def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: s
     assert (row["delivered"] == PORTUGUESE) is ("pt" in verbs)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_relation_with_the_same_url_is_preferred(archive: Archive) -> None:
     for verbs, relation in (
         ("GetMetadata(oai_dc)", ".metadata(oai_dc)"),
@@ -206,7 +200,6 @@ def test_the_relation_with_the_same_url_is_preferred(archive: Archive) -> None:
 OURS = "http://mtc-m16c.sid.inpe.br"
 
 
-@pytest.mark.one_database
 @for_each(
     ("ibi", "verbs", "url", "is_stored"),
     [
@@ -245,7 +238,6 @@ def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
     assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) -> None:
     named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf")
     other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
@@ -254,13 +246,11 @@ def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) 
     assert [row["url"] for row in stored(archive)] == [encode_url(named.url or ""), ""]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_acknowledgment_without_state_counts(archive: Archive) -> None:
     assert archive.take_acknowledgment(acknowledge(archive, REPORT, state=None)) is COUNTED
     assert stored(archive)[0]["state"] is None
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_closed_item_counts_as_metadata_for_other_addresses(archive: Archive) -> None:
     outside = acknowledge(archive, CLOSED, user="203.0.113.9")
     assert outside.content_type == "Metadata"
@@ -323,7 +313,6 @@ BAD_KEYS: dict[str, tuple[Callable[[Archive], str], str]] = {
 }
 
 
-@pytest.mark.one_database
 @for_each("case", BAD_KEYS)
 def test_an_invalid_key_does_not_count_and_the_log_says_why(
     archive: Archive, reason: Callable[[], str], case: str
@@ -348,7 +337,6 @@ def test_a_key_counts_once(archive: Archive, reason: Callable[[], str]) -> None:
     assert len(stored(archive)) == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     wrong = replace(acknowledgment, ibi=forms(OLD))
@@ -356,6 +344,7 @@ def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
+@pytest.mark.postgresql
 def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with ThreadPoolExecutor(64) as pool:
@@ -386,7 +375,6 @@ def read(archive: Archive, pairs: list[tuple[str, str]]) -> Acknowledgment:
     return found
 
 
-@pytest.mark.one_database
 @for_each("lacking", [*PAIRS, "urlkey"])
 @for_each("empty", [True, False])
 def test_only_state_and_ibi_may_be_missing(
@@ -403,7 +391,6 @@ def test_only_state_and_ibi_may_be_missing(
         assert f"{lacking} is missing" in reason()
 
 
-@pytest.mark.one_database
 @for_each(
     ("name", "value"),
     [
@@ -423,7 +410,6 @@ def test_an_acknowledgment_with_a_wrong_pair_does_not_count(
     assert stored(archive) == []
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(
     ("ibi", "verbs", "changes"),
     [
@@ -461,7 +447,6 @@ def test_an_item_without_a_relation_to_the_requested_item_does_not_count(
     assert stored(archive) == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_key_of_another_archive_of_the_database_does_not_count(
     new_app: Callable[..., Flask], tmp_path: Path, reason: Callable[[], str]
 ) -> None:
@@ -477,7 +462,6 @@ def test_a_key_of_another_archive_of_the_database_does_not_count(
     assert first.take_acknowledgment(acknowledgment) is COUNTED
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_of_another_archive_does_not_count(
     archive: Archive, reason: Callable[[], str]
 ) -> None:
@@ -491,7 +475,6 @@ def test_an_item_of_another_archive_does_not_count(
     assert "no longer exists" in reason()
 
 
-@pytest.mark.one_database
 def test_a_key_of_one_item_never_counts_for_another(new_app: Callable[..., Flask]) -> None:
     check_keys_with_other_items(new_app, seed=0)
 
@@ -558,6 +541,7 @@ def item_key(archive: Archive, ibi: str) -> int:
         ).scalar_one()
 
 
+@pytest.mark.postgresql
 def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
     archive: Archive, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

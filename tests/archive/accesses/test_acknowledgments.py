@@ -55,7 +55,6 @@ def send(app: Flask, raw: str, **headers: str) -> Answer:
     return ask(app, f"{SERVICE_PATH}?{raw}", headers=named)
 
 
-@pytest.mark.slow_on_postgresql
 def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     [example] = [
         one
@@ -83,7 +82,6 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     assert len(stored(archive)) == 1
 
 
-@pytest.mark.one_database
 @for_each(
     ("changes", "counted", "said"),
     [
@@ -114,7 +112,6 @@ def test_the_answer_is_always_the_same_and_the_log_has_the_result(
     assert "150.163.2.175" not in caplog.text
 
 
-@pytest.mark.slow_on_postgresql
 def test_robots_are_recognised_by_both_user_agents(filled: Flask) -> None:
     for agents in (
         {"User_Agent": "Tcl http client package 2.9.5"},
@@ -126,7 +123,6 @@ def test_robots_are_recognised_by_both_user_agents(filled: Flask) -> None:
     assert [bool(row["robot"]) for row in stored(archive_of(filled))] == [False, True, True, False]
 
 
-@pytest.mark.slow_on_postgresql
 def test_before_the_archive_is_known_only_valid_keys_get_an_answer(
     filled: Flask, new_app: NewApp, tmp_path: Path
 ) -> None:
@@ -188,7 +184,6 @@ def test_a_stranger_can_raise_the_numbers_unless_only_the_resolver_may(
     assert attack(guarded, RESOLVER, RESOLVER, 21) == 21
 
 
-@pytest.mark.one_database
 @for_each(
     ("setting", "asker", "sender", "counted"),
     [
@@ -212,7 +207,6 @@ def test_keys_are_bound_to_the_network_that_asked_and_only_the_resolver_counts(
     assert attack(app, asker, sender) == counted
 
 
-@pytest.mark.one_database
 def test_the_address_of_the_resolver_is_believed_behind_trusted_proxies_only(
     new_app: NewApp, filled: Flask
 ) -> None:
@@ -225,7 +219,6 @@ def test_the_address_of_the_resolver_is_believed_behind_trusted_proxies_only(
     assert attack(app, "10.0.0.1", "10.0.0.1") == 0
 
 
-@pytest.mark.one_database
 def test_the_archives_own_persistent_urls_count_and_the_log_names_the_network(
     new_app: NewApp, filled: Flask, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -245,7 +238,6 @@ def test_the_archives_own_persistent_urls_count_and_the_log_names_the_network(
     assert STRANGER not in caplog.text
 
 
-@pytest.mark.one_database
 def test_the_accesses_through_a_real_resolver_count(
     new_app: NewApp, filled: Flask, tmp_path: Path
 ) -> None:
@@ -265,7 +257,6 @@ def test_the_accesses_through_a_real_resolver_count(
     assert [row["asked"] for row in stored(archive_of(app))] == [REP]
 
 
-@pytest.mark.one_database
 def test_a_url_request_looks_nothing_up(
     new_app: NewApp, filled: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,7 +268,6 @@ def test_a_url_request_looks_nothing_up(
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_each_answered_acknowledgment_counts_once_although_a_server_is_killed(
     uri: str, tmp_path: Path
 ) -> None:

@@ -57,7 +57,6 @@ def test_old_accesses_are_purged_and_their_counts_are_not(
     assert archive.purge(days).purged == 0
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("age", [3600, 86_400, 200_000])
 def test_an_access_is_not_purged_while_its_key_is_valid(
     new_app: Callable[..., Flask], age: int
@@ -77,6 +76,7 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
     assert stored(archive) == []
 
 
+@pytest.mark.postgresql
 def test_a_killed_purge_has_deleted_no_day_partly(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +100,7 @@ def test_a_killed_purge_has_deleted_no_day_partly(
     assert archive.statistics(A, "day") == before
 
 
+@pytest.mark.postgresql
 def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
     before = archive.statistics(A, "day")
     with ThreadPoolExecutor(4) as pool:
@@ -108,7 +109,6 @@ def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
     assert archive.statistics(A, "day") == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_purge_without_a_database_raises_not_ready(new_app: Callable[..., Flask]) -> None:
     with pytest.raises(NotReady):
         archive_of(new_app()).purge()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from support.accesses import acknowledge, forget_accesses, insert_accesses, item_id, stored
 from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
-from support.databases import BACKENDS
 
 from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
@@ -30,13 +29,11 @@ MIDNIGHT = start_of_day(date(2026, 3, 2))
 Row = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def counted(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Archive]:
+@pytest.fixture(scope="module")
+def counted(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     """An Archive with three items."""
     folder = tmp_path_factory.mktemp("statistics")
-    with open_app(request.param, folder) as app:
+    with open_app(backend, folder) as app:
         import_records(archive_of(app), [{"rep": rep} for rep in (A, B, C)])
         yield archive_of(app)
 
@@ -53,7 +50,6 @@ def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
     return [{"item_id": item, "second": second, **more} for second in seconds]
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(
     ("seconds", "downloads", "double_clicks"),
     [
@@ -79,7 +75,6 @@ def test_only_the_last_click_within_30_seconds_counts(
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
 
 
-@pytest.mark.slow_on_postgresql
 def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archive) -> None:
     assert archive.statistics() == Statistics(None, "month", (), None)
     assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
@@ -95,7 +90,6 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
     assert len(archive.statistics(A, "day").asked) == 430  # the sum includes a leap year
 
 
-@pytest.mark.slow_on_postgresql
 def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
     insert_accesses(
@@ -132,7 +126,6 @@ def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     assert item.to_json()["delivered"]["views"] == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_wrong_arguments_are_refused(archive: Archive) -> None:
     with pytest.raises(UnknownItem):
         archive.statistics("a.br/x/1999/01.01.00.00")
@@ -229,6 +222,7 @@ def put_events(archive: Archive, events: list[Row]) -> None:
 STEPS = st.lists(EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)), max_size=7)
 
 
+@pytest.mark.postgresql
 @settings(max_examples=settings().max_examples // 8)  # 2, in thorough runs 12
 @given(steps=STEPS)
 def test_stored_counts_equal_a_naive_count_of_all_accesses(
@@ -309,7 +303,6 @@ def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -
     assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED
 
 
-@pytest.mark.slow_on_postgresql
 def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
@@ -331,6 +324,7 @@ def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) ->
     assert [str(day) for day in days] == [str(get_utc_day(NOON + 3 * 86_400))]
 
 
+@pytest.mark.postgresql
 def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
@@ -343,7 +337,6 @@ def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:
     assert names[4] != names[0]
 
 
-@pytest.mark.slow_on_postgresql
 def test_robots_are_counted_separately_and_whole_addresses_stored_on_request(new_app: Any) -> None:
     archive = archive_of(new_app(IBI_ANONYMISE_IPS=False))
     archive.init()

@@ -38,7 +38,6 @@ def read(app: Flask) -> Flask:
     return app
 
 
-@pytest.mark.slow_on_postgresql
 def test_stats_prints_a_table(read: Flask) -> None:
     assert command(read, "stats").lines == [
         "period   views  downloads  double clicks  robots",
@@ -58,7 +57,6 @@ def test_stats_prints_a_table(read: Flask) -> None:
     ]
 
 
-@pytest.mark.slow_on_postgresql
 def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
     assert command(app, "stats").lines == [
         "period  views  downloads  double clicks  robots",
@@ -67,7 +65,6 @@ def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
     assert command(app, "stats", "--csv").lines == ["period,views,downloads,double_clicks,robots"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_stats_as_json_and_csv(read: Flask) -> None:
     told = json.loads(command(read, "stats", A.upper(), "--by", "day", "--json").data)
     assert (told["ibi"], told["by"]) == (A, "day")
@@ -79,7 +76,6 @@ def test_stats_as_json_and_csv(read: Flask) -> None:
     ]
 
 
-@pytest.mark.slow_on_postgresql
 def test_stats_of_an_unknown_item_end_with_status_1(read: Flask) -> None:
     assert command(read, "stats", "a.br/x/1999/01.01.00.00").error.startswith("no item of this")
     assert "is not an IBI" in command(read, "stats", "x").error

@@ -16,7 +16,6 @@ from sqlalchemy import text
 from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app, open_app
 from support.cases import for_each
-from support.databases import BACKENDS
 from support.pages import Page, see
 from support.web import (
     CLOSED,
@@ -60,13 +59,11 @@ def counts() -> list[tuple[str, str, date, str, int, int, int]]:
     return found
 
 
-@pytest.fixture(scope="module", params=["sqlite"])
-def counted(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Flask]:
+@pytest.fixture(scope="module")
+def counted(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
     """An app with the shelf and ten years of accesses; no test changes it."""
     folder: Path = tmp_path_factory.mktemp("counted")
-    with open_app(request.param, folder, PROPAGATE_EXCEPTIONS=True) as app:
+    with open_app(backend, folder, PROPAGATE_EXCEPTIONS=True) as app:
         archive = archive_of(app)
         import_records(archive, shelf(folder / "sources"))
         with archive.database.reading() as connection:
@@ -97,8 +94,6 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
 # --- tables and charts
 
 
-@pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize("counted", BACKENDS, indirect=True)
 @for_each(
     ("target", "by", "language"),
     [(PAGE, "day", "pt-BR"), (ARCHIVE, "month", "en"), (PAGE, "year", "en")],
@@ -192,7 +187,6 @@ def test_the_table_is_accessible(counted: Flask) -> None:
     assert "COUNTER Code of Practice" in page.text("p")
 
 
-@pytest.mark.parametrize("counted", BACKENDS, indirect=True)
 def test_accesses_through_other_items_have_their_own_section(counted: Flask) -> None:
     text = ask(counted, f"/col/{NEW}/statistics").text
     asked, _, delivered = text.partition("Accesses through other items")
@@ -266,8 +260,7 @@ def test_the_last_period_on_the_page_can_be_chosen(
 # --- downloads
 
 
-@pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize("counted", BACKENDS, indirect=True)
+@pytest.mark.postgresql
 @for_each(("target", "by"), [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")])
 def test_csv_and_json_contain_all_numbers(counted: Flask, target: str, by: str) -> None:
     found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)

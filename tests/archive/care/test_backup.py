@@ -55,9 +55,6 @@ NEXT = rep_of(1)
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
 Make = Callable[..., Archive]
-#: The database that is backed up; the one to restore to is of each kind.
-SQLITE = pytest.mark.parametrize("full", ["sqlite"], indirect=True)
-TO_SQLITE = pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
 #: An export of a development version, with its files.
 DATA = Path(__file__).with_name("data")
 
@@ -94,12 +91,12 @@ def export(archive: Archive) -> list[str]:
     return [format_line(item.record).replace(own, "") for item in archive.find()]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> Archive:
+@pytest.fixture(scope="module")
+def full(backend: str, make: Make, tmp_path_factory: Any) -> Archive:
     """An Archive in a database with rows in every table; tests do not change it."""
-    archive = make(request.param)
+    archive = make(backend)
     uri = archive.config.database_uri
-    second = make(request.param, uri, IBI_ARCHIVE_SERVICE_IBI=SECOND)
+    second = make(backend, uri, IBI_ARCHIVE_SERVICE_IBI=SECOND)
     second.__dict__["files_folder"] = archive.files_folder
     fill(archive, second, tmp_path_factory.mktemp("sources"))
     return archive
@@ -115,16 +112,15 @@ def backup(full: Archive, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=BACKENDS)
-def empty(request: pytest.FixtureRequest, make: Make) -> Archive:
-    """An Archive to restore to."""
-    return make(request.param)
+@pytest.fixture
+def empty(request: pytest.FixtureRequest, backend: str, make: Make) -> Archive:
+    """An Archive to restore to; the kind of its database is an optional parameter."""
+    return make(getattr(request, "param", backend))
 
 
 # --- backup and restore ------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_every_table_of_the_backup_has_rows(full: Archive) -> None:
     rows = tables_of(full.database)
     assert all(rows.values())
@@ -138,6 +134,7 @@ def test_every_table_of_the_backup_has_rows(full: Archive) -> None:
     assert rows.keys() == models.metadata.tables.keys() - not_dumped
 
 
+@pytest.mark.parametrize("empty", BACKENDS, indirect=True)
 def test_a_restore_returns_the_same_archives_on_each_database(
     full: Archive, backup: Path, empty: Archive
 ) -> None:
@@ -158,8 +155,6 @@ def test_a_restore_returns_the_same_archives_on_each_database(
     assert added.rep not in "".join(export(full))
 
 
-@pytest.mark.slow_on_postgresql
-@SQLITE
 def test_a_backup_of_a_restored_database_is_the_same(
     full: Archive, backup: Path, empty: Archive, tmp_path: Path
 ) -> None:
@@ -172,7 +167,6 @@ def test_a_backup_of_a_restored_database_is_the_same(
             assert name == "manifest.json" or one.read(name) == other.read(name)
 
 
-@SQLITE
 def test_nothing_secret_is_in_a_backup(full: Archive, backup: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(backup) as archive:
@@ -183,15 +177,15 @@ def test_nothing_secret_is_in_a_backup(full: Archive, backup: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "empty"),
+    ("kind", "empty"),
     [BACKENDS, pytest.param(*BACKENDS[::-1], marks=pytest.mark.slow)],
     indirect=["empty"],
     ids=str,
 )
 def test_the_id_of_a_deleted_row_is_not_reused(
-    make: Make, backend: str, empty: Archive, tmp_path: Path
+    make: Make, kind: str, empty: Archive, tmp_path: Path
 ) -> None:
-    source = make(backend)
+    source = make(kind)
     source.init()
     with source.database.writing() as connection:
         connection.execute(text("INSERT INTO ibi_edition_series (archive_id) VALUES (1)"))
@@ -211,7 +205,6 @@ def test_the_id_of_a_deleted_row_is_not_reused(
     assert numbers["ibi_edition_series"] == 2
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_export_made_before_is_imported(empty: Archive) -> None:
     empty.init()
     import_file(empty, DATA / "export-1.jsonl")
@@ -230,8 +223,6 @@ def without_sources(record: Record) -> Record:
     return replace(record, files=tuple(replace(file, source=None) for file in record.files))
 
 
-@pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
 def test_the_statistics_are_the_same_after_a_restore(
     make: Make, empty: Archive, tmp_path: Path
 ) -> None:
@@ -250,7 +241,6 @@ def test_the_statistics_are_the_same_after_a_restore(
 # --- consistent while others write ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backup_contains_whole_transactions(
     make: Make, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,8 +377,6 @@ def test_the_last_dates_of_replaced_tables_remain_valid(make: Make, tmp_path: Pa
     assert float(dates[""]) < 99999999999
 
 
-@SQLITE
-@TO_SQLITE
 def test_a_clock_earlier_than_the_backup_is_refused(
     backup: Path, empty: Archive, tmp_path: Path
 ) -> None:
@@ -402,8 +390,6 @@ def test_a_clock_earlier_than_the_backup_is_refused(
 # --- what prevents a restore ---------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
-@SQLITE
 def test_a_database_with_an_archive_is_replaced_only_with_replace(
     full: Archive, backup: Path, empty: Archive
 ) -> None:
@@ -419,8 +405,6 @@ def test_a_database_with_an_archive_is_replaced_only_with_replace(
     assert empty.served().service_ibi == empty.config.archive_service_ibi
 
 
-@SQLITE
-@TO_SQLITE
 def test_a_restore_leaves_intact_files_and_repairs_damaged_ones(
     full: Archive, backup: Path, empty: Archive
 ) -> None:
@@ -438,8 +422,6 @@ def test_a_restore_leaves_intact_files_and_repairs_damaged_ones(
     assert kept[2].stat().st_ino == number
 
 
-@pytest.mark.slow_on_postgresql
-@SQLITE
 def test_a_dry_run_changes_nothing(backup: Path, empty: Archive) -> None:
     done = restore(empty, backup, dry_run=True)
     assert done.items > 20
@@ -447,7 +429,6 @@ def test_a_dry_run_changes_nothing(backup: Path, empty: Archive) -> None:
     assert not empty.files_folder.folder.exists()
 
 
-@TO_SQLITE
 def test_a_restored_archive_is_found_by_its_service_ibi(
     make: Make, empty: Archive, tmp_path: Path
 ) -> None:
@@ -463,7 +444,6 @@ def test_a_restored_archive_is_found_by_its_service_ibi(
     assert source.served().service_ibi == SECOND
 
 
-@SQLITE
 def test_rows_that_violate_a_constraint_are_refused_and_nothing_is_changed(
     backup: Path, empty: Archive, tmp_path: Path
 ) -> None:
@@ -480,7 +460,6 @@ def test_rows_that_violate_a_constraint_are_refused_and_nothing_is_changed(
 # --- contents that can't be read -----------------------------------------------------------------
 
 
-@TO_SQLITE
 def test_a_backup_reports_missing_and_damaged_files_and_contains_the_others(
     make: Make, empty: Archive, tmp_path: Path
 ) -> None:
@@ -505,7 +484,6 @@ def test_a_backup_reports_missing_and_damaged_files_and_contains_the_others(
 # --- the file ------------------------------------------------------------------------------------
 
 
-@SQLITE
 @pytest.mark.parametrize("target", ["no folder/x.zip", "."])
 def test_a_target_that_cannot_be_written_is_an_error_and_nothing_remains(
     full: Archive, tmp_path: Path, target: str
@@ -515,7 +493,6 @@ def test_a_target_that_cannot_be_written_is_an_error_and_nothing_remains(
     assert list(tmp_path.iterdir()) == []
 
 
-@SQLITE
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limits there")
 def test_a_full_disk_is_an_error_and_the_old_backup_remains(full: Archive, tmp_path: Path) -> None:
     import resource
@@ -535,7 +512,6 @@ def test_a_full_disk_is_an_error_and_the_old_backup_remains(full: Archive, tmp_p
         assert path.read_bytes() == b"old"
 
 
-@SQLITE
 def test_a_backup_replaces_the_old_one_with_its_permissions(full: Archive, tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     path.write_bytes(b"old")
@@ -546,7 +522,6 @@ def test_a_backup_replaces_the_old_one_with_its_permissions(full: Archive, tmp_p
     assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
 
 
-@TO_SQLITE
 def test_a_database_without_tables_is_not_backed_up(empty: Archive, tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
         back_up(empty, tmp_path / "x.zip")
@@ -728,7 +703,6 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
 }
 
 
-@SQLITE
 def test_a_damaged_backup_is_refused_in_one_line_and_nothing_is_changed(
     backup: Path, make: Make, tmp_path: Path
 ) -> None:
@@ -750,8 +724,6 @@ def test_a_damaged_backup_is_refused_in_one_line_and_nothing_is_changed(
 HOSTILE = (None, True, -1, 2**70, 1.5, "", "\0", "\ud800", "2024-01-01", [], {}, [[]], {"a": {}})
 
 
-@SQLITE
-@TO_SQLITE
 @pytest.mark.slow
 @given(seed=st.integers(0, 1 << 30))
 def test_a_backup_with_wrong_values_is_restored_or_refused(
@@ -785,7 +757,6 @@ def replace_value(chance: random.Random, value: Any) -> Any:
     return value
 
 
-@SQLITE
 def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path) -> None:
     archive = make("sqlite")
     data = backup.read_bytes()
@@ -795,7 +766,6 @@ def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path)
             restore(archive, path, dry_run=True)
 
 
-@TO_SQLITE
 def test_a_missing_backup_is_an_error(empty: Archive, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="the file can't be read: No such file"):
         restore(empty, tmp_path / "x.zip")
@@ -803,8 +773,6 @@ def test_a_missing_backup_is_an_error(empty: Archive, tmp_path: Path) -> None:
         restore(empty, tmp_path)
 
 
-@SQLITE
-@TO_SQLITE
 def test_a_killed_restore_leaves_only_unneeded_files(
     backup: Path, empty: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:

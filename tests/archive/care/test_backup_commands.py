@@ -11,8 +11,6 @@ from flask import Flask
 from support.archives import SERVICE, archive_of
 from support.commands import command
 
-pytestmark = pytest.mark.one_database
-
 WORDS = f"1 Archives ({SERVICE}), "
 
 

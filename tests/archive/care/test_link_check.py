@@ -26,8 +26,6 @@ from flask_ibi_archive.server.http.link_requests import MAX_HOST_FAILURES, user_
 NewApp = Callable[..., Flask]
 BEGIN = datetime(2026, 11, 21, 3, 0, tzinfo=timezone.utc)
 
-one_database = pytest.mark.one_database
-
 
 def item(number: int, *urls: str, **more: Any) -> dict[str, Any]:
     """Return the record of an item whose files are on another server."""
@@ -92,7 +90,6 @@ def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(archive: Arch
         assert all(later - sooner >= 1.25 for sooner, later in pairwise(found))
 
 
-@one_database
 def test_a_host_that_refuses_requests_gets_no_more_requests(archive: Archive, far: Far) -> None:
     elsewhere = far.url("d", "127.0.0.2")
     import_records(archive, [item(1, *map(far.url, "abc"), elsewhere)])
@@ -110,7 +107,6 @@ def test_a_host_that_refuses_requests_gets_no_more_requests(archive: Archive, fa
     assert results(archive) == {elsewhere: (0, None)}
 
 
-@one_database
 def test_all_links_to_a_host_that_is_down_fail_without_a_request_for_each(archive: Archive) -> None:
     address = unused_address()
     clock = Clock()
@@ -130,7 +126,6 @@ def test_the_user_agent_is_the_program_with_its_version_and_the_archive() -> Non
 # --- the links that are checked ------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_external_urls_of_files_metadata_and_formats_are_checked_once(
     archive: Archive, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +167,6 @@ def test_external_urls_of_files_metadata_and_formats_are_checked_once(
     assert uses[far.url("m")] == [(rep(3), None, ".metadata")]
 
 
-@one_database
 def test_items_of_other_archives_are_not_checked(new_app: NewApp, far: Far) -> None:
     archives = []
     for number in (1, 2):
@@ -186,7 +180,6 @@ def test_items_of_other_archives_are_not_checked(new_app: NewApp, far: Far) -> N
     assert set(results(archives[0])) == {far.url("of1"), far.url("of2")}
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_link_that_no_item_uses_any_longer_is_deleted(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b")), item(2, far.url("b"))])
     for hour in range(3):
@@ -212,7 +205,6 @@ def test_a_host_of_any_length_and_any_letters_is_stored(archive: Archive) -> Non
 # --- reports -------------------------------------------------------------------------------------
 
 
-@one_database
 def test_a_link_is_reported_after_three_consecutive_failures(archive: Archive, far: Far) -> None:
     """In ``checks``, x is a failure, + a success, and a dot a host that refuses for now."""
     replies = {"x": Reply(404), "+": Reply(), ".": Reply(429)}
@@ -240,7 +232,6 @@ def test_a_link_is_reported_after_three_consecutive_failures(archive: Archive, f
         assert found == reported, checks
 
 
-@one_database
 def test_a_report_contains_the_times_and_the_number_of_failures(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("ok"), far.url("a"))])
     far.replies["ok"] = Reply()
@@ -263,7 +254,6 @@ def test_a_report_contains_the_times_and_the_number_of_failures(archive: Archive
     assert results(archive) == {far.url("ok"): (0, None), far.url("a"): (0, None)}
 
 
-@one_database
 def test_the_number_of_failures_is_a_setting(new_app: NewApp, far: Far) -> None:
     app = new_app(IBI_LINK_FAILURES=1)
     archive_of(app).init()
@@ -274,7 +264,6 @@ def test_the_number_of_failures_is_a_setting(new_app: NewApp, far: Far) -> None:
 # --- parts of the work ---------------------------------------------------------------------------
 
 
-@one_database
 def test_a_link_that_was_checked_recently_is_skipped_but_still_reported(
     archive: Archive, far: Far
 ) -> None:
@@ -286,7 +275,6 @@ def test_a_link_that_was_checked_recently_is_skipped_but_still_reported(
     assert len(far.requests) == requests == 6
 
 
-@one_database
 def test_only_one_host_is_checked_and_reported(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b", "localhost"))])
     run(archive, 0)
@@ -315,7 +303,6 @@ def test_the_links_with_the_oldest_checks_come_first(
     assert sorted(checked[2:]) == ["a", "c"]
 
 
-@one_database
 def test_the_next_run_continues_a_run_that_was_killed(archive: Archive, far: Far) -> None:
     class Killed(BaseException):
         """Raised as if the process were killed."""
@@ -353,7 +340,6 @@ def test_a_failure_in_two_simultaneous_runs_counts_once(archive: Archive, far: F
     assert results(archive) == {far.url(name): (1, error) for name in "ab"}
 
 
-@one_database
 def test_a_run_ends_when_the_database_fails(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, *map(far.url, "abcdef"))])
     run = checker(archive)

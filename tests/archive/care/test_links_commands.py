@@ -14,8 +14,6 @@ from support.web import rep
 
 NewApp = Callable[..., Flask]
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def links(new_app: NewApp, far: Far) -> Flask:

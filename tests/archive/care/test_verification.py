@@ -100,7 +100,6 @@ DAMAGES: list[tuple[str, Callable[[Path], Any], str]] = [
 ]
 
 
-@pytest.mark.slow_on_postgresql
 def test_each_fault_of_a_stored_file_is_found_in_every_item_that_needs_it(
     archive: Archive, second: Archive, tmp_path: Path
 ) -> None:
@@ -127,7 +126,6 @@ def test_each_fault_of_a_stored_file_is_found_in_every_item_that_needs_it(
         path.write_bytes(b"1234567890")
 
 
-@pytest.mark.one_database
 def test_two_swapped_stored_files_are_both_found(archive: Archive, tmp_path: Path) -> None:
     ibi = add(archive, tmp_path, a=b"first", b=b"other")
     place(archive, b"first").write_bytes(b"other")
@@ -136,7 +134,6 @@ def test_two_swapped_stored_files_are_both_found(archive: Archive, tmp_path: Pat
     assert sorted(kinds(faults)) == [("swapped", ibi, "a"), ("swapped", ibi, "b")]
 
 
-@pytest.mark.one_database
 def test_a_row_that_states_another_size_is_a_fault(archive: Archive, tmp_path: Path) -> None:
     ibi = add(archive, tmp_path, a=b"first")
     with archive.database.writing() as connection:
@@ -146,7 +143,6 @@ def test_a_row_that_states_another_size_is_a_fault(archive: Archive, tmp_path: P
     assert "5 bytes, but the database states 7" in fault.advice
 
 
-@pytest.mark.one_database
 def test_adding_a_file_again_repairs_a_damaged_stored_file(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -157,7 +153,6 @@ def test_adding_a_file_again_repairs_a_damaged_stored_file(
     assert verify(archive)[0] == []
 
 
-@pytest.mark.one_database
 def test_a_stored_file_is_read_once_however_many_items_share_it(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +174,6 @@ def test_a_stored_file_is_read_once_however_many_items_share_it(
     assert told[-1] == (13, 13)
 
 
-@pytest.mark.one_database
 def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,18 +189,16 @@ def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
     assert verify(archive)[0] == []
 
 
-@pytest.mark.one_database
 def test_an_unknown_item_is_refused(archive: Archive) -> None:
     with pytest.raises(UnknownItem):
         verify(archive, "sid.inpe.br/mtc-m18@80/2001/01.01.00.00")
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param("copying", marks=(pytest.mark.one_database, pytest.mark.slow)),
-        pytest.param("before the store", marks=(pytest.mark.one_database, pytest.mark.slow)),
+        pytest.param("copying", marks=pytest.mark.slow),
+        pytest.param("before the store", marks=pytest.mark.slow),
         "before the commit",
     ],
 )
@@ -281,7 +273,6 @@ def test_files_that_no_item_of_any_archive_needs_are_deleted_a_day_later(
     assert verify(second)[0] == []
 
 
-@pytest.mark.one_database
 def test_unneeded_files_are_not_counted_when_items_are_named(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -325,7 +316,7 @@ def test_prune_deletes_no_file_of_another_database_that_shares_the_folder(
     assert (needed.exists(), lost.exists()) == (True, False)
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_an_entry_contains_no_password(archive: Archive) -> None:
     entry = identify_database(make_url("postgresql+psycopg://me:secret@127.0.0.1/a?password=b"))
     assert entry == "postgresql localhost:5432/a"
@@ -334,7 +325,7 @@ def test_an_entry_contains_no_password(archive: Archive) -> None:
     assert path.read_text() == f"Archive {SERVICE}, database sqlite {name}\n"
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_an_sqlite_file_and_the_folder_next_to_it_can_be_moved_together(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -350,7 +341,6 @@ def test_an_sqlite_file_and_the_folder_next_to_it_can_be_moved_together(
     close(app)
 
 
-@pytest.mark.one_database
 def test_a_folder_without_entries_gets_one_from_the_next_deposit_or_init(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -367,7 +357,6 @@ def test_a_folder_without_entries_gets_one_from_the_next_deposit_or_init(
         verify(archive, prune=True)
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("name", ["notes.txt", "aa/notes.txt", "aa/bb/" + "0" * 64, "zz/xyz"])
 def test_prune_deletes_nothing_from_a_folder_with_unknown_files(
     archive: Archive, name: str
@@ -384,7 +373,6 @@ def test_prune_deletes_nothing_from_a_folder_with_unknown_files(
     assert lost.exists()
 
 
-@pytest.mark.one_database
 def test_more_than_a_tenth_of_the_files_is_deleted_only_with_yes(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -401,7 +389,6 @@ def test_more_than_a_tenth_of_the_files_is_deleted_only_with_yes(
     assert verify(archive, prune=True)[1].removed == 10
 
 
-@pytest.mark.one_database
 def test_nothing_is_deleted_during_a_backup(archive: Archive) -> None:
     lost = lose(archive, b"lost")
     with archive.files_folder.locked(), pytest.raises(StorageError, match="another backup"):

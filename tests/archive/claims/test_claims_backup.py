@@ -52,10 +52,10 @@ def status(app: Flask) -> dict[str, object]:
     return dict(json.loads(command(app, "claims", "status", "--json").data))
 
 
-@pytest.fixture(params=BACKENDS)
-def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Flask]:
+@pytest.fixture
+def app(backend: str, tmp_path: Path) -> Iterator[Flask]:
     """An app whose Archive publishes the claims of two items."""
-    with open_apps(tmp_path, request.param) as [app]:
+    with open_apps(tmp_path, backend) as [app]:
         assert command(app, "init").status == 0
         fill(app, 1, 2)
         yield app
@@ -148,7 +148,6 @@ def test_without_the_folder_of_the_key_a_new_log_begins(app: Flask, tmp_path: Pa
         assert new_key.startswith(f"{SERVICE}#2+")
 
 
-@pytest.mark.one_database
 def test_the_private_key_is_in_no_backup(app: Flask, tmp_path: Path) -> None:
     assert command(app, "backup", tmp_path / "x.zip").status == 0
     folder = Path(archive_of(app).config.claims_folder)

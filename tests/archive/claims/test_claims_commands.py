@@ -16,8 +16,6 @@ from flask_ibi_archive.core.claims.keys import parse_key
 
 NewApp = Callable[..., Flask]
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def publishing(app: Flask) -> Flask:

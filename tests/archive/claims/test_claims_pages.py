@@ -82,7 +82,6 @@ def test_an_unchanged_checkpoint_is_not_sent_again(publishing: Flask) -> None:
     assert signed_again.text.split("\n")[:3] == first.text.split("\n")[:3]
 
 
-@pytest.mark.one_database
 def test_the_tiles_are_those_of_the_specification(many: Flask) -> None:
     client, entries = many.test_client(), read_entries(many)
     hashes = [hash_entry(entry) for entry in entries]
@@ -105,7 +104,6 @@ def test_the_tiles_are_those_of_the_specification(many: Flask) -> None:
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-@pytest.mark.one_database
 def test_another_implementation_of_the_tree_has_the_same_root(many: Flask) -> None:
     tree = InmemoryTree(algorithm="sha256")
     for entry in read_entries(many):
@@ -113,7 +111,6 @@ def test_another_implementation_of_the_tree_has_the_same_root(many: Flask) -> No
     assert root_of(tree) == find_root(read_entries(many))
 
 
-@pytest.mark.one_database
 @for_each(
     "path",
     [
@@ -132,7 +129,6 @@ def test_a_tile_beyond_the_log_or_with_another_path_is_not_found(path: str, many
         assert answer.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.one_database
 @for_each(
     ("accepted", "compressed"),
     [(None, False), ("gzip", True), ("br, gzip;q=0.5", True), ("gzip;q=0", False), ("*", True),
@@ -151,7 +147,6 @@ def test_entries_are_compressed_for_clients_that_accept_it(
     assert "Content-Encoding" not in tile.headers
 
 
-@pytest.mark.one_database
 @for_each("path", ["checkpoint", "key", "tile/0/000", "tile/entries/000"])
 def test_head_has_the_headers_of_get(path: str, many: Flask) -> None:
     client = many.test_client()
@@ -216,7 +211,6 @@ def force_slashes(app: Flask) -> None:
 
 
 @for_each("prepare", [require_login, catch_all, force_slashes])
-@pytest.mark.one_database
 def test_the_hooks_and_routes_of_the_host_do_not_hide_the_claims(
     prepare: Callable[[Flask], None], uri: str, tmp_path: Path
 ) -> None:
@@ -235,7 +229,6 @@ def test_the_hooks_and_routes_of_the_host_do_not_hide_the_claims(
         close(app)
 
 
-@pytest.mark.one_database
 def test_a_route_of_the_host_for_exactly_this_path_has_precedence(uri: str, tmp_path: Path) -> None:
     def own(app: Flask) -> None:
         app.add_url_rule(f"{ROOT}/key", "own", lambda: "ours")
@@ -245,7 +238,6 @@ def test_a_route_of_the_host_for_exactly_this_path_has_precedence(uri: str, tmp_
     close(app)
 
 
-@pytest.mark.one_database
 def test_a_real_server_sends_the_log(many: Flask) -> None:
     with serving(many) as address:
         base = f"http://{address}{ROOT}"

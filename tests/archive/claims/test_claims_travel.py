@@ -11,6 +11,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, close, configure, import_records
 from support.commands import command
+from support.databases import BACKENDS
 from support.givers import item, rep
 from support.host_models import MODELS, Host
 from support.library import LibraryCatalogue, add_document, db, remove_document
@@ -23,15 +24,14 @@ from flask_ibi_archive.core.claims.claim import parse_claim
 Places = tuple[Place, Place]
 
 
-@pytest.fixture(
-    params=["sqlite to postgresql", pytest.param("postgresql to sqlite", marks=pytest.mark.slow)]
-)
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    """The giver and the taker, in databases of different kinds."""
-    first, second = request.param.split(" to ")
+@pytest.fixture(params=["one kind", pytest.param("different kinds", marks=pytest.mark.slow)])
+def places(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Places]:
+    """The giver and the taker, in databases of one kind or of different kinds."""
+    other = next(kind for kind in BACKENDS if kind != backend)
+    taking = backend if request.param == "one kind" else other
     with (
-        open_place(first, tmp_path / "giver", 1) as giver,
-        open_place(second, tmp_path / "taker", 2) as taker,
+        open_place(backend, tmp_path / "giver", 1) as giver,
+        open_place(taking, tmp_path / "taker", 2) as taker,
     ):
         giver.archive.claims.create_key()
         taker.archive.claims.create_key()
@@ -154,7 +154,6 @@ def make_host(uri: str, tmp_path: Path) -> Iterator[Callable[[str], Host]]:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.slow_on_postgresql
 def test_the_rows_of_a_host_are_claimed_when_it_commits(
     kind: str, make_host: Callable[[str], Host]
 ) -> None:
@@ -191,7 +190,6 @@ class Changing(LibraryCatalogue):
 
 
 @pytest.mark.parametrize("catalogue", [LibraryCatalogue, Changing])
-@pytest.mark.one_database
 def test_the_documents_of_a_library_are_claimed_if_it_lists_its_changes(
     catalogue: type[LibraryCatalogue], uri: str, tmp_path: Path
 ) -> None:

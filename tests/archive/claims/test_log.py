@@ -293,7 +293,6 @@ def test_the_key_can_be_a_setting(app: Flask, uri: str, tmp_path: Path, clock: C
 
 
 @pytest.mark.parametrize("key", ["", "abc", b64encode(b"short").decode(), b"x" * 32, 7])
-@pytest.mark.one_database
 def test_a_wrong_key_in_the_settings_is_an_error(uri: str, tmp_path: Path, key: object) -> None:
     if key == "":
         close(make_app(uri, tmp_path, IBI_CLAIMS_KEY=key))  # as if it were not set

@@ -33,8 +33,6 @@ NewApp = Callable[..., Flask]
 JOINED = {"IBI_REGISTRATION_KEY": "1424636122-5331490054869684"}
 PING = ("/ibi/claims/ping", "service=" + SERVICE.replace("/", "%2F").replace("@", "%40"))
 
-pytestmark = pytest.mark.one_database
-
 
 def include(archive: Archive, *, included: bool = True) -> None:
     """Store that the resolver has included the Archive."""

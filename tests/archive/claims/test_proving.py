@@ -31,8 +31,6 @@ NewApp = Callable[..., Flask]
 #: The time of the signatures of the witness.
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc).timestamp()
 
-pytestmark = pytest.mark.one_database
-
 
 @dataclass
 class Case:

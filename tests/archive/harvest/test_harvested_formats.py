@@ -20,7 +20,6 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.harvest import harvesting, oai_pmh
 from flask_ibi_archive.core.records.work import Work
 
-pytestmark = pytest.mark.one_database
 NOTE = "http://a.example/note"
 GOOD = f'<?xml version="1.0"?>\n<!DOCTYPE note>\n<note xmlns="{NOTE}">{{}}</note>\n'
 

@@ -169,7 +169,6 @@ def test_a_harvester_finds_the_formats_and_the_archive(app: Flask) -> None:
         parse(app.test_client().get("/ibi/oai?verb=Identify").data)
 
 
-@pytest.mark.slow_on_postgresql
 def test_sickle_and_scythe_read_every_format_and_set(app: Flask) -> None:
     archive = archive_of(app)
     elements = {"title": (("Rain", None),), "type": (("doctoral thesis", None),)}

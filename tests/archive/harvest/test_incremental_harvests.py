@@ -112,6 +112,7 @@ def test_no_answer_states_a_time_in_the_future_of_its_server(
     assert visit(late_app) == "2026-03-01T08:00:00Z"  # less than a minute after the last change
 
 
+@pytest.mark.postgresql
 def test_a_transaction_that_was_open_during_an_answer_is_found(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_transaction_that_was_open_during_an_answer_is_found(
     assert harvest_all(app, from_=last_visit) == {item: False}
 
 
+@pytest.mark.postgresql
 def test_an_answer_waits_for_the_changes_that_another_process_moves_to_the_log(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_harvester_asks_again_if_one_request_has_no_time_for_all_changes(
     assert list(headers(parse(answer.data))) == members
 
 
+@pytest.mark.postgresql
 @pytest.mark.usefixtures("members")
 def test_a_list_that_ends_before_the_import_does_not_wait_for_it(
     app: Flask, monkeypatch: pytest.MonkeyPatch

@@ -80,7 +80,6 @@ def name(ibi: str) -> str:
 # --- the verbs -----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_the_six_verbs(app: Flask, archive: Archive, method: str) -> None:
     item = deposit(archive)
@@ -96,7 +95,6 @@ def test_the_six_verbs(app: Flask, archive: Archive, method: str) -> None:
     assert [one.text for one in record.iter(f"{DC}identifier")] == [f"http://urlib.net/{item}"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_identify_describes_the_archive(app: Flask, archive: Archive, clock: Clock) -> None:
     assert texts(harvest(app, verb="Identify"), "earliestDatestamp") == ["1970-01-01T00:00:00Z"]
     deposit(archive)
@@ -111,7 +109,6 @@ def test_identify_describes_the_archive(app: Flask, archive: Archive, clock: Clo
     assert texts(answer, "adminEmail") == [f"postmaster@{HOST}"]
 
 
-@pytest.mark.one_database
 def test_a_record_says_who_may_read_the_files_unless_the_host_decides(
     app: Flask, archive: Archive, ibi: IBIArchive, tmp_path: Path
 ) -> None:
@@ -134,7 +131,6 @@ def test_a_record_says_who_may_read_the_files_unless_the_host_decides(
     assert (read(public, "rights"), read(closed, "rights")) == ([], [f"{RIGHTS}embargoedAccess"])
 
 
-@pytest.mark.one_database
 def test_each_format_is_served(app: Flask, archive: Archive) -> None:
     deposit(archive, "Chuva & <neve>")
     for format in ("oai_dc", "datacite", "oai_openaire"):
@@ -185,7 +181,6 @@ ERRORS = [
 ]
 
 
-@pytest.mark.one_database
 @for_each(("query", "code"), ERRORS)
 def test_an_error_has_the_code_of_the_specification(
     app: Flask, archive: Archive, query: str, code: str
@@ -198,7 +193,6 @@ def test_an_error_has_the_code_of_the_specification(
     assert bool(request.attrib) is (code not in ("badVerb", "badArgument"))
 
 
-@pytest.mark.one_database
 @for_each(("mimetype", "body"), [("text/plain", "verb=Identify"), (oai_pmh.FORM, "a=" * 9999)])
 def test_a_body_that_is_no_small_form_is_refused(app: Flask, mimetype: str, body: str) -> None:
     answer = app.test_client().post("/ibi/oai", data=body, content_type=mimetype)
@@ -240,7 +234,6 @@ def test_hidden_items_are_not_disclosed(app: Flask, archive: Archive, clock: Clo
     assert harvest_all(app) == {shown: False}
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_has_the_dublin_core_of_its_metadata_item(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -261,7 +254,6 @@ def test_an_item_has_the_dublin_core_of_its_metadata_item(
     assert harvest_all(app) == {item: True}
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
     app: Flask, archive: Archive, caplog: pytest.LogCaptureFixture
@@ -280,7 +272,6 @@ def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
         assert find_errors(root) == ["cannotDisseminateFormat"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_whose_metadata_item_is_malformed_is_skipped(app: Flask, archive: Archive) -> None:
     about = deposit(archive, "Malformed", content_type="Metadata")
     _, item = [
@@ -302,6 +293,7 @@ def test_an_imported_item_is_new_for_harvesters(app: Flask, archive: Archive) ->
     assert harvest_all(app, from_="2026-03-01") == {rep(1): False}
 
 
+@pytest.mark.postgresql
 def test_from_and_until_include_their_limits(app: Flask, archive: Archive, clock: Clock) -> None:
     items = []
     for _ in range(3):
@@ -329,6 +321,7 @@ def test_a_clock_that_is_set_back_does_not_change_the_order(
 # --- lists in parts ------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.usefixtures("parts_of_two")
 @pytest.mark.parametrize("verb", ["ListRecords", "ListIdentifiers"])
 def test_a_list_with_one_timestamp_has_several_parts(
@@ -372,7 +365,6 @@ def test_the_rest_of_a_list_is_not_empty_if_all_its_items_have_changed(
 
 
 @pytest.mark.usefixtures("parts_of_two")
-@pytest.mark.one_database
 def test_a_token_that_was_changed_is_refused(app: Flask, archive: Archive) -> None:
     for number in range(3):
         deposit(archive, str(number))
@@ -426,7 +418,6 @@ def describe(**elements: list[str]) -> DublinCoreMetadata:
     return DublinCoreMetadata({"title": (("Rain", None),), **values})
 
 
-@pytest.mark.slow_on_postgresql
 def test_every_archive_has_sets_for_aggregators_and_types(
     app: Flask, archive: Archive, tmp_path: Path
 ) -> None:
@@ -441,7 +432,6 @@ def test_every_archive_has_sets_for_aggregators_and_types(
         assert list(harvest_all(app, set=spec)) == expected
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_set_of_the_host_replaces_one_with_the_same_name(
     app: Flask, archive: Archive, ibi: IBIArchive
 ) -> None:
@@ -452,7 +442,6 @@ def test_a_set_of_the_host_replaces_one_with_the_same_name(
     assert list(harvest_all(app, set="openaire")) == [ice]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_without_a_title_is_harvested_when_it_has_one(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -470,7 +459,7 @@ def test_an_item_without_a_title_is_harvested_when_it_has_one(
     assert harvest_all(app) == {item: True}
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 @pytest.mark.usefixtures("parts_of_two")
 @pytest.mark.parametrize("prefix", ["oai_etdms", "mtd3-br"])
 def test_formats_of_theses_contain_theses_alone(app: Flask, archive: Archive, prefix: str) -> None:
@@ -494,7 +483,6 @@ def test_formats_of_theses_contain_theses_alone(app: Flask, archive: Archive, pr
     assert texts(record, "setSpec") == ["type:doctoral-thesis"]  # a hidden set is not shown
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 def test_each_part_states_the_size_of_the_list_and_its_place(app: Flask, archive: Archive) -> None:
     for number in range(5):
@@ -519,7 +507,6 @@ def test_each_part_states_the_size_of_the_list_and_its_place(app: Flask, archive
     assert len(counts) == 1  # the token contains the size
 
 
-@pytest.mark.slow_on_postgresql
 def test_sets_are_defined_by_the_host(
     app: Flask, archive: Archive, ibi: IBIArchive, clock: Clock
 ) -> None:
@@ -553,7 +540,6 @@ def test_changed_sets_are_stored_for_all_items(
     assert harvest_all(app, set="all") == {item: False}
 
 
-@pytest.mark.one_database
 @for_each("spec", ["", "a b", "a:", "a" * 256])
 def test_a_wrong_set_is_refused(ibi: IBIArchive, spec: str) -> None:
     with pytest.raises(ValueError, match="is not a setSpec"):
@@ -564,7 +550,6 @@ def test_a_wrong_set_is_refused(ibi: IBIArchive, spec: str) -> None:
 
 
 @pytest.mark.usefixtures("parts_of_two")
-@pytest.mark.one_database
 def test_the_items_of_a_catalogue_are_harvested(
     new_app: Callable[..., Flask], uri: str, tmp_path: Path
 ) -> None:
@@ -601,7 +586,6 @@ def test_the_items_of_a_catalogue_are_harvested(
     close(app)
 
 
-@pytest.mark.one_database
 def test_a_change_of_a_catalogue_is_found_if_it_is_committed_late(
     uri: str, tmp_path: Path, clock: Clock
 ) -> None:

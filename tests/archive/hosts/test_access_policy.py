@@ -37,8 +37,6 @@ from werkzeug.wrappers import Response
 from flask_ibi_archive import FileRecord, IBIArchive, ItemView
 from flask_ibi_archive.errors import NotReady
 
-pytestmark = pytest.mark.one_database
-
 EMBARGOED, UNTITLED, UNTITLED_DESCRIBED = rep(50), rep(51), rep(52)
 FILE = "doc/report.pdf"
 #: An open item, and items with a network, a hidden description, and an embargo.

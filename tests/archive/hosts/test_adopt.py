@@ -121,6 +121,7 @@ class Negated(TypeDecorator[int]):
         return None if value is None else -value
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     ("batch", "count"),
     [pytest.param(adopting.BATCH, adopting.BATCH + 500, marks=pytest.mark.slow), (3, 10)],
@@ -164,7 +165,6 @@ def test_rows_are_adopted_in_batches_whatever_the_type_of_their_key(
         Base.metadata.drop_all(host.engine)
 
 
-@pytest.mark.slow_on_postgresql
 def test_editions_and_translations_are_adopted_in_any_order(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +190,6 @@ def test_editions_and_translations_are_adopted_in_any_order(
     assert item.record.translations == {"pt": second.ibi_rep, "fr": first.ibi_rep}
 
 
-@pytest.mark.slow_on_postgresql
 def test_rows_that_cannot_be_adopted_are_reported_and_the_others_are_adopted(host: Host) -> None:
     insert_rows(
         host,
@@ -220,7 +219,6 @@ def test_rows_that_cannot_be_adopted_are_reported_and_the_others_are_adopted(hos
     assert "adopted 0, refused 1" in adopt(host).output
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_error_of_the_hosts_method_is_reported_with_the_row(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +236,6 @@ def test_where_selects_rows(host: Host) -> None:
     assert [row.ibi is None for row in rows_of(host)] == [False, False, True]
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     insert_rows(
         host,
@@ -258,6 +255,7 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     assert paths_in_store(host.archive) == []
 
 
+@pytest.mark.postgresql
 def test_an_adoption_that_is_locked_out_by_another_transaction_says_so(
     new_host: Callable[..., Host],
 ) -> None:
@@ -276,7 +274,6 @@ def test_an_adoption_that_is_locked_out_by_another_transaction_says_so(
     assert count_missing(host) == 1
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -298,7 +295,6 @@ def test_wrong_arguments_are_refused_in_one_line(
     assert message in line
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("resume", ["yes", pytest.param("no", marks=pytest.mark.slow)])
 def test_an_adoption_that_is_killed_can_be_continued(
     host: Host, uri: str, tmp_path: Path, resume: str
@@ -416,7 +412,6 @@ class Book(IdentifiedItem, Library):
         return ItemRecord(title="On rain", creators=[self.author.name, self.editor.name])
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_relationship_that_is_loaded_for_each_row_is_reported_once(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def adopt(host: Host, stop: Event) -> Counter[str]:
     return done
 
 
+@pytest.mark.postgresql
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:DELETE statement on table")  # two writers delete one row
 def test_adoptions_beside_six_writers_leave_no_difference(new_host: Any) -> None:

@@ -112,7 +112,6 @@ def test_adopt_gives_lost_identifiers_back(
     assert [one.ibip for one in host.archive.reservations()] == [before[8]]
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_change_of_a_lost_row_changes_no_item(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -178,7 +177,6 @@ def test_each_new_row_with_the_same_key_gets_a_new_identifier(host: Host) -> Non
     assert identifiers_of(host) == {1: identifiers[2]}
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("state", ["Draft", "Original"])
 def test_a_new_row_with_the_key_of_a_draft_releases_nothing(host: Host, state: str) -> None:
     draft = host.add("draft", state="Draft").ibi
@@ -195,7 +193,6 @@ def test_a_new_row_with_the_key_of_a_draft_releases_nothing(host: Host, state: s
     assert_agree(host)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_new_row_may_have_the_key_that_a_bulk_statement_has_changed(host: Host) -> None:
     ibi = host.add("old").ibi
     run(host, update(host.Thesis).values(id=50))
@@ -206,7 +203,6 @@ def test_a_new_row_may_have_the_key_that_a_bulk_statement_has_changed(host: Host
     assert_agree(host)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_new_row_with_the_key_of_a_deleted_row_is_another_item(host: Host) -> None:
     old = host.add("old")
     ibi = old.ibi
@@ -220,7 +216,6 @@ def test_a_new_row_with_the_key_of_a_deleted_row_is_another_item(host: Host) -> 
     assert_agree(host)
 
 
-@pytest.mark.slow_on_postgresql
 def test_adopt_refuses_rows_that_may_be_those_of_items_without_rows(host: Host) -> None:
     first = host.add("first").ibi
     lose_columns(host)
@@ -239,7 +234,6 @@ def test_adopt_refuses_rows_that_may_be_those_of_items_without_rows(host: Host) 
     assert adopt(host).out == "adopted 0, refused 0\n"
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_withdrawn_item_is_not_replaced_if_its_row_has_lost_its_identifier(host: Host) -> None:
     ibi = host.add("thesis").ibi
     host.archive.delete(ibi, "retracted")
@@ -334,7 +328,7 @@ class Dataset(Described, Product):
     __mapper_args__: ClassVar[dict[str, str]] = {"polymorphic_identity": "dataset"}
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 def test_each_kind_of_primary_key_is_a_key(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialects, "PAGE", 1)
     note = uuid.UUID(int=7)
@@ -375,7 +369,6 @@ def test_a_row_has_its_key_by_itself(host: Host, monkeypatch: pytest.MonkeyPatch
         host.add("x")
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_changed_primary_key_changes_the_key_but_not_the_timestamp(host: Host) -> None:
     row = host.add("first")
     ibi, item = row.ibi, host.archive.get(row.ibi)
@@ -456,7 +449,6 @@ def test_shifted_primary_keys_keep_their_identifiers(host: Host) -> None:
 # --- copied identifiers --------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_copied_row_with_the_identifier_of_another_row_is_refused(host: Host) -> None:
     row = host.add("first")
     host.session.add(host.Thesis(title="copy", ibi_rep=row.ibi_rep, ibi_ibip=row.ibi_ibip))
@@ -470,7 +462,6 @@ def test_a_copied_row_with_the_identifier_of_another_row_is_refused(host: Host) 
     assert_agree(host)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_row_of_another_model_with_the_same_identifier_is_refused(host: Host) -> None:
     with tables(host, Base) as session:
         for row in (host.add("first"), host.add("draft", state="Draft")):
@@ -493,6 +484,7 @@ def test_a_row_of_another_model_with_the_same_identifier_is_refused(host: Host) 
 # --- compare -------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_compare_finds_and_repairs_what_bulk_statements_did(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -544,7 +536,6 @@ def test_compare_finds_and_repairs_what_bulk_statements_did(
     assert {one.status for one in host.archive.reservations()} == {"released"}
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_lost_row_that_cannot_be_described_keeps_its_item(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -560,7 +551,6 @@ def test_a_lost_row_that_cannot_be_described_keeps_its_item(
     assert identifiers_of(host) == {1: ibi}
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_missing_item_is_deposited_with_the_identifier_of_its_row(host: Host) -> None:
     """The tables of the Archive were restored from an older backup."""
     row = host.add("thesis")
@@ -571,7 +561,6 @@ def test_a_missing_item_is_deposited_with_the_identifier_of_its_row(host: Host) 
     assert_agree(host)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -586,7 +575,7 @@ def test_wrong_arguments_are_refused(host: Host, words: list[str], message: str)
     assert message in outcome.err
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 def test_check_compares_counts_and_some_rows(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     # the tests have several models of the same table
     monkeypatch.setattr(model_checks, "identified_models", {inspect(host.Thesis)})
@@ -612,7 +601,6 @@ def test_check_compares_counts_and_some_rows(host: Host, monkeypatch: pytest.Mon
 # --- bulk statements -----------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("name", ["compare", "adopt"])
 def test_missing_columns_are_named_in_one_line(host: Host, name: str) -> None:
     run(host, text("ALTER TABLE host_thesis RENAME COLUMN ibi_rep TO was_rep"))
@@ -626,7 +614,6 @@ def test_missing_columns_are_named_in_one_line(host: Host, name: str) -> None:
     run(host, text("ALTER TABLE host_thesis RENAME COLUMN was_rep TO ibi_rep"))
 
 
-@pytest.mark.slow_on_postgresql
 def test_bulk_statements_are_logged(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "flask_ibi_archive.host")
     host.add("first")
@@ -659,7 +646,6 @@ def test_bulk_statements_are_logged(host: Host, caplog: pytest.LogCaptureFixture
     assert caplog.records == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_bulk_statements_are_refused_if_the_app_says_so(new_host: Callable[..., Host]) -> None:
     host = new_host(IBI_REFUSE_BULK=True)
     row = host.add("first")

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from sqlalchemy import delete, func, insert, select, text, update
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.host_models import Host
 from support.long_walks import long_walks
 
@@ -232,8 +232,7 @@ class Repository(RuleBasedStateMachine):
             self.known[name] = ibi
 
 
-@pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.postgresql
 def test_rows_and_items_agree_after_repairs(backend: str) -> None:
     class OnBackend(Repository):
         pass
@@ -245,7 +244,6 @@ def test_rows_and_items_agree_after_repairs(backend: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_and_items_agree_after_repairs_in_long_random_walks(backend: str) -> None:
     class OnBackend(Repository):
         pass

@@ -20,7 +20,6 @@ from flask_ibi_archive.testing import CatalogueContract, Reader
 OTHER_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 
 
-@pytest.mark.slow_on_postgresql
 class TestPlainFlask(CatalogueContract):
     """A host without a database of its own, which deposits its items."""
 
@@ -31,7 +30,6 @@ class TestPlainFlask(CatalogueContract):
         return app
 
 
-@pytest.mark.slow_on_postgresql
 class TestFlaskSQLAlchemy(CatalogueContract):
     """A host that deposits its items in the transactions of its Flask-SQLAlchemy session."""
 
@@ -75,7 +73,6 @@ class Thesis(IdentifiedItem, db.Model):  # type: ignore[name-defined, misc]
         return record
 
 
-@pytest.mark.slow_on_postgresql
 class TestModels(CatalogueContract):
     """A host whose items are the rows of a model with IdentifiedItem."""
 
@@ -123,7 +120,6 @@ class Report(IdentifiedItem, reports.Model):  # type: ignore[name-defined, misc]
         return ItemRecord(title=self.title, files=[self.pdf] if self.pdf else [])
 
 
-@pytest.mark.one_database
 class TestOneFileForEachItem(CatalogueContract):
     """A host whose items have a title and at most one file."""
 
@@ -159,7 +155,6 @@ class TestOneFileForEachItem(CatalogueContract):
         reports.session.commit()
 
 
-@pytest.mark.slow_on_postgresql
 class TestOwnTables(CatalogueContract):
     """A host whose items are in its own tables (:mod:`support.library`)."""
 
@@ -193,7 +188,6 @@ class TestOwnTables(CatalogueContract):
         library.remove_document(ibi, reason)
 
 
-@pytest.mark.slow_on_postgresql
 class TestHostSendsFiles(TestPlainFlask):
     """A host that sends the files of its items itself, and refuses those of removed items."""
 

@@ -90,7 +90,6 @@ def test_at_most_fifteen_lines_embed_an_archive() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_the_lines_and_commands_of_the_page_give_identifiers_to_all_rows(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(lines_of(DIFF, "-"))
     run(tmp_path, RUN, "flask db init", "flask db migrate", "flask db upgrade")
@@ -111,7 +110,6 @@ def test_the_lines_and_commands_of_the_page_give_identifiers_to_all_rows(tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_the_lines_and_commands_about_one_history_work(tmp_path: Path) -> None:
     app = lines_of(DIFF, "+").replace("    db.init_app", f"    {VERSION_TABLE}\n    db.init_app")
     (tmp_path / "app.py").write_text(app)

@@ -66,7 +66,6 @@ def read_item(host: Host, row: Any) -> tuple[str, list[str | None]]:
     return item.title, contents
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_that_is_known_is_not_read_again(any_host: Host, opened: list[str]) -> None:
     row = add(any_host, opened)
     for change in ({"views": 1}, {"title": "On snow"}, {"views": 2}):
@@ -79,7 +78,6 @@ def test_a_file_that_is_known_is_not_read_again(any_host: Host, opened: list[str
     assert read_item(any_host, row) == ("On snow", ["rain"])
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_row_can_be_edited_when_its_file_is_gone(host: Host, opened: list[str]) -> None:
     row = add(host, opened)
     (host.folder / "a.pdf").rename(host.folder / "moved.pdf")
@@ -91,7 +89,6 @@ def test_a_row_can_be_edited_when_its_file_is_gone(host: Host, opened: list[str]
         host.session.commit()
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_row_can_be_edited_when_its_new_file_is_gone(host: Host) -> None:
     """Even if the file was so new when it was read that it might have changed once more."""
     row = host.add(pdf=write(host, "a.pdf", "rain", 2**60 * 3))
@@ -101,7 +98,6 @@ def test_a_row_can_be_edited_when_its_new_file_is_gone(host: Host) -> None:
     assert read_item(host, row) == ("On snow", ["rain"])
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("content", ["snow", "rain and snow"])
 def test_a_file_that_was_rewritten_is_read(host: Host, opened: list[str], content: str) -> None:
     row = add(host, opened)
@@ -115,7 +111,6 @@ def test_a_file_that_was_rewritten_is_read(host: Host, opened: list[str], conten
     assert opened == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_with_another_time_or_path_is_read_once(host: Host, opened: list[str]) -> None:
     row = add(host, opened)
     os.utime(host.folder / "a.pdf", ns=(OLD, OLD + 1))
@@ -133,7 +128,6 @@ def test_a_file_with_another_time_or_path_is_read_once(host: Host, opened: list[
     assert read_item(host, row) == ("On snow", ["rain"])
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_that_may_change_again_at_the_same_time_is_read_again(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +140,6 @@ def test_a_file_that_may_change_again_at_the_same_time_is_read_again(
     assert read_item(host, row) == ("On rain", ["snow"])
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_that_changes_while_it_is_read_is_read_again(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +159,6 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     assert read_item(host, row) == ("On rain", ["snow"])
 
 
-@pytest.mark.one_database
 def test_the_path_of_a_file_need_not_be_text(host: Host) -> None:
     name = os.fsdecode(b"\xff")
     (host.folder / name).mkdir()

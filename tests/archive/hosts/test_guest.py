@@ -481,7 +481,6 @@ def run(uri: str, folder: Path, has_archive: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.no_tables
-@pytest.mark.slow_on_postgresql
 def test_the_host_works_as_without_the_extension(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,7 +518,6 @@ print(list_events())
 """
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("names", ["IBIArchive, IdentifiedItem", "IdentifiedItem"])
 def test_sessions_have_listeners_once_the_host_has_a_model_with_identifiers(names: str) -> None:
     """The module of the models may be imported before that of the app."""
@@ -587,7 +585,6 @@ print(sorted((list_listeners() - before).items()))
 """
 
 
-@pytest.mark.one_database
 def test_an_app_without_models_with_identifiers_has_no_listener_of_ours(tmp_path: Path) -> None:
     """Neither an import nor init_app adds one to sessions, engines, pools and mappers."""
     run = subprocess.run(
@@ -640,7 +637,6 @@ configure_mappers()
 """
 
 
-@pytest.mark.one_database
 def test_a_model_whose_rows_the_database_deletes_is_reported_once() -> None:
     """The items of such rows would stay public, because the session is not told."""
     run = subprocess.run(

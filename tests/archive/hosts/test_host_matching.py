@@ -14,7 +14,6 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver import IBIResolver
 
-pytestmark = pytest.mark.one_database
 OTHER = "http://other.example.org"
 
 

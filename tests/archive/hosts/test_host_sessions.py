@@ -115,6 +115,7 @@ def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
         host.close()
 
 
+@pytest.mark.postgresql
 def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
     new_host: Callable[..., Host], kind: str, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
     assert host.reports() == 1
 
 
+@pytest.mark.postgresql
 def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     new_host: Callable[..., Host],
 ) -> None:
@@ -162,7 +164,6 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     assert len(list(host.archive.find())) == 2
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
     new_host: Callable[..., Host],
 ) -> None:
@@ -211,7 +212,7 @@ def test_the_rows_of_an_item_stay_together_on_the_hosts_connections(
     host.session.rollback()
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
     new_host: Callable[..., Host],
 ) -> None:
@@ -230,6 +231,7 @@ def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
     assert len(list(host.archive.find())) == 2
 
 
+@pytest.mark.postgresql
 def test_a_savepoint_of_the_host_is_what_it_is_without_us(new_host: Callable[..., Host]) -> None:
     """The driver of SQLite begins no transaction for a savepoint, so its release commits."""
     host = new_host()
@@ -242,7 +244,7 @@ def test_a_savepoint_of_the_host_is_what_it_is_without_us(new_host: Callable[...
     assert (host.archive.get(item.rep) is not None) == remains
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
     new_host: Callable[..., Host],
 ) -> None:
@@ -255,6 +257,7 @@ def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
             assert other.scalar(select(func.count()).select_from(Report)) == 1
 
 
+@pytest.mark.postgresql
 def test_a_host_can_begin_its_transactions_itself(
     new_host: Callable[..., Host],
 ) -> None:
@@ -281,6 +284,7 @@ def test_a_host_can_begin_its_transactions_itself(
     assert host.archive.get(item.rep) is not None
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("back", [0, 1, 3600], ids=["answer", "moment", "hour"])
 def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     uri: str, new_host: Callable[..., Host], back: int
@@ -323,7 +327,6 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     assert len({one.rep for one in given}) == 3
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
     new_host: Callable[..., Host],
 ) -> None:
@@ -341,7 +344,6 @@ def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
     assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
     new_host: Callable[..., Host], tmp_path: Path
 ) -> None:
@@ -361,7 +363,6 @@ def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
         close(app)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
 def test_a_damaged_file_of_the_last_date_stops_minting(
     uri: str, new_host: Callable[..., Host], content: str
@@ -387,7 +388,6 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
     host.session.commit()
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_date_that_can_not_be_recorded_is_not_issued(
     uri: str, new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,7 +409,6 @@ def test_a_date_that_can_not_be_recorded_is_not_issued(
     assert len(list(host.archive.find())) == host.reports() == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     uri: str, tmp_path: Path
 ) -> None:
@@ -429,7 +428,6 @@ def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     assert list(tmp_path.glob("link.sqlite-ibi*")) == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     new_host: Callable[..., Host],
 ) -> None:
@@ -467,6 +465,7 @@ def test_a_session_that_will_not_do_stops_the_start(
         archive_of(IBIArchive(app, session=source()) and app)  # type: ignore[arg-type]
 
 
+@pytest.mark.postgresql
 def test_a_transaction_older_than_the_archive_is_used(uri: str, tmp_path: Path) -> None:
     first = Host(uri, tmp_path)
     first.close()

@@ -153,6 +153,7 @@ def bare_app() -> Flask:
     return app
 
 
+@pytest.mark.postgresql
 def test_a_session_in_autocommit_mode_is_refused(uri: str, serve: Callable[[Any], Archive]) -> None:
     with session_of(uri, isolation_level="AUTOCOMMIT") as session:
         archive = serve(session)
@@ -161,6 +162,7 @@ def test_a_session_in_autocommit_mode_is_refused(uri: str, serve: Callable[[Any]
         assert not list(archive.without_session().find())
 
 
+@pytest.mark.postgresql
 def test_a_conflict_with_another_transaction_is_the_error_of_the_driver_or_has_advice(
     uri: str, serve: Callable[[Any], Archive]
 ) -> None:
@@ -190,7 +192,6 @@ def test_a_conflict_with_another_transaction_is_the_error_of_the_driver_or_has_a
 # --- IBI_DATABASE_URI with a session -----------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("bound", "given"),
     [
@@ -216,7 +217,6 @@ def test_a_database_other_than_that_of_the_session_stops_the_start(
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("bound", "given"),
     [

@@ -22,8 +22,6 @@ from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.testing import LoopbackResolver, LoopbackServer, Reader
 
-pytestmark = pytest.mark.slow_on_postgresql
-
 SERVICES = [f"a.br/service{number}/2000/01.01.00.00" for number in range(3)]
 
 #: Creates an app with its own database; the number distinguishes the apps.
@@ -68,7 +66,6 @@ def deposit(ibi: IBIArchive, app: Flask, title: str) -> str:
         return ibi.archive.deposit(title=title).ibi
 
 
-@pytest.mark.one_database
 def test_one_object_serves_several_apps(factory: Factory) -> None:
     ibi = IBIArchive()
     apps = [factory(number, ibi) for number in range(3)]
@@ -82,7 +79,6 @@ def test_one_object_serves_several_apps(factory: Factory) -> None:
             assert ibi.archive.served().service_ibi == SERVICES[number]
 
 
-@pytest.mark.one_database
 def test_apps_with_separate_objects_do_not_share_anything(factory: Factory) -> None:
     first, second = IBIArchive(), IBIArchive()
     apps = [factory(0, first), factory(1, second)]
@@ -93,7 +89,6 @@ def test_apps_with_separate_objects_do_not_share_anything(factory: Factory) -> N
         assert first.archive.get(item) is None
 
 
-@pytest.mark.one_database
 def test_the_archive_is_that_of_the_innermost_app(factory: Factory) -> None:
     ibi = IBIArchive()
     outer, inner = factory(0, ibi), factory(1, ibi)
@@ -106,7 +101,6 @@ def test_the_archive_is_that_of_the_innermost_app(factory: Factory) -> None:
         assert ibi.archive is before
 
 
-@pytest.mark.one_database
 def test_the_archive_needs_an_app(factory: Factory) -> None:
     ibi = IBIArchive()
     factory(0, ibi)
@@ -116,7 +110,6 @@ def test_the_archive_needs_an_app(factory: Factory) -> None:
         _ = ibi.archive
 
 
-@pytest.mark.one_database
 def test_settings_are_those_of_each_app(factory: Factory) -> None:
     ibi = IBIArchive()
     urls = ["http://urlib.net", "http://ids.example.org"]
@@ -126,7 +119,7 @@ def test_settings_are_those_of_each_app(factory: Factory) -> None:
             assert ibi.archive.persistent_url("8JMKD3MGP8W/35MME4E").startswith(url)
 
 
-@pytest.mark.one_database
+@pytest.mark.postgresql
 def test_apps_deposit_at_the_same_time(factory: Factory) -> None:
     ibi = IBIArchive()
     apps = [factory(number, ibi) for number in range(3)]
@@ -205,7 +198,6 @@ def test_a_resolver_asks_two_archives_of_one_database(
         reader.archive.database.close()
 
 
-@pytest.mark.one_database
 def test_a_resolver_in_the_app_redirects_to_items_in_the_tables_of_the_host(
     ibi_settings: dict[str, Any], tmp_path: Path
 ) -> None:

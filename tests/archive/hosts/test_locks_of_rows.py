@@ -14,22 +14,22 @@ import pytest
 from sqlalchemy import event, func, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
-from support.databases import new_database
 from support.host_models import Host
 
 from flask_ibi_archive.archive.items import locks
 from flask_ibi_archive.errors import IBIError, NotReady
 
+pytestmark = pytest.mark.only_on("postgresql")
+
 
 @pytest.fixture
-def host(tmp_path: Any) -> Iterator[Host]:
-    """A host with a plain model and four rows on PostgreSQL."""
-    with new_database("postgresql", tmp_path, ready=True) as uri:
-        host = Host(uri, tmp_path)
-        for title in ("On rain", "On snow", "On ice", "On hail"):
-            host.add(title, language="en")
-        yield host
-        host.close()
+def host(uri: str, tmp_path: Any) -> Iterator[Host]:
+    """A host with a plain model and four rows."""
+    host = Host(uri, tmp_path)
+    for title in ("On rain", "On snow", "On ice", "On hail"):
+        host.add(title, language="en")
+    yield host
+    host.close()
 
 
 CHANGES: dict[str, Callable[[Host, Session, Any], object]] = {

@@ -53,7 +53,7 @@ def test_many_rows_need_as_many_statements_as_few(host: Host, change: str) -> No
     assert count(50) == few, "\n".join(statements)
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 @pytest.mark.parametrize("change", CHANGES)
 def test_items_that_are_written_in_several_parts_agree_with_their_rows(
     host: Host, change: str, monkeypatch: pytest.MonkeyPatch

@@ -52,7 +52,6 @@ from flask_ibi_archive.server.database.migrate import ARCHIVE, head_revision
 
 pytestmark = [
     pytest.mark.no_tables,
-    pytest.mark.slow_on_postgresql,
     # the env.py of Flask-Migrate calls this method, for older versions of Flask-SQLAlchemy
     pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning"),
 ]
@@ -191,6 +190,7 @@ OURS = {*metadata.tables, "ibi_alembic_version"}
 # --- two histories in one database ---------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "archive_first"])
 def test_the_hosts_migrations_ignore_our_tables(new_host: NewHost, before: bool) -> None:
     host = new_host(before=before)
@@ -284,7 +284,6 @@ def test_apps_without_an_archive_keep_their_filters(new_host: NewHost, uri: str)
         assert "include_name" in host.app.extensions["migrate"].configure_args
 
 
-@pytest.mark.one_database
 def test_requests_do_not_look_for_flask_migrate(app: Flask) -> None:
     assert list(appcontext_pushed.receivers_for(app))
     ask(app, "/")
@@ -660,7 +659,6 @@ def test_a_newer_revision_in_the_hosts_history_is_an_error_with_advice(one_histo
     )
 
 
-@pytest.mark.one_database
 @for_each("name", ["", "alembic version", "public.alembic_version", "x; DROP TABLE y", 7, "1x"])
 def test_a_wrong_name_of_the_version_table_is_refused(
     new_app: Callable[..., Flask], name: object
@@ -710,6 +708,7 @@ def test_our_tables_may_be_in_a_bind_of_the_hosts_session(two_databases: Host) -
     assert host.tables("archive") == OURS
 
 
+@pytest.mark.postgresql
 def test_models_of_the_same_bind_share_our_transaction(two_databases: Host) -> None:
     host = two_databases
     host.add_table("paper", bind="archive")
@@ -758,6 +757,7 @@ def schema(uri: str) -> Iterator[str]:
     engine.dispose()
 
 
+@pytest.mark.postgresql
 @for_each("key", [None, "archive"])
 def test_our_tables_are_in_the_schema_of_the_hosts_connections(
     uri: str, schema: str, new_host: NewHost, key: str | None
@@ -824,6 +824,7 @@ def test_our_connections_are_opened_by_the_creator_of_the_host(
     assert len(opened) > 1
 
 
+@pytest.mark.postgresql
 def test_init_refuses_a_session_with_another_schema(
     uri: str, schema: str, new_host: NewHost
 ) -> None:
@@ -848,7 +849,6 @@ def test_init_refuses_a_session_with_another_schema(
     assert host.tables() & OURS == set()
 
 
-@pytest.mark.one_database
 def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> None:
     db = SQLAlchemy()
     ibi = IBIArchive(session=db.session)
@@ -880,7 +880,7 @@ def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> 
         close(app)
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) -> None:
     binds = {"archive": f"sqlite:///{tmp_path}/a", "other": "sqlite://"}
 
@@ -951,7 +951,6 @@ for command in sys.argv[1:]:
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_the_real_commands_ignore_our_tables(uri: str, tmp_path: Path) -> None:
     (tmp_path / "repository.py").write_text(dedent(APP))
     environment = os.environ | {

@@ -65,7 +65,6 @@ def test_a_new_row_gets_an_identifier_and_its_item_is_deposited(any_host: Host) 
     assert host.stored() == ["rain"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_identifier_is_known_after_the_flush_and_the_item_after_the_commit(host: Host) -> None:
     row = host.Thesis(title="On rain")
     assert (row.ibi, row.persistent_url) == (None, None)
@@ -95,7 +94,6 @@ def test_the_identifiers_of_many_rows_are_minted_together(
     assert len(list(host.archive.find())) == 50
 
 
-@pytest.mark.slow_on_postgresql
 def test_rows_can_have_identifiers_that_the_host_already_has(host: Host) -> None:
     forms = {"rep": "dpi.inpe.br/banon/1999/01.09.22.14", "ibip": "LK47B6W/362SFKH"}
     host.session.rollback()  # SQLite: the import must not wait for readers
@@ -116,7 +114,6 @@ def test_rows_can_have_identifiers_that_the_host_already_has(host: Host) -> None
 FOREIGN, FUTURE = "names another server", "names a date in the future"
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("column", "identifier", "reason"),
     [
@@ -167,7 +164,6 @@ def test_a_row_may_refer_to_new_rows_in_any_order(any_host: Host) -> None:
     assert set(url_list) == {second.ibi, portuguese.ibi, french.ibi}
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_row_may_refer_to_an_older_row_without_identifier_which_gets_one(host: Host) -> None:
     host.session.execute(insert(host.Thesis).values(title="older"))
     host.session.commit()
@@ -177,7 +173,6 @@ def test_a_row_may_refer_to_an_older_row_without_identifier_which_gets_one(host:
     assert older.changes == 0  # the content of the row is the same as before
 
 
-@pytest.mark.one_database
 def test_signals_are_sent_after_the_commit_of_the_row(host: Host) -> None:
     received: list[tuple[str, str | None]] = []
     names = ("item_minted", "item_deposited", "item_changed", "item_state_changed")
@@ -210,7 +205,6 @@ def test_signals_are_sent_after_the_commit_of_the_row(host: Host) -> None:
 # --- changes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_change_of_the_record_edits_the_item(any_host: Host) -> None:
     host = any_host
     row = host.add(language="en", pdf=host.write("a.pdf", "rain"))
@@ -223,7 +217,6 @@ def test_a_change_of_the_record_edits_the_item(any_host: Host) -> None:
     assert [file.path for file in item.record.files] == ["a.pdf"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_change_of_another_column_does_not_change_the_timestamp(host: Host) -> None:
     pdf = host.write("a.pdf", "rain")
     os.utime(pdf, (0, 0))  # the time of a file that was just written is stored later
@@ -239,7 +232,6 @@ def test_a_change_of_another_column_does_not_change_the_timestamp(host: Host) ->
     assert dump(host.archive.database) == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_is_stored_again_only_if_its_content_differs(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,7 +249,6 @@ def test_a_file_is_stored_again_only_if_its_content_differs(
     assert "snow" in host.stored()
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_field_that_the_record_omits_keeps_its_value(host: Host) -> None:
     row = host.add()
     host.archive.edit(row.ibi, access={"networks": ["150.163.0.0/16"]})
@@ -266,7 +257,6 @@ def test_a_field_that_the_record_omits_keeps_its_value(host: Host) -> None:
     assert item_of(host, row).record.access is not None
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_row_can_get_another_previous_edition_and_lose_it(host: Host) -> None:
     first, second, third = host.add("1"), host.add("2"), host.add("3")
     third.previous = first
@@ -281,7 +271,6 @@ def test_a_row_can_get_another_previous_edition_and_lose_it(host: Host) -> None:
     assert item_of(host, second).record.next_edition is None
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_translation_leaves_its_group_if_the_first_item_is_edited(host: Host) -> None:
     first = host.add("Rain", language="en")
     portuguese = host.add("Chuva", language="pt", translated=first)
@@ -311,7 +300,6 @@ def test_refresh_reads_a_row_again_that_a_statement_has_changed(host: Host) -> N
     assert is_old(host, row)
 
 
-@pytest.mark.slow_on_postgresql
 def test_refresh_gives_an_identifier_to_a_row_of_a_bulk_insert(host: Host) -> None:
     host.session.execute(insert(host.Thesis), [{"title": "1"}, {"title": "2"}])
     row = host.session.scalars(select(host.Thesis).limit(1)).one()
@@ -323,7 +311,6 @@ def test_refresh_gives_an_identifier_to_a_row_of_a_bulk_insert(host: Host) -> No
         host.ibi.refresh(host.Thesis(title="new"))
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_host_cannot_change_identifiers(host: Host) -> None:
     row = host.add()
     row.ibi_rep = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -334,7 +321,6 @@ def test_the_host_cannot_change_identifiers(host: Host) -> None:
 # --- rows that are not public, and withdrawn rows ------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("state", ["Draft", "Reserved"])
 def test_a_row_that_is_not_public_has_a_reserved_identifier(host: Host, state: str) -> None:
     row = host.add(state=state)
@@ -351,7 +337,6 @@ def test_a_row_that_is_not_public_has_a_reserved_identifier(host: Host, state: s
     assert host.archive.reservations()[0].status == "used"
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reserved_identifier_is_released_if_the_row_is_deleted(host: Host) -> None:
     row = host.add(state="Draft")
     host.session.delete(row)
@@ -360,7 +345,6 @@ def test_a_reserved_identifier_is_released_if_the_row_is_deleted(host: Host) -> 
     assert reservation.status == "released"
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_row_can_be_withdrawn_and_remain(host: Host) -> None:
     row = host.add()
     row.state = "Deleted"
@@ -374,7 +358,6 @@ def test_a_row_can_be_withdrawn_and_remain(host: Host) -> None:
     host.session.commit()
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("before", "after", "advice"),
     [
@@ -396,7 +379,6 @@ def test_a_change_of_the_state_that_is_not_allowed_is_refused_with_advice(
     assert row.state == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_whose_original_is_in_another_archive_is_not_changed(host: Host) -> None:
     row = host.add()
     host.session.execute(
@@ -427,7 +409,6 @@ def test_a_deleted_row_leaves_a_tombstone(any_host: Host) -> None:
     assert item.record.tombstone.reason == "removed by the repository"
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_host_states_reason_and_successor_of_a_removal(host: Host) -> None:
     row = host.add()
     ibi = row.ibi
@@ -444,7 +425,6 @@ def test_the_host_states_reason_and_successor_of_a_removal(host: Host) -> None:
     assert tombstone.successor == corrected.ibi
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("discard", [False, True])
 def test_the_host_chooses_whether_the_description_of_a_removed_item_remains(
     host: Host, monkeypatch: pytest.MonkeyPatch, discard: bool
@@ -484,7 +464,6 @@ def test_a_rollback_undoes_what_the_host_said_about_a_removal(host: Host) -> Non
         assert item.stated_title is not None
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_wrong_reason_is_refused_at_once(host: Host) -> None:
     row = host.add()
     with pytest.raises(RowError, match="Thesis 1: reason: the text is empty"):
@@ -526,6 +505,7 @@ def test_a_new_row_with_the_key_of_a_deleted_row_gets_its_own_item(
 # --- rollbacks -----------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_after_a_rollback_nothing_remains_and_the_label_is_never_issued_again(
     any_host: Host,
 ) -> None:
@@ -544,7 +524,6 @@ def test_after_a_rollback_nothing_remains_and_the_label_is_never_issued_again(
     assert row.ibi != label
 
 
-@pytest.mark.one_database  # where the next row gets the same primary key
 @pytest.mark.filterwarnings("ignore:Identity map already had an identity")
 def test_a_row_that_sqlalchemy_replaces_after_a_rollback_does_no_harm(host: Host) -> None:
     outer = host.session.begin_nested()
@@ -561,6 +540,7 @@ def test_a_row_that_sqlalchemy_replaces_after_a_rollback_does_no_harm(host: Host
     assert [item.title for item in host.archive.find()] == ["C"]
 
 
+@pytest.mark.postgresql
 def test_after_a_rollback_to_a_savepoint_only_the_earlier_rows_remain(any_host: Host) -> None:
     host = any_host
     first = host.Thesis(title="first", pdf=host.write("a.pdf", "rain"))
@@ -584,7 +564,6 @@ def test_a_session_that_is_closed_without_a_commit_leaves_no_file(host: Host) ->
     assert host.stored() == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_rollback_keeps_a_file_that_another_item_needs(host: Host) -> None:
     host.add(pdf=host.write("a.pdf", "rain"))
     host.session.add(host.Thesis(title="second", pdf=host.write("b.pdf", "rain")))
@@ -593,7 +572,6 @@ def test_a_rollback_keeps_a_file_that_another_item_needs(host: Host) -> None:
     assert host.stored() == ["rain"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_files_that_cannot_be_deleted_now_are_deleted_after_the_next_rollback(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -609,6 +587,7 @@ def test_files_that_cannot_be_deleted_now_are_deleted_after_the_next_rollback(
     assert host.stored() == []
 
 
+@pytest.mark.postgresql
 def test_a_rollback_never_deletes_a_file_of_an_open_transaction(uri: str, host: Host) -> None:
     if host.engine.dialect.name == "sqlite":
         return  # a database with one writer at a time
@@ -622,7 +601,6 @@ def test_a_rollback_never_deletes_a_file_of_an_open_transaction(uri: str, host: 
     assert host.stored() == ["rain"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_error_of_the_host_leaves_no_item(host: Host) -> None:
     before = dump(host.archive.database)
     host.session.add_all([host.Thesis(title="On rain"), host.Thesis(title=None)])
@@ -635,7 +613,6 @@ def test_an_error_of_the_host_leaves_no_item(host: Host) -> None:
 # --- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_wrong_record_makes_the_flush_fail_with_the_row_the_field_and_the_expected_value(
     any_host: Host,
 ) -> None:
@@ -650,6 +627,7 @@ def test_a_wrong_record_makes_the_flush_fail_with_the_row_the_field_and_the_expe
     host.add("right")
 
 
+@pytest.mark.postgresql
 def test_a_broken_rule_names_the_row(host: Host) -> None:
     first = host.add("first", language="en")
     host.add("second", previous=first)
@@ -660,13 +638,11 @@ def test_a_broken_rule_names_the_row(host: Host) -> None:
         host.add("terceira", translated=first)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_missing_file_names_the_row_and_the_path(host: Host) -> None:
     with pytest.raises(RowError, match=r"^Thesis 1: .*missing\.pdf can't be read: No such file"):
         host.add(pdf="/nowhere/missing.pdf")
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_flush_does_not_wait_for_a_date(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.add("first")
     before = dump(host.archive.database)
@@ -679,7 +655,6 @@ def test_a_flush_does_not_wait_for_a_date(host: Host, monkeypatch: pytest.Monkey
     assert dump(host.archive.database) == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_coarse_granularity_does_not_delay_a_flush(new_host: Callable[..., Host]) -> None:
     host = new_host(IBI_GRANULARITY="60")
     host.session.add_all([host.Thesis(title=str(number)) for number in range(20)])
@@ -687,7 +662,6 @@ def test_a_coarse_granularity_does_not_delay_a_flush(new_host: Callable[..., Hos
     assert len(list(host.archive.find())) == 20
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_flush_outside_of_an_app_context_is_refused_with_advice(host: Host) -> None:
     host.context.pop()
     try:
@@ -698,7 +672,6 @@ def test_a_flush_outside_of_an_app_context_is_refused_with_advice(host: Host) ->
         host.context.push()
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_archive_without_the_session_of_the_host_is_refused_with_advice(
     uri: str, tmp_path: Path, host: Host
 ) -> None:
@@ -712,7 +685,6 @@ def test_an_archive_without_the_session_of_the_host_is_refused_with_advice(
     app.extensions["ibi_archive"].archive.database.close()
 
 
-@pytest.mark.one_database
 def test_rows_in_another_database_than_the_items_are_refused(host: Host, tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path}/other.sqlite")
     host.Thesis.metadata.create_all(engine)
@@ -740,7 +712,6 @@ def base() -> Iterator[type[DeclarativeBase]]:
     Base.registry.dispose()
 
 
-@pytest.mark.one_database
 def test_a_model_without_ibi_record_is_refused_with_advice(
     host: Host, base: type[DeclarativeBase]
 ) -> None:
@@ -758,7 +729,6 @@ def test_a_model_without_ibi_record_is_refused_with_advice(
     base.metadata.drop_all(host.engine)
 
 
-@pytest.mark.one_database
 def test_the_names_of_the_indexes_follow_the_hosts_naming_convention(
     base: type[DeclarativeBase],
 ) -> None:
@@ -805,7 +775,6 @@ def test_a_model_may_inherit_its_identifiers_from_a_joined_table(
     base.metadata.drop_all(host.engine)
 
 
-@pytest.mark.slow_on_postgresql
 def test_several_classes_of_one_table_may_have_identifiers(
     host: Host, base: type[DeclarativeBase]
 ) -> None:

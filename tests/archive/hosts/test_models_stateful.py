@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.host_models import Host
 from support.long_walks import long_walks
 from support.operations import dump
@@ -237,8 +237,7 @@ class Repository(RuleBasedStateMachine):
         self.session.commit()
 
 
-@pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.postgresql
 def test_rows_and_items_agree(backend: str) -> None:
     class OnBackend(Repository):
         pass
@@ -250,7 +249,6 @@ def test_rows_and_items_agree(backend: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_and_items_agree_in_long_random_walks(backend: str) -> None:
     class OnBackend(Repository):
         pass

@@ -47,7 +47,6 @@ def host(new_host: Callable[..., Host]) -> Host:
     return new_host(IBI_INNER_HOSTS=HERE)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("kind", ["flask-sqlalchemy", "dataclass"])
 def test_each_kind_of_model_gets_rows(new_host: Callable[..., Host], kind: str) -> None:
     host = new_host(kind, IBI_INNER_HOSTS=HERE)
@@ -81,14 +80,12 @@ def test_items_that_move_here_get_rows(host: Host) -> None:
     assert found.record.state == "Deleted"
 
 
-@pytest.mark.slow_on_postgresql
 def test_copies_get_no_rows(host: Host) -> None:
     called = register(host)
     assert accept(host.app, Giver([item(1)], kind="copy")).status == 0
     assert called == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_without_the_function_the_items_have_no_rows(host: Host) -> None:
     assert accept(host.app, Giver([item(1)])).status == 0
     found = host.archive.get(rep(1))
@@ -97,7 +94,6 @@ def test_without_the_function_the_items_have_no_rows(host: Host) -> None:
     assert host.session.query(host.Thesis).count() == 0
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("error", ["raises", "wrong row"])
 def test_an_error_of_the_function_does_not_stop_the_move(
     host: Host, error: str, caplog: pytest.LogCaptureFixture
@@ -153,7 +149,6 @@ def give_away(host: Host, ibi: str) -> None:
         store.set_state(find_item(store, ibi)[0], State.COPY, FAR_SERVICE)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_signals_of_a_move(host: Host) -> None:
     received: list[Any] = []
 

@@ -22,7 +22,6 @@ from support.web import Answer, ask
 
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord
 
-pytestmark = pytest.mark.one_database
 PAGE = "howto/own-landing-page.rst"
 TITLE = "Rain <b>& wind</b>"
 

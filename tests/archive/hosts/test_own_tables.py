@@ -85,7 +85,6 @@ OPERATIONS: dict[str, Callable[[Archive], Any]] = {
 }
 
 
-@pytest.mark.one_database
 @for_each("name", list(OPERATIONS))
 def test_operations_on_items_are_refused_in_one_line(host: Host, name: str) -> None:
     archive = host(a_record()).archive
@@ -96,7 +95,6 @@ def test_operations_on_items_are_refused_in_one_line(host: Host, name: str) -> N
     )
 
 
-@pytest.mark.one_database
 def test_an_item_is_registered_with_a_document_registry(host: Host) -> None:
     archive = host(a_record(next_edition=B), a_record(B), a_record(C, state="Reserved")).archive
     actor = Credentials(ELSEWHERE, "12xY3z")
@@ -112,7 +110,6 @@ def test_an_item_is_registered_with_a_document_registry(host: Host) -> None:
         build_registration(archive, C, actor)
 
 
-@pytest.mark.one_database
 def test_identifiers_are_minted_reserved_and_released(host: Host) -> None:
     archive = host().archive
     assert archive.mint()[0].ibi != archive.reserve("a draft").ibi
@@ -144,7 +141,6 @@ class Careless(Shelf):
         return self.shelf[0]
 
 
-@pytest.mark.one_database
 @for_each("name", list(WRONG))
 def test_a_wrong_record_is_an_error_of_the_catalogue(
     host: Host, name: str, caplog: pytest.LogCaptureFixture
@@ -161,7 +157,6 @@ def test_a_wrong_record_is_an_error_of_the_catalogue(
     assert message in caplog.text
 
 
-@pytest.mark.one_database
 def test_a_catalogue_must_be_an_object(ibi_settings: dict[str, Any]) -> None:
     app = Flask("host")
     app.config.from_mapping(ibi_settings)
@@ -178,7 +173,6 @@ class Unreachable(Shelf):
         return None
 
 
-@pytest.mark.one_database
 def test_without_its_database_the_catalogue_is_unavailable(host: Host) -> None:
     reader = host(kind=Unreachable)
     response = reader.open(f"/col/{A}/")
@@ -200,7 +194,6 @@ class Raising(Shelf):
         raise ValueError("two\nlines")
 
 
-@pytest.mark.one_database
 def test_an_error_in_the_code_of_a_catalogue_is_one_line_that_names_the_place(host: Host) -> None:
     reader = host(kind=Raising)
     response = reader.open(f"/col/{A}/")
@@ -239,7 +232,6 @@ class Closed(Shelf):
         return found and (found if "allowed" in request.args else abort(403))
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("kind", "error"),
     [
@@ -260,7 +252,6 @@ def test_the_check_has_one_line_about_a_wrong_catalogue(
     assert re.search(error, about[0])
 
 
-@pytest.mark.one_database
 def test_the_check_accepts_items_that_only_some_users_may_see(host: Host) -> None:
     reader = host(a_record(), kind=Closed)
     with reader.app.app_context():
@@ -268,7 +259,6 @@ def test_the_check_accepts_items_that_only_some_users_may_see(host: Host) -> Non
     assert found["catalogue"].text == "Closed can be read; records that were checked: 1"
 
 
-@pytest.mark.one_database
 def test_a_reserved_item_is_unknown(host: Host) -> None:
     reader = host(a_record(state="Reserved"))
     assert reader.request_urls(A) == {}
@@ -276,7 +266,6 @@ def test_a_reserved_item_is_unknown(host: Host) -> None:
     assert list(reader.archive.find()) == []
 
 
-@pytest.mark.one_database
 def test_relations_may_lead_to_items_of_other_archives(host: Host) -> None:
     reader = host(
         CatalogueRecord(
@@ -298,13 +287,11 @@ def test_relations_may_lead_to_items_of_other_archives(host: Host) -> None:
     assert found["url.metadata(marcxml)"] == ("https://example.org/b.xml",)
 
 
-@pytest.mark.one_database
 def test_editions_in_a_circle_end(host: Host) -> None:
     reader = host(a_record(A, next_edition=B), a_record(B, next_edition=A))
     assert reader.request_urls(A, "GetLastEdition")["ibi.lastedition"] == ("rep", B)
 
 
-@pytest.mark.one_database
 def test_a_file_is_sent_with_an_entity_tag(host: Host, tmp_path: Path) -> None:
     path = tmp_path / "stored-17"
     path.write_text("first")
@@ -321,7 +308,6 @@ def test_a_file_is_sent_with_an_entity_tag(host: Host, tmp_path: Path) -> None:
     assert reader.open(url).status_code == 404
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_url_of_a_file_on_another_server_is_counted(host: Host) -> None:
     reader = host(a_record(files=[FileRecord("a.pdf", url="https://example.org/a.pdf")]))
     archive = reader.archive
@@ -332,7 +318,6 @@ def test_the_url_of_a_file_on_another_server_is_counted(host: Host) -> None:
     assert archive.statistics(A).downloads == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_accesses_in_the_spool_are_counted_later(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +343,7 @@ def fail(*arguments: object) -> Any:
     raise NotReady("the database is locked", "try again")
 
 
+@pytest.mark.postgresql
 def test_the_first_accesses_of_an_item_may_arrive_at_the_same_time(host: Host) -> None:
     reader = host(a_record(A))
     archive = reader.archive
@@ -386,7 +372,6 @@ def test_counts_remain_when_the_items_move_to_the_tables_of_the_package(
     archive.database.close()
 
 
-@pytest.mark.one_database
 def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
     host: Host, tmp_path: Path
 ) -> None:
@@ -411,7 +396,6 @@ def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
         assert refused.startswith("the items of this Archive are in the tables of the repository")
 
 
-@pytest.mark.one_database
 @for_each(
     ("kind", "records", "line"),
     [
@@ -432,7 +416,6 @@ def test_the_check_of_the_archive_reads_records_of_the_catalogue(
     assert f"{'ok  ' if found.ok else 'FAIL'} catalogue: {found.text}".startswith(line)
 
 
-@pytest.mark.one_database
 def test_a_key_must_be_an_identifier(host: Host) -> None:
     class Numbered(Shelf):
         def find(self, ibi: str, *rest: Any) -> Any:
@@ -446,7 +429,6 @@ def test_a_key_must_be_an_identifier(host: Host) -> None:
         )
 
 
-@pytest.mark.one_database
 def test_a_catalogue_that_cannot_list_its_items_says_so(host: Host) -> None:
     with pytest.raises(StorageError, match=r"BareShelf can't list its items.*records\(\)"):
         list(host(a_record(), kind=BareShelf).archive.find())
@@ -470,7 +452,6 @@ class PlainShelf(Shelf):
         return None if found is None else Plain(found)
 
 
-@pytest.mark.one_database
 def test_the_items_of_a_host_need_not_be_hashable(host: Host, ibi_settings: dict[str, Any]) -> None:
     ibi_settings["IBI_FILTER_URL_LIST"] = False
     records = (a_record(A, next_edition=B), a_record(B))
@@ -478,7 +459,6 @@ def test_the_items_of_a_host_need_not_be_hashable(host: Host, ibi_settings: dict
     assert expected.keys() == host(*records, kind=PlainShelf).request_urls(A).keys()
 
 
-@pytest.mark.one_database
 @for_each(("kind", "has_list"), [(Shelf, True), (BareShelf, False)])
 def test_the_home_link_leads_to_the_list_of_items_if_there_is_one(
     host: Host, kind: type[Shelf], has_list: bool
@@ -489,7 +469,6 @@ def test_the_home_link_leads_to_the_list_of_items_if_there_is_one(
     assert client.get("/ibi/items").status_code == (200 if has_list else 404)
 
 
-@pytest.mark.one_database
 def test_a_catalogue_can_answer_with_one_statement(host: Host) -> None:
     calls = []
 
@@ -514,7 +493,6 @@ class WithAliases(Shelf):
         return next((str(one["rep"]) for one in self.shelf if alias in one["same_as"]), None)
 
 
-@pytest.mark.one_database
 def test_an_item_is_shown_with_and_found_by_its_aliases(host: Host) -> None:
     doi = "doi:10.5281/zenodo.12"
     reader = host(a_record(same_as=["https://doi.org/10.5281/zenodo.12"]), kind=WithAliases)
@@ -526,7 +504,6 @@ def test_an_item_is_shown_with_and_found_by_its_aliases(host: Host) -> None:
     assert doi in page.text
 
 
-@pytest.mark.one_database
 @for_each(
     ("kind", "asked", "found"),
     [

@@ -73,6 +73,7 @@ def change_elsewhere(host: Host, change: Callable[[Any], object]) -> str:
 # --- rows without identifiers --------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("work", ["change", "refresh", "reference", "delete"])
 def test_an_identifier_that_another_session_has_assigned_is_never_replaced(
     host: Host, work: str
@@ -96,6 +97,7 @@ def test_an_identifier_that_another_session_has_assigned_is_never_replaced(
     assert (item.record.next_edition is not None) == (work == "reference")
 
 
+@pytest.mark.postgresql
 def test_a_row_that_another_session_has_deleted_gets_no_item(host: Host) -> None:
     insert_row(host)
     row = host.session.scalars(select(host.Thesis)).one()
@@ -203,6 +205,7 @@ def book(host: Host) -> Iterator[Book]:
     Base.metadata.drop_all(host.engine)
 
 
+@pytest.mark.postgresql
 def test_an_item_never_returns_to_old_values_of_its_row(any_host: Host) -> None:
     host = any_host
     row = host.add(language="en")
@@ -213,6 +216,7 @@ def test_an_item_never_returns_to_old_values_of_its_row(any_host: Host) -> None:
     assert (row.title, row.views) == ("On snow", 5)
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("own", ["pages", "authors", "editor_id"])
 @pytest.mark.parametrize("other", ["title", "authors", "editor"])
 def test_an_item_contains_what_two_sessions_have_changed_in_its_row(

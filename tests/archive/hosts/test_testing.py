@@ -150,14 +150,12 @@ def test_nothing_is_written_to_the_instance_folder(
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_a_host_uses_the_contract_and_the_fixtures(tmp_path: Path) -> None:
     output = run_suite(tmp_path, USES)
     assert re.search(r"^\d+ passed, 8 skipped in", output, re.MULTILINE), output
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_the_contract_finds_what_a_host_does_wrong(tmp_path: Path) -> None:
     output = run_suite(tmp_path, FAULTS)
     failed = set(re.findall(r"FAILED test_host.py::(\w+::\w+)", output))
@@ -173,7 +171,6 @@ def test_the_contract_finds_what_a_host_does_wrong(tmp_path: Path) -> None:
     }, output
 
 
-@pytest.mark.one_database
 def test_the_clock_stands_still_until_it_is_advanced() -> None:
     clock = FixedClock()
     assert clock() == clock() == datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

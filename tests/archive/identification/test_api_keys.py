@@ -47,7 +47,6 @@ def run(app: Flask, *arguments: str) -> Any:
 # --- the commands --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_key_is_shown_once_and_stored_as_a_hash(served_app: Flask) -> None:
     created = run(served_app, "create", "--name", "ojs", "--may", "mint,deposit")
     assert created.exit_code == 0, created.output
@@ -61,7 +60,6 @@ def test_a_key_is_shown_once_and_stored_as_a_hash(served_app: Flask) -> None:
     assert key.removeprefix("ibi_") not in run(served_app, "list", "--json").output
 
 
-@pytest.mark.slow_on_postgresql
 def test_keys_are_listed_and_revoked(served_app: Flask, clock: list[datetime]) -> None:
     for name, period in (("ojs", "1y"), ("scanner", "1d"), ("java", "never")):
         run(served_app, "create", "--name", name, "--may", "mint,all", "--expires", period)
@@ -91,7 +89,6 @@ def test_keys_are_listed_and_revoked(served_app: Flask, clock: list[datetime]) -
         ("revoke dspace", "the key dspace does not exist"),
     ],
 )
-@pytest.mark.one_database
 def test_a_wrong_argument_is_named(served_app: Flask, arguments: str, message: str) -> None:
     refused = run(served_app, *arguments.split())
     assert refused.exit_code != 0
@@ -99,7 +96,6 @@ def test_a_wrong_argument_is_named(served_app: Flask, arguments: str, message: s
     assert list_keys(archive_of(served_app).database, archive_of(served_app).served().id) == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_renewed_key_keeps_what_its_program_has_made(served_app: Flask, program: Program) -> None:
     program("POST")
     renewed = run(served_app, "renew", "ojs", "--expires", "2y")
@@ -111,7 +107,6 @@ def test_a_renewed_key_keeps_what_its_program_has_made(served_app: Flask, progra
     assert "was revoked before" in run(served_app, "renew", "ojs").output
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_name_is_never_given_twice(served_app: Flask) -> None:
     archive = archive_of(served_app)
     place = archive.database, archive.served().id
@@ -135,7 +130,6 @@ def test_a_name_is_never_given_twice(served_app: Flask) -> None:
         ),
     ],
 )
-@pytest.mark.one_database
 def test_check_says_whether_programs_can_use_the_server(
     new_app: Callable[..., Flask], settings: dict[str, str], may: str | None, line: str
 ) -> None:
@@ -149,7 +143,6 @@ def test_check_says_whether_programs_can_use_the_server(
     assert found.startswith(line), found
 
 
-@pytest.mark.one_database
 def test_check_says_that_the_app_itself_answers_programs(new_app: Callable[..., Flask]) -> None:
     app = new_app(IBI_IDENTIFICATION=True, PREFERRED_URL_SCHEME="https")
     archive = archive_of(app)
@@ -166,7 +159,6 @@ def test_check_says_that_the_app_itself_answers_programs(new_app: Callable[..., 
 # --- wrong keys ----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_key_is_needed_and_only_read_from_the_header(served_app: Flask, program: Program) -> None:
     client, key = served_app.test_client(), program.key
     for headers, query in (
@@ -181,7 +173,6 @@ def test_a_key_is_needed_and_only_read_from_the_header(served_app: Flask, progra
         assert answer.headers["WWW-Authenticate"] == 'Bearer realm="identifiers"'
 
 
-@pytest.mark.slow_on_postgresql
 def test_revoked_expired_and_unknown_keys_are_refused_alike(
     served_app: Flask, new_program: Callable[..., Program], clock: list[datetime]
 ) -> None:
@@ -236,7 +227,6 @@ def test_a_key_has_a_rate(new_program: Callable[..., Program], clock: list[datet
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100, 599, 600])
-@pytest.mark.one_database
 def test_one_process_may_send_as_many_requests_as_the_limit(served_app: Flask, limit: int) -> None:
     database, counts = archive_of(served_app).database, RequestCounts()
     waits = [counts.count(database, "key 1", limit, NOON) for _ in range(limit + 1)]
@@ -244,7 +234,6 @@ def test_one_process_may_send_as_many_requests_as_the_limit(served_app: Flask, l
 
 
 @pytest.mark.parametrize(("processes", "least"), [(2, 590), (16, 540), (64, 420)])
-@pytest.mark.one_database
 def test_many_processes_together_never_exceed_the_limit(
     served_app: Flask, processes: int, least: int
 ) -> None:
@@ -255,7 +244,6 @@ def test_many_processes_together_never_exceed_the_limit(
     assert waits.index(30) >= least * 0.6  # the first that is refused
 
 
-@pytest.mark.slow_on_postgresql
 def test_wrong_keys_are_limited_and_right_ones_are_not(
     served_app: Flask, program: Program, clock: list[datetime]
 ) -> None:
@@ -289,7 +277,6 @@ def test_old_counts_are_deleted(served_app: Flask, program: Program, clock: list
 # --- secrets -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_no_message_contains_the_key(
     served_app: Flask, program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -311,6 +298,7 @@ def test_no_message_contains_the_key(
 # --- requests at the same time -------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("json", [{"count": 2}, {"reserve": True}, {"record": {"language": "pt"}}])
 def test_the_same_request_at_the_same_time_is_carried_out_once(
     served_app: Flask, program: Program, json: dict[str, Any]
@@ -333,6 +321,7 @@ def test_the_same_request_at_the_same_time_is_carried_out_once(
     assert len(list(archive_of(served_app).find())) == ("record" in json)
 
 
+@pytest.mark.postgresql
 def test_programs_at_the_same_time_get_different_identifiers(
     served_app: Flask, new_program: Callable[..., Program]
 ) -> None:

@@ -35,7 +35,6 @@ def new(program: Program, json: Any = None, **headers: str) -> dict[str, str]:
 # --- issuing and reserving -----------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_empty_request_issues_one_identifier_in_both_forms(program: Program) -> None:
     issued = new(program)
     rep, ibip = (decode_identifier(parse_identifier(issued[form])) for form in ("rep", "ibip"))
@@ -45,7 +44,6 @@ def test_an_empty_request_issues_one_identifier_in_both_forms(program: Program) 
     assert issued["persistent_url"] == f"http://urlib.net/{issued['ibip']}"
 
 
-@pytest.mark.slow_on_postgresql
 def test_identifiers_are_issued_one_after_the_other(program: Program) -> None:
     answers = [program("POST", json={"count": count}).json for count in (1, 100, 1)]
     issued = [each["rep"] for answer in answers for each in answer["identifiers"]]
@@ -54,7 +52,6 @@ def test_identifiers_are_issued_one_after_the_other(program: Program) -> None:
     assert dates == sorted(set(dates))
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_list_of_pairs_is_the_answer_if_the_program_prefers_it(program: Program) -> None:
     answer = program("POST", json={"count": 2}, Accept="text/plain")
     assert answer.status_code == 201
@@ -64,7 +61,6 @@ def test_a_list_of_pairs_is_the_answer_if_the_program_prefers_it(program: Progra
     assert all(line.startswith("ibi {rep sid.inpe.br/mtc-m16c/") for line in lines)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reserved_identifier_is_deposited_later(program: Program, served_app: Flask) -> None:
     reserved = new(program, {"reserve": True, "note": "thesis of Ana Silva"})
     assert program("GET", f"/{reserved['ibip']}").json["status"] == "held"
@@ -77,7 +73,6 @@ def test_a_reserved_identifier_is_deposited_later(program: Program, served_app: 
     assert (reservation.note, reservation.status) == ("thesis of Ana Silva", "used")
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reserved_identifier_is_released(program: Program) -> None:
     reserved = new(program, {"reserve": True})
     for _ in range(2):
@@ -85,7 +80,6 @@ def test_a_reserved_identifier_is_released(program: Program) -> None:
     assert program("PUT", f"/{reserved['rep']}", {"record": RECORD}).status_code == 409
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_identifier_that_was_only_issued_has_no_item(program: Program) -> None:
     issued = new(program)
     assert program("GET", f"/{issued['rep']}").json["status"] == "issued"
@@ -120,14 +114,12 @@ def test_an_item_is_deposited_shown_updated_and_withdrawn(
     assert "Retracted" in page.text
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_replaces_the_whole_description(program: Program) -> None:
     path = f"/{new(program, {'record': {**RECORD, 'embargo': '2030-01-01'}})['ibip']}"
     record = program("PUT", path, {"record": {"files": RECORD["files"]}}).json["record"]
     assert record.keys() == {"rep", "ibip", "timestamp", "files"}
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_keeps_the_files_of_the_archive(
     new_program: Callable[..., Program], served_app: Flask
 ) -> None:
@@ -145,7 +137,6 @@ def test_an_update_keeps_the_files_of_the_archive(
     assert (refused.status_code, refused.json["field"]) == (422, "record.files[0].url")
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("record", "field"),
     [
@@ -172,7 +163,6 @@ def test_a_wrong_field_is_named_and_nothing_is_stored(
     assert program("GET").json["identifiers"] == []
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("json", "field"),
     [
@@ -195,7 +185,6 @@ def test_a_wrong_request_is_refused(program: Program, json: object, field: str |
     assert program("GET").json["identifiers"] == []
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("body", "content_type", "status"),
     [
@@ -219,7 +208,6 @@ def test_a_body_that_is_no_json_is_refused(
     assert (answer.status_code, answer.mimetype) == (status, "application/problem+json")
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_rule_of_the_archive_is_named(new_program: Callable[..., Program]) -> None:
     program = new_program(may="deposit,all")
     path = f"/{new(program, {'record': {**RECORD, 'aliases': ['83LX3pFwXQZeBBx/hwiTk']}})['ibip']}"
@@ -243,7 +231,6 @@ def test_a_list_is_read_in_parts(program: Program) -> None:
     assert program("GET", "?after=x").json["field"] == "after"
 
 
-@pytest.mark.slow_on_postgresql
 def test_unknown_methods_are_problems_too(program: Program) -> None:
     refused = program("PATCH")
     assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, POST")
@@ -269,7 +256,6 @@ def test_a_repeated_request_gets_the_first_answer(
     assert len(list(archive_of(served_app).find())) == ("record" in json)
 
 
-@pytest.mark.slow_on_postgresql
 def test_another_request_with_the_same_key_is_refused(program: Program) -> None:
     program("POST", json={"count": 1}, Idempotency_Key="lost")
     refused = program("POST", json={"count": 2}, Idempotency_Key="lost")
@@ -277,19 +263,16 @@ def test_another_request_with_the_same_key_is_refused(program: Program) -> None:
     assert program("POST", Idempotency_Key="ç").status_code == 422
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_refused_request_can_be_corrected_with_the_same_key(program: Program) -> None:
     assert program("POST", json={"record": {}, "count": 1}, Idempotency_Key="a").status_code == 422
     assert program("POST", json={"record": RECORD}, Idempotency_Key="a").status_code == 201
 
 
-@pytest.mark.slow_on_postgresql
 def test_two_programs_may_use_the_same_key(new_program: Callable[..., Program]) -> None:
     one, two = (new_program(name)("POST", Idempotency_Key="1").json for name in ("one", "two"))
     assert one != two
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_answer_is_kept_for_a_day(program: Program, served_app: Flask) -> None:
     archive = archive_of(served_app)
     first = program("POST", Idempotency_Key="lost").json
@@ -304,7 +287,6 @@ def test_an_answer_is_kept_for_a_day(program: Program, served_app: Flask) -> Non
 # --- what a program may see ----------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_program_sees_and_changes_only_what_it_made(
     new_program: Callable[..., Program],
 ) -> None:
@@ -323,7 +305,6 @@ def test_a_program_sees_and_changes_only_what_it_made(
     assert mine("GET", path).json["status"] == "Original"
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_program_gets_no_identifier_of_others_as_an_alias(
     new_program: Callable[..., Program],
 ) -> None:
@@ -341,7 +322,6 @@ def test_a_program_gets_no_identifier_of_others_as_an_alias(
     assert mine("GET", f"/{reserved}").json["status"] == "held"
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_alias_gives_no_right_to_an_item(new_program: Callable[..., Program]) -> None:
     mine, all_items = new_program("ojs", "mint,deposit"), new_program("y", "deposit,all")
     issued = new(mine)["rep"]
@@ -350,7 +330,6 @@ def test_an_alias_gives_no_right_to_an_item(new_program: Callable[..., Program])
     assert mine("DELETE", f"/{issued}?reason=Mine").status_code == 404
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("field", ["next_edition", "translations", "metadata"])
 def test_a_program_relates_its_items_to_no_item_of_others(
     new_program: Callable[..., Program], field: str
@@ -368,7 +347,6 @@ def test_a_program_relates_its_items_to_no_item_of_others(
     assert mine("POST", json=relate("sid.inpe.br/elsewhere/2001/01.01.00.00")).status_code == 201
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_of_a_row_is_changed_by_the_repository_alone(
     new_program: Callable[..., Program], served_app: Flask
 ) -> None:
@@ -382,7 +360,6 @@ def test_an_item_of_a_row_is_changed_by_the_repository_alone(
         assert "follows thesis:3 of the repository" in answer.json["detail"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_of_an_older_record_is_refused(program: Program, served_app: Flask) -> None:
     archive = archive_of(served_app)
     path = f"/{new(program, {'record': RECORD})['ibip']}"
@@ -398,7 +375,6 @@ def test_an_update_of_an_older_record_is_refused(program: Program, served_app: F
     assert refused.json["detail"] == "the item has changed since it was read; read it again"
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_key_for_all_sees_what_others_made(
     new_program: Callable[..., Program], served_app: Flask
 ) -> None:
@@ -411,13 +387,11 @@ def test_a_key_for_all_sees_what_others_made(
     assert program("DELETE", f"/{item.ibi}?reason=Wrong").json["status"] == "Deleted"
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_service_is_no_item_of_a_program(new_program: Callable[..., Program]) -> None:
     service = "/sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
     assert new_program("monitor", "deposit,all")("GET", service).status_code == 404
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("may", "method", "json", "status"),
     [
@@ -437,7 +411,6 @@ def test_a_scope_allows_its_operations(
     assert new_program(may=may)(method, json=json).status_code == status
 
 
-@pytest.mark.slow_on_postgresql
 def test_changes_need_the_scope_deposit(new_program: Callable[..., Program]) -> None:
     program = new_program(may="mint,all")
     path = f"/{new(program, {'reserve': True})['ibip']}"
@@ -450,7 +423,6 @@ def test_changes_need_the_scope_deposit(new_program: Callable[..., Program]) -> 
 # --- the description of the interface ------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_description_has_all_fields_of_a_record(served_app: Flask) -> None:
     described = served_app.test_client().get("/ibi/identifiers/openapi.json").json
     assert described is not None
@@ -458,14 +430,12 @@ def test_the_description_has_all_fields_of_a_record(served_app: Flask) -> None:
     assert set(fields) == set(FIELDS)
 
 
-@pytest.mark.slow_on_postgresql
 def test_without_the_setting_there_is_no_server(app: Flask) -> None:
     client = app.test_client()
     assert client.get("/ibi/identifiers").status_code == 404
     assert client.get("/ibi/identifiers/openapi.json").status_code == 404
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_program_states_the_identifiers_of_its_items_in_other_systems(
     new_program: Callable[..., Program],
 ) -> None:

@@ -31,8 +31,6 @@ from support.web import (
     source,
 )
 
-pytestmark = pytest.mark.one_database
-
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
 
 

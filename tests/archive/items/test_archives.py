@@ -45,7 +45,6 @@ def test_init_twice_is_harmless(new_app: NewApp, service: str | None) -> None:
     assert everything(archive) == before
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("service", "forms"),
     [(SERVICE, (SERVICE, None)), (IBIP, (None, IBIP)), (IBIP.lower(), (None, IBIP))],
@@ -60,7 +59,6 @@ def test_a_configured_service_ibi_is_used_and_nothing_is_minted(
     assert rows(archive, "SELECT * FROM ibi_prefix") == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_service_ibi_that_is_minted_has_both_forms(new_app: NewApp) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None))
     served, _ = archive.init()
@@ -71,7 +69,6 @@ def test_a_service_ibi_that_is_minted_has_both_forms(new_app: NewApp) -> None:
     assert archive.mint()[0].rep != served.rep
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None:
     archive = archive_of(app)
     found = rows(archive, "SELECT rep, state, transferable, is_service FROM ibi_item")
@@ -82,7 +79,6 @@ def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None
     )
 
 
-@pytest.mark.slow_on_postgresql
 def test_init_updates_the_facts_about_the_archive(new_app: NewApp) -> None:
     sql = "SELECT address, ip, protocol, platform_version, admin_email FROM ibi_archive"
     first = archive_of(new_app(IBI_ARCHIVE_PLATFORM_VERSION="1"))
@@ -118,7 +114,6 @@ def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
         assert archive.init() == (one, False)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_app_that_names_none_serves_the_only_one(new_app: NewApp) -> None:
     served, _ = archive_of(new_app()).init()
     unnamed = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None))
@@ -126,7 +121,6 @@ def test_an_app_that_names_none_serves_the_only_one(new_app: NewApp) -> None:
     assert unnamed.init() == (served, False)
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("step", ["served", "init"])
 def test_an_app_that_names_none_of_several_archives_is_an_error(new_app: NewApp, step: str) -> None:
     for ibi in (SERVICE, SECOND):
@@ -141,7 +135,6 @@ def test_an_app_that_names_none_of_several_archives_is_an_error(new_app: NewApp,
     assert len(rows(unnamed, "SELECT * FROM ibi_archive")) == 2
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("state", ["Original", "Deleted"])
 def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
     archive = archive_of(new_app())
@@ -163,7 +156,6 @@ def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
 
 
 @pytest.mark.no_tables
-@pytest.mark.one_database
 @pytest.mark.parametrize("service", [SERVICE, None])
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_an_app_may_start_before_its_Archive_is_there(
@@ -180,7 +172,6 @@ def test_an_app_may_start_before_its_Archive_is_there(
     assert waiting.served() == served
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_archive_with_another_service_ibi_is_not_served(new_app: NewApp) -> None:
     archive_of(new_app()).init()
     other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND))
@@ -204,8 +195,8 @@ def test_an_archive_can_be_created_again(new_app: NewApp) -> None:
 # --- at once -------------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 @pytest.mark.no_tables
-@pytest.mark.slow_on_postgresql
 def test_processes_that_init_at_once_create_one_archive(
     uri: str, new_app: NewApp, tmp_path: Path
 ) -> None:

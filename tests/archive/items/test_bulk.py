@@ -24,6 +24,8 @@ from flask_ibi_archive.archive.items.rules import find_constraint
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier
 from flask_ibi_archive.server.database.dialects import is_one_of
 
+pytestmark = pytest.mark.postgresql
+
 WHEN = datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
 #: Texts with a meaning in the text format of COPY.
 TEXTS = ("\\N", "a\tb", "a\nb", "a\\tb", "é", "")

@@ -19,8 +19,6 @@ from flask_ibi_archive.core.records.record import ELEMENTS
 
 NewApp = Callable[..., Flask]
 
-pytestmark = pytest.mark.one_database
-
 
 def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
     """Return the item whose identifiers the command add printed."""

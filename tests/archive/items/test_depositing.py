@@ -27,7 +27,6 @@ from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     for name in ("b.txt", "a.txt"):
@@ -48,7 +47,6 @@ def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
         assert archive.files_folder.path(row.sha256).read_text() == row.path
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("fault", ["missing", "folder", "twice"])
 def test_a_file_that_cannot_be_read_uses_up_no_identifier(
     app: Flask, tmp_path: Path, fault: str
@@ -91,7 +89,6 @@ def names_of(archive: Archive, ibi: str) -> list[str]:
     return [file.path for file in view.record.files]
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("form", ["text", "path", "open", "alone", "open alone", "iterator"])
 def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
     app: Flask, tmp_path: Path, form: str
@@ -143,7 +140,6 @@ NO_FILES: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.one_database
 def test_a_value_that_is_not_a_file_is_refused_before_minting(app: Flask) -> None:
     archive = archive_of(app)
     for files, reason in NO_FILES:
@@ -154,7 +150,6 @@ def test_a_value_that_is_not_a_file_is_refused_before_minting(app: Flask) -> Non
     assert dates(archive) == 0
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("mode", ["wb", "closed"])
 def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path, mode: str) -> None:
     archive = archive_of(app)
@@ -182,7 +177,6 @@ WRONG_RECORDS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.one_database
 def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(app: Flask) -> None:
     archive = archive_of(app)
     for record, reason in WRONG_RECORDS:
@@ -245,6 +239,7 @@ def test_an_item_is_stored_when_the_date_of_its_identifier_has_come(app: Flask, 
     assert archive.get(minted.rep) is not None
 
 
+@pytest.mark.postgresql
 def test_a_new_item_replaces_a_stub_that_another_process_has_just_stored(app: Flask) -> None:
     archive = archive_of(app)
     expected = archive.minter.build(Fraction(1_790_000_100))
@@ -258,6 +253,7 @@ def test_a_new_item_replaces_a_stub_that_another_process_has_just_stored(app: Fl
     assert before.record.next_edition == minted.rep
 
 
+@pytest.mark.postgresql
 def test_an_identifier_that_another_process_has_just_given_to_an_item_is_refused(
     app: Flask,
 ) -> None:
@@ -284,6 +280,7 @@ def test_an_alias_of_another_item_is_refused(app: Flask, earlier: dict[str, str]
     assert len(list(archive.find())) == 1
 
 
+@pytest.mark.postgresql
 def test_a_transaction_that_cannot_begin_names_the_broken_rule(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

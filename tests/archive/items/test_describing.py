@@ -23,8 +23,6 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import IdentifierError, StorageError
 
-pytestmark = pytest.mark.one_database
-
 
 def view(archive: Archive, ibi: str) -> ItemView:
     """Return an item that exists."""

@@ -27,8 +27,6 @@ DC = {
 }
 NUMBERS = count()
 
-pytestmark = pytest.mark.one_database
-
 
 def record(ibi: str, folder: Path) -> dict[str, Any]:
     """Return a record of an item of one kind; edit treats each kind differently."""

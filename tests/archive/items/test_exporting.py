@@ -59,7 +59,6 @@ def meaning(records: list[dict[str, Any]]) -> list[Any]:
     return found
 
 
-@pytest.mark.one_database
 def test_an_export_and_an_import_keep_the_description_of_a_removed_item(app: Flask) -> None:
     archive = archive_of(app)
     rule = {"networks": ["10.0.0.0/8"], "others": "none"}
@@ -73,11 +72,12 @@ def test_an_export_and_an_import_keep_the_description_of_a_removed_item(app: Fla
     assert [json.loads(format_line(record)) for record in export(archive)] == [line]
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )
 def test_an_export_equals_the_import_and_can_be_imported_again(
-    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, seed: int
+    app: Flask, backend: str, tmp_path: Path, seed: int
 ) -> None:
     archive = archive_of(app)
     records = make_store(3000 + seed, 250)
@@ -97,7 +97,6 @@ def test_an_export_equals_the_import_and_can_be_imported_again(
                 del file["sha256"]
             assert "source" not in file
     assert meaning(given) == meaning(records)
-    backend = request.node.callspec.params["uri"]
     with new_database(backend, tmp_path, ready=True) as uri:
         other = make_app(uri, tmp_path / "other")
         try:
@@ -110,14 +109,12 @@ def test_an_export_equals_the_import_and_can_be_imported_again(
     assert [line.replace(there, here) for line in second] == [format_line(one) for one in first]
 
 
-@pytest.mark.one_database
 def test_the_service_item_and_stubs_are_not_exported(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A, "next_edition": B, "metadata": {"ibi": SERVICE}}])
     assert [record.rep for record in export(archive)] == [A]
 
 
-@pytest.mark.one_database
 def test_items_are_exported_in_the_order_of_their_creation(app: Flask) -> None:
     archive = archive_of(app)
     reps = [rep_of(number) for number in (7, 3, 900, 1)]
@@ -126,7 +123,6 @@ def test_items_are_exported_in_the_order_of_their_creation(app: Flask) -> None:
     assert [record.rep for record in export(archive)] == reps
 
 
-@pytest.mark.one_database
 def test_a_group_of_translations_is_exported_with_its_first_item(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
@@ -143,7 +139,6 @@ def test_a_group_of_translations_is_exported_with_its_first_item(app: Flask) -> 
     assert (third.translations, third.language) == ({}, "fr")
 
 
-@pytest.mark.one_database
 def test_members_that_state_no_language_stay_in_their_group(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
@@ -160,7 +155,6 @@ def test_members_that_state_no_language_stay_in_their_group(app: Flask) -> None:
     assert second.translations == fourth.translations == {}
 
 
-@pytest.mark.one_database
 def test_defaults_are_omitted_and_paths_of_files_are_absolute(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +218,7 @@ def test_an_export_names_and_leaves_out_an_item_with_a_malformed_row(
     assert [json.loads(line)["rep"] for line in exported] == [A, C]
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 @pytest.mark.parametrize("column", ["dublin_core", "timestamp"])
 def test_the_other_items_are_read_if_all_items_of_a_batch_are_malformed(
     app: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, column: str

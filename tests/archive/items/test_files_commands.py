@@ -12,8 +12,6 @@ from support.archives import archive_of
 from support.commands import command
 from support.web import REPORT, REPORT_IBIP
 
-pytestmark = pytest.mark.one_database
-
 
 def contents(app: Flask) -> list[Path]:
     folder = archive_of(app).files_folder

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.identifier_strategies import ibips, legacies, repository_names
 from support.vectors import load
 
@@ -167,7 +167,7 @@ def checked_condition(connection: Connection, name: str) -> str:
     raise AssertionError(rest)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.postgresql
 def test_the_database_accepts_exactly_the_canonical_identifiers(
     backend: str, candidates: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -13,8 +13,6 @@ from support.vectors import load
 
 from flask_ibi_archive.core.identifiers import Form, decode_identifier, parse_identifier
 
-pytestmark = pytest.mark.slow_on_postgresql
-
 NewApp = Callable[..., Flask]
 VECTORS = load("identifiers.json")
 
@@ -52,7 +50,6 @@ def test_mint_needs_the_tables_but_writes_no_item(app: Flask) -> None:
     assert command(app, "list").data == ""
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("ip", ["10.1.2.3", "fd00::1"])
 def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: str) -> None:
     app = new_app(IBI_ARCHIVE_IP=ip)
@@ -65,7 +62,6 @@ def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: 
     assert "An IBIp with this address may not be unique" in outcome.err
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("settings", "key"),
     [
@@ -82,14 +78,12 @@ def test_mint_without_a_required_setting_names_it(
     assert command(app, "mint").error.startswith(key)
 
 
-@pytest.mark.one_database
 def test_mint_of_too_many_identifiers_is_an_error_with_advice(new_app: NewApp) -> None:
     app = new_app(IBI_GRANULARITY="60", IBI_MINT_MAX_WAIT=0)
     command(app, "init")
     assert "IBI_MINT_MAX_WAIT allows only 0 s" in command(app, "mint", "-n", 5).error
 
 
-@pytest.mark.one_database
 def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> None:
     app = new_app(IBI_PERSISTENT_URL_BASE="https://urlib.example")
     command(app, "init")
@@ -101,7 +95,6 @@ def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> Non
     assert len(several.out.splitlines()) == 3
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("count", [1, 3])
 def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: int) -> None:
     outcome = command(app, "mint", "-n", count, "--json")
@@ -114,7 +107,6 @@ def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: 
         assert decode(one["rep"])["date"] == decode(one["ibip"])["date"]
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("ip", ["203.0.113.7", "2001:db8::1"])
 def test_an_address_for_documentation_causes_no_warning(new_app: NewApp, ip: str) -> None:
     app = new_app(IBI_ARCHIVE_IP=ip, IBI_ARCHIVE_SERVICE_IBI=None)
@@ -122,7 +114,6 @@ def test_an_address_for_documentation_causes_no_warning(new_app: NewApp, ip: str
     assert "Warning" not in command(app, "mint").err
 
 
-@pytest.mark.one_database
 def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
     for words in (("init",), ("list",), ("export",), ("verify",), ("stats",)):

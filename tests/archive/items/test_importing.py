@@ -23,7 +23,7 @@ from support.archives import (
     paths_in_store,
 )
 from support.commands import command
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.stores import ibip_of, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
@@ -304,11 +304,11 @@ WRONG_LINES = {
 }
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Archive]:
+@pytest.fixture(scope="module")
+def settled(backend: str, tmp_path_factory: Any) -> Iterator[Archive]:
     """An Archive with a few items, which refuses the files of the tests."""
     folder = tmp_path_factory.mktemp("settled")
-    with new_database(request.param, folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive = archive_of(app)
         archive.init()
@@ -324,7 +324,6 @@ def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[A
         close(app)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_error_names_file_line_and_field_and_nothing_is_changed(
     settled: Archive, tmp_path: Path
 ) -> None:
@@ -346,7 +345,6 @@ def test_an_error_names_file_line_and_field_and_nothing_is_changed(
     assert dump(settled) == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
     archive = archive_of(app)
     before = dump(archive)
@@ -357,7 +355,6 @@ def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
     assert dump(archive) == before
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("field", ["translations", "language"])
 def test_a_language_that_differs_from_that_in_translations_is_refused(
     app: Flask, field: str
@@ -373,7 +370,6 @@ def test_a_language_that_differs_from_that_in_translations_is_refused(
     assert dump(archive) == before
 
 
-@pytest.mark.one_database
 def test_a_line_that_is_too_long_is_refused(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_source, "MAX_LINE", 200)
     archive = archive_of(app)
@@ -401,7 +397,6 @@ def test_an_identifier_twice_in_a_file_is_refused_however_far_apart(
         assert dump(archive) == before, on_conflict
 
 
-@pytest.mark.one_database
 def test_a_dry_run_counts_and_changes_nothing(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A)])
@@ -418,7 +413,6 @@ def test_a_dry_run_counts_and_changes_nothing(app: Flask, tmp_path: Path) -> Non
     assert dump(archive) == before
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("name", ["absolute", "above", "link", "linked folder/a.txt", "fifo"])
 def test_only_regular_files_in_the_folder_of_the_records_are_read(
     app: Flask, tmp_path: Path, name: str
@@ -449,7 +443,6 @@ def test_only_regular_files_in_the_folder_of_the_records_are_read(
         assert [one["path"] for one in exported(archive, A)["files"]] == ["a"]
 
 
-@pytest.mark.one_database
 def test_a_pipe_is_read_as_standard_input_only(app: Flask) -> None:
     reading, writing = os.pipe()
     try:
@@ -460,7 +453,6 @@ def test_a_pipe_is_read_as_standard_input_only(app: Flask) -> None:
     assert error.endswith(f"is a pipe; read it as standard input: import - < /dev/fd/{reading}")
 
 
-@pytest.mark.one_database
 def test_paths_may_begin_at_another_folder_of_files(app: Flask, tmp_path: Path) -> None:
     scans = tmp_path / "far" / "scans"
     for place, content in ((tmp_path / "records", b"not this one"), (scans, b"content")):
@@ -477,7 +469,6 @@ def test_paths_may_begin_at_another_folder_of_files(app: Flask, tmp_path: Path) 
     assert {one["sha256"] for one in exported(archive_of(app), A)["files"]} == {CONTENT}
 
 
-@pytest.mark.one_database
 def test_records_from_standard_input_may_name_files_only_if_their_folder_is_named(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,7 +483,6 @@ def test_records_from_standard_input_may_name_files_only_if_their_folder_is_name
 # --- items, files and references -----------------------------------------------------------------
 
 
-@pytest.mark.one_database
 def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_ignored(
     app: Flask, tmp_path: Path
 ) -> None:
@@ -502,7 +492,6 @@ def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_ignored(
     assert import_file(archive_of(app), file).added == 2
 
 
-@pytest.mark.one_database
 def test_a_dash_is_standard_input(app: Flask) -> None:
     archive = archive_of(app)
     stream = io.BytesIO(json.dumps(item(A)).encode())
@@ -512,7 +501,6 @@ def test_a_dash_is_standard_input(app: Flask) -> None:
     assert export(archive) == [item(A)]
 
 
-@pytest.mark.one_database
 def test_paths_of_files_are_relative_to_the_folder_of_the_records(
     app: Flask, tmp_path: Path
 ) -> None:
@@ -527,6 +515,7 @@ def test_paths_of_files_are_relative_to_the_folder_of_the_records(
     assert Path(file["source"]).read_bytes() == b"content"
 
 
+@pytest.mark.postgresql
 def test_references_may_precede_their_items_in_any_form_and_case(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
@@ -544,7 +533,6 @@ def test_references_may_precede_their_items_in_any_form_and_case(app: Flask) -> 
     assert exported(archive, C)["metadata"] == {"ibi": D}
 
 
-@pytest.mark.one_database
 def test_identifiers_are_stored_in_canonical_case_but_legacy_ones_unchanged(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A.upper(), "ibip": AI.lower(), "aliases": ["aBZc/1"]}])
@@ -561,7 +549,6 @@ def test_legacy_identifiers_of_two_items_may_differ_in_case_alone(app: Flask) ->
 # --- stubs ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reference_is_remote_until_an_item_has_the_identifier(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B)])
@@ -593,7 +580,6 @@ def test_two_stubs_may_be_replaced_by_one_item(app: Flask) -> None:
     assert exported(archive, B)["language"] == "pt"
 
 
-@pytest.mark.slow_on_postgresql
 def test_two_stubs_that_are_next_editions_of_two_items_cannot_be_one_item(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B), item(C, next_edition=BI)])
@@ -604,7 +590,6 @@ def test_two_stubs_that_are_next_editions_of_two_items_cannot_be_one_item(app: F
     assert dump(archive) == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_was_a_stub_gets_the_language_that_translations_state(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, language="en", translations={"pt": B})])
@@ -614,7 +599,6 @@ def test_an_item_that_was_a_stub_gets_the_language_that_translations_state(app: 
     assert ask(archive, B, "GetTranslation(en)")["ibi.translation(en)"] == ("rep", A)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_was_a_stub_may_not_state_another_language(
     app: Flask,
 ) -> None:
@@ -653,7 +637,6 @@ def same(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "language": "pt"} if one["rep"] == C else one for one in records]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_to_the_same_content_changes_nothing(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -713,6 +696,7 @@ def test_an_update_changes_the_chain_of_editions(app: Flask) -> None:
     assert "next_edition" not in exported(archive, C)
 
 
+@pytest.mark.postgresql
 def test_an_update_changes_translations(app: Flask) -> None:
     archive = archive_of(app)
     import_records(
@@ -730,6 +714,7 @@ def test_an_update_changes_translations(app: Flask) -> None:
     assert ask(archive, A, "GetTranslation(es)")["ibi.translation(es)"] == ("rep", C)
 
 
+@pytest.mark.postgresql
 def test_two_members_may_swap_their_languages_in_one_file(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -748,7 +733,6 @@ def test_two_members_may_swap_their_languages_in_one_file(
             assert found["ibi.translation(pt)"] == ("rep", portuguese), (batch, records)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_may_not_state_another_language_than_translations(
     app: Flask,
 ) -> None:
@@ -796,7 +780,6 @@ def test_an_update_changes_metadata_files_and_other_fields(app: Flask, tmp_path:
     assert sorted(items) == sorted([A, SERVICE]), "unused stubs are deleted"
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("field", ["rep", "ibip"])
 def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     archive = archive_of(app)
@@ -810,7 +793,6 @@ def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     assert export(archive) == [item(A, ibip=AI, aliases=["abZc/1"])]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_with_a_new_form_replaces_the_stub_of_that_form(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A), item(B, next_edition=AI)])
@@ -828,7 +810,6 @@ def test_two_items_cannot_be_merged_by_an_update(app: Flask) -> None:
     assert dump(archive) == before
 
 
-@pytest.mark.one_database
 def test_the_service_item_is_not_imported(app: Flask) -> None:
     archive = archive_of(app)
     before = dump(archive)
@@ -838,7 +819,6 @@ def test_the_service_item_is_not_imported(app: Flask) -> None:
         assert dump(archive) == before, on_conflict
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_original_of_another_archive_is_refused_and_a_copy_requires_it(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -858,7 +838,6 @@ def test_an_original_of_another_archive_is_refused_and_a_copy_requires_it(
     assert ask(here, A)["state"] == "Copy"
 
 
-@pytest.mark.one_database
 def test_an_update_that_only_names_a_file_preserves_its_content(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     (tmp_path / "a.txt").write_bytes(b"content")
@@ -871,7 +850,6 @@ def test_an_update_that_only_names_a_file_preserves_its_content(app: Flask, tmp_
     assert export(archive) == [item(A, files=[other])]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_original_with_copies_cannot_be_updated_to_another_state(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -888,7 +866,6 @@ def test_an_original_with_copies_cannot_be_updated_to_another_state(
     assert dump(here) == before
 
 
-@pytest.mark.one_database
 def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_changed(
     app: Flask, tmp_path: Path
 ) -> None:
@@ -902,7 +879,6 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_changed(
     assert dump(archive) == before
 
 
-@pytest.mark.one_database
 def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
     app: Flask, tmp_path: Path
 ) -> None:

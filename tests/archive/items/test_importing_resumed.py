@@ -82,9 +82,9 @@ def state_of(archive: Archive) -> dict[str, Any]:
 
 
 @contextmanager
-def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[Archive]:
+def another(backend: str, folder: Path) -> Iterator[Archive]:
     """Return a second Archive, in a database of the same kind."""
-    with new_database(request.node.callspec.params["uri"], folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
         app = make_app(uri, folder / "another")
         try:
             archive_of(app).init()
@@ -140,14 +140,14 @@ def with_files(records: list[dict[str, Any]], folder: Path) -> list[dict[str, An
 @pytest.mark.parametrize(
     "size",
     [
-        pytest.param(FEW, marks=pytest.mark.one_database),
+        FEW,
         pytest.param(SIZE, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("on_conflict", ["error", "skip", "update"])
 def test_an_import_interrupted_at_every_step_ends_in_the_same_database(
     app: Flask,
-    request: pytest.FixtureRequest,
+    backend: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     on_conflict: str,
@@ -165,7 +165,7 @@ def test_an_import_interrupted_at_every_step_ends_in_the_same_database(
         records = with_files(StoreMaker(2, size).records, tmp_path)
     random.Random(batch).shuffle(records)
     path = write(tmp_path / "items.jsonl", records)
-    with another(request, tmp_path) as whole:
+    with another(backend, tmp_path) as whole:
         for one in (archive, whole):
             import_records(one, before, tmp_path, clock=clock)
         runs = run_until_done(archive, path, random.Random(batch), on_conflict=on_conflict)
@@ -175,30 +175,29 @@ def test_an_import_interrupted_at_every_step_ends_in_the_same_database(
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 def test_a_killed_import_continues_when_it_is_started_again(
-    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
+    app: Flask, backend: str, tmp_path: Path, uri: str
 ) -> None:
-    kill_and_restart(app, request, tmp_path, uri, kills=1, size=120)
+    kill_and_restart(app, backend, tmp_path, uri, kills=1, size=120)
 
 
 @pytest.mark.slow
 def test_an_import_killed_many_times_continues_on_each_database(
-    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
+    app: Flask, backend: str, tmp_path: Path, uri: str
 ) -> None:
-    kill_and_restart(app, request, tmp_path, uri, kills=6, size=300)
+    kill_and_restart(app, backend, tmp_path, uri, kills=6, size=300)
 
 
 @pytest.mark.slow
 def test_a_large_import_killed_many_times_continues_on_each_database(
-    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
+    app: Flask, backend: str, tmp_path: Path, uri: str
 ) -> None:
-    kill_and_restart(app, request, tmp_path, uri, kills=5, size=6000, batch=400)
+    kill_and_restart(app, backend, tmp_path, uri, kills=5, size=6000, batch=400)
 
 
 def kill_and_restart(
     app: Flask,
-    request: pytest.FixtureRequest,
+    backend: str,
     tmp_path: Path,
     uri: str,
     kills: int,
@@ -234,14 +233,13 @@ def kill_and_restart(
         assert process.returncode < 0, errors
     assert killed == kills
     assert line == f"imported {len(records)} 0 0\n"
-    with another(request, tmp_path) as whole:
+    with another(backend, tmp_path) as whole:
         import_file(whole, path)
         ours, theirs = state_of(archive_of(app)), state_of(whole)
     for key in ("export", "editions", "translations", "imports", "ibi_identifier", "ibi_file"):
         assert ours[key] == theirs[key]
 
 
-@pytest.mark.one_database
 def test_a_completed_import_is_not_repeated(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     path = write(tmp_path / "items.jsonl", [item(A, next_edition=C), item(B), item(C)])
@@ -256,7 +254,6 @@ def test_a_completed_import_is_not_repeated(app: Flask, tmp_path: Path) -> None:
         resume(archive, path)
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("change", ["restart", "longer", "other"])
 def test_a_completed_import_is_repeated_with_restart_or_if_the_file_was_changed(
     app: Flask, tmp_path: Path, change: str
@@ -293,7 +290,6 @@ def begin(archive: Archive, path: Path, steps: int = 1, **options: Any) -> None:
         resume(archive, path, progress=stop_after(steps), **options)
 
 
-@pytest.mark.one_database
 def test_an_import_stops_at_a_wrong_line_and_continues_after_its_correction(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -312,7 +308,6 @@ def test_an_import_stops_at_a_wrong_line_and_continues_after_its_correction(
     assert describe_tables(archive)["editions"] == [[A, D]]
 
 
-@pytest.mark.one_database
 def test_an_import_stops_at_a_wrong_reference_and_continues_after_its_correction(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -330,7 +325,6 @@ def test_an_import_stops_at_a_wrong_reference_and_continues_after_its_correction
     assert describe_tables(archive)["editions"] == [[A, C], [B, D]]
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("steps", "end"),
     [(1, "\n"), (2, ""), (3, "\n"), (3, ""), (3, "\r\n\n"), (4, ""), (5, "\r\n\n")],
@@ -349,7 +343,6 @@ def test_lines_added_to_the_file_are_imported_wherever_it_was_interrupted(
     assert describe_tables(archive)["imports"] == [[], []]
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     "change",
     [
@@ -377,7 +370,6 @@ def test_a_file_whose_imported_lines_were_changed_is_refused_without_restart(
     assert names(archive) == [A, B, C]
 
 
-@pytest.mark.one_database
 def test_another_file_and_other_options_are_refused_while_an_import_is_unfinished(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -408,7 +400,6 @@ def test_of_two_processes_that_resume_an_import_one_is_refused(
     assert names(archive) == [A, B, C, D]
 
 
-@pytest.mark.one_database
 def test_an_identifier_twice_in_the_file_is_refused_also_when_resumed(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -420,7 +411,6 @@ def test_an_identifier_twice_in_the_file_is_refused_also_when_resumed(
     assert refused.value.line == 5
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("phase", [Phase.ITEMS, Phase.LANGUAGES, Phase.TIES])
 def test_another_import_without_resume_does_not_disturb_an_interrupted_one(
     archive: Archive, tmp_path: Path, phase: Phase
@@ -432,7 +422,6 @@ def test_another_import_without_resume_does_not_disturb_an_interrupted_one(
     assert describe_tables(archive)["editions"] == [[A, E]]
 
 
-@pytest.mark.one_database
 def test_standard_input_cannot_be_resumed(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     path = write(tmp_path / "items.jsonl", [item(A)])
@@ -444,7 +433,6 @@ def test_standard_input_cannot_be_resumed(app: Flask, tmp_path: Path) -> None:
             importer.run(source)
 
 
-@pytest.mark.one_database
 def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
     path = write(tmp_path / "items.jsonl", make_store(9, 40))
     for options in ({"dry_run": True}, {"resume": True}, {"resume": True, "on_conflict": "update"}):
@@ -462,7 +450,6 @@ def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
 # --- an import that fails at its first line ------------------------------------------------------
 
 
-@pytest.mark.one_database
 def test_an_import_that_fails_at_the_first_line_can_be_started_with_other_options(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -476,7 +463,6 @@ def test_an_import_that_fails_at_the_first_line_can_be_started_with_other_option
     assert (result.added, result.skipped) == (1, 1)
 
 
-@pytest.mark.one_database
 def test_an_import_that_fails_at_the_first_line_does_not_block_another_file(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -486,7 +472,6 @@ def test_an_import_that_fails_at_the_first_line_does_not_block_another_file(
     assert import_file(archive, other, resume=True).added == 1
 
 
-@pytest.mark.one_database
 def test_an_import_that_cannot_continue_names_the_option_to_start_again(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

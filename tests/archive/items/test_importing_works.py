@@ -61,6 +61,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
 
 
+@pytest.mark.postgresql
 def test_a_spreadsheet_of_1000_works_is_imported_in_one_go(app: Flask, tmp_path: Path) -> None:
     rows = make_rows(1000)
     path, out = tmp_path / "works.csv", tmp_path / "new.csv"
@@ -123,7 +124,6 @@ def test_an_item_has_what_the_row_says(app: Flask, tmp_path: Path) -> None:
     assert parse_identifier(deposited.rep).prefix == minted[0].prefix
 
 
-@pytest.mark.one_database
 def test_the_signals_are_those_of_deposits(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "works.csv"
     path.write_text("title\nA\nB\n", "utf-8")
@@ -186,7 +186,6 @@ def test_all_errors_are_reported_and_nothing_is_changed(
     assert dump(archive_of(app)) == before
 
 
-@pytest.mark.one_database
 def test_the_same_foreign_identifier_in_two_rows_is_an_error(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "works.csv"
     rows = "".join(f"T{number};10.1590/{number}\n" for number in range(2500))
@@ -196,7 +195,6 @@ def test_the_same_foreign_identifier_in_two_rows_is_an_error(app: Flask, tmp_pat
     assert export(archive_of(app)) == []
 
 
-@pytest.mark.one_database
 def test_the_same_row_twice_is_an_error(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "works.csv"
     path.write_text("title;year\nA;2009\nB;2009\nA;2009\n", "utf-8")
@@ -213,7 +211,6 @@ USAGE = {
 }
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("case", USAGE)
 def test_wrong_options_are_refused(app: Flask, case: str) -> None:
     words, message = USAGE[case]
@@ -229,7 +226,6 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("case", FILES)
 def test_wrong_files_are_refused(app: Flask, tmp_path: Path, case: str) -> None:
     name, content, message = FILES[case]
@@ -240,7 +236,6 @@ def test_wrong_files_are_refused(app: Flask, tmp_path: Path, case: str) -> None:
     assert message in error
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(("name", "library"), [("w.bib", "bibtexparser"), ("w.ris", "rispy")])
 def test_a_missing_library_is_named(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, library: str
@@ -274,7 +269,6 @@ LIBRARIES = {
 }
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_each_format_is_imported_and_imported_again(app: Flask, tmp_path: Path, name: str) -> None:
     path, out = tmp_path / name, tmp_path / "new.csv"
@@ -303,7 +297,6 @@ def test_a_corrected_table_updates_its_items(app: Flask, tmp_path: Path) -> None
     assert len(items) == 3
 
 
-@pytest.mark.one_database
 def test_a_withdrawn_item_is_not_imported_again(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "works.csv"
     path.write_text("key,title\na,A\n", "utf-8")

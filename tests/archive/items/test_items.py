@@ -42,7 +42,6 @@ NewApp = Callable[..., Flask]
 # --- show ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_database
 @for_each("text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
 def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
     output = command(shelved, "show", text).lines
@@ -60,7 +59,6 @@ def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: 
         assert line in output
 
 
-@pytest.mark.one_database
 def test_show_prints_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
     for record in shelf(tmp_path):
         output = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
@@ -73,7 +71,6 @@ def test_show_prints_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.one_database
 def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
     for line in command(shelved, "export").lines:
         record = json.loads(line)
@@ -84,25 +81,21 @@ def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
         }
 
 
-@pytest.mark.one_database
 def test_show_of_a_deleted_item_prints_its_state(shelved: Flask) -> None:
     output = command(shelved, "show", GONE).lines
     assert "state Deleted" in output
     assert f"next_edition {NEW}" in output
 
 
-@pytest.mark.one_database
 def test_show_finds_the_service_item(shelved: Flask) -> None:
     assert f"rep {SERVICE}" in command(shelved, "show", SERVICE).lines
 
 
-@pytest.mark.one_database
 def test_show_writes_one_line_for_each_value(shelved: Flask) -> None:
     title = f"metadata.dc.title {' '.join(HOSTILE.split())}"
     assert title in command(shelved, "show", NEW).lines
 
 
-@pytest.mark.one_database
 @for_each("text", [NOBODY, FAR])
 def test_show_of_an_unknown_identifier_is_an_error(shelved: Flask, text: str) -> None:
     assert (
@@ -111,7 +104,6 @@ def test_show_of_an_unknown_identifier_is_an_error(shelved: Flask, text: str) ->
     assert command(shelved, "show", text, "--json").error
 
 
-@pytest.mark.one_database
 def test_show_of_an_invalid_identifier_is_an_error(shelved: Flask) -> None:
     assert "'report' is not an IBI" in command(shelved, "show", "report").error
 
@@ -119,7 +111,6 @@ def test_show_of_an_invalid_identifier_is_an_error(shelved: Flask) -> None:
 # --- list ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
     rows = {tuple(line.split("\t")) for line in command(shelved, "list").lines}
     assert (REPORT, REPORT_IBIP, "Original", "A report") in rows
@@ -130,14 +121,12 @@ def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) ->
     assert SERVICE not in {rep for rep, *_ in rows}
 
 
-@pytest.mark.slow_on_postgresql
 def test_list_prints_the_same_items_as_json(shelved: Flask) -> None:
     output = json.loads(command(shelved, "list", "--json").data)
     listed = [line.split("\t")[:3] for line in command(shelved, "list").lines]
     assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in output] == listed
 
 
-@pytest.mark.one_database
 def test_list_without_items_is_empty(app: Flask) -> None:
     assert command(app, "list").data == ""
     assert json.loads(command(app, "list", "--json").data) == []
@@ -164,6 +153,7 @@ def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
     return app
 
 
+@pytest.mark.postgresql
 @for_each(
     ("words", "number"),
     [
@@ -196,7 +186,6 @@ def test_list_selects_by_state_and_text_in_the_database(
     assert [item["rep"] for item in output] == [line.split("\t")[0] for line in lines]
 
 
-@pytest.mark.one_database
 def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
     assert (
         "--archives cannot be used with" in command(app, "list", "--archives", "--limit", 1).usage
@@ -212,7 +201,6 @@ def without_key(text: str) -> str:
     return re.sub(r"urlkey [0-9]+-[0-9]+", "urlkey", text)
 
 
-@pytest.mark.one_database
 @for_each(
     ("text", "options"),
     [
@@ -260,7 +248,6 @@ def test_url_list_prints_what_the_service_answers(
     assert without_key(printed) == without_key(answered and answered + "\n")
 
 
-@pytest.mark.one_database
 def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
     output = json.loads(command(shelved, "url-list", REPORT, "--json").data)
     names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
@@ -282,7 +269,6 @@ def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
     )
 
 
-@pytest.mark.one_database
 @for_each(
     ("words", "reason"),
     [

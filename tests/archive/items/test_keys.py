@@ -83,6 +83,7 @@ def test_wrong_keys_are_refused(archive: Archive, key: Any, reason: str) -> None
             operation()
 
 
+@pytest.mark.postgresql
 def test_processes_that_deposit_the_same_key_get_the_same_item(archive: Archive) -> None:
     with ThreadPoolExecutor(6) as threads:
         minted = list(
@@ -92,6 +93,7 @@ def test_processes_that_deposit_the_same_key_get_the_same_item(archive: Archive)
     assert len(list(archive.find())) == 1
 
 
+@pytest.mark.postgresql
 def test_the_database_refuses_wrong_keys(archive: Archive) -> None:
     archive.deposit(key=KEY, title="a")
     other = archive.deposit(title="b").rep

@@ -20,8 +20,6 @@ from support.web import NOBODY, ask, ask_urls
 
 NOWHERE = "sid.inpe.br/mtc-m99@80/2009/08.21.17.02"
 
-pytestmark = pytest.mark.one_database
-
 
 def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
     """Add an item and return its identifiers."""

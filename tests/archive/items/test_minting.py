@@ -108,7 +108,6 @@ def suffixes(minted: list[Minted]) -> list[str]:
     return [one.rep.removeprefix(f"{REP}/") for one in minted]
 
 
-@pytest.mark.slow_on_postgresql
 def test_table_6_2_is_reproduced_with_the_database(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -121,7 +120,6 @@ def test_table_6_2_is_reproduced_with_the_database(
         assert time.now >= parse_decimal(row["creation"])
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("calls", CHANGES)
 def test_the_granularity_may_change_between_two_calls(
     database: Database, new_minter: Callable[..., Minter], time: Time, calls: list[dict[str, str]]
@@ -133,7 +131,6 @@ def test_the_granularity_may_change_between_two_calls(
         assert stored(database)[REP] == call["date"]
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("case", load("identifiers.json")["generated"])
 def test_both_forms_have_one_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, case: dict[str, Any]
@@ -152,7 +149,6 @@ def test_both_forms_have_one_date(
     assert len(set(stored(database).values())) == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_two_Archives_on_one_IP_share_the_last_date(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -169,7 +165,6 @@ def test_two_Archives_on_one_IP_share_the_last_date(
     assert len({first.ibip, second.ibip, third.ibip}) == 3
 
 
-@pytest.mark.slow_on_postgresql
 def test_two_Archives_on_one_host_name_share_the_last_date(
     new_minter: Callable[..., Minter],
 ) -> None:
@@ -203,6 +198,7 @@ def test_many_identifiers_at_once_are_the_same_as_with_single_calls(
         assert parse_identifier(one.ibip).text == one.ibip
 
 
+@pytest.mark.postgresql
 @given(
     seconds=st.lists(st.integers(-2, 1200).map(lambda tenths: Fraction(tenths, 10)), max_size=12)
 )
@@ -221,6 +217,7 @@ def test_processes_that_take_turns_issue_the_dates_of_one_distributor(
         last = expected
 
 
+@pytest.mark.postgresql
 def test_threads_that_share_a_minter_never_issue_the_same_date(
     new_minter: Callable[..., Minter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +237,7 @@ def test_threads_that_share_a_minter_never_issue_the_same_date(
     assert len(set(suffixes(minted))) == len(minted)
 
 
+@pytest.mark.postgresql
 @for_each("prefix", [REP, IBIP, EVERY_PREFIX])
 def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
     database: Database, new_minter: Callable[..., Minter], time: Time, prefix: str
@@ -274,7 +272,6 @@ def test_a_minter_whose_last_dates_are_lost_issues_later_dates(
     assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.6"]
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("count", [0, -1])
 def test_a_count_below_one_issues_nothing(
     database: Database, new_minter: Callable[..., Minter], count: int
@@ -283,7 +280,6 @@ def test_a_count_below_one_issues_nothing(
     assert stored(database) == {}
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_identifier_is_issued_when_its_date_has_come(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -294,6 +290,7 @@ def test_an_identifier_is_issued_when_its_date_has_come(
     assert time.now == Fraction(1287588119)
 
 
+@pytest.mark.postgresql
 def test_others_can_mint_while_one_waits(
     uri: str, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -308,7 +305,6 @@ def test_others_can_mint_while_one_waits(
     assert len({one.rep for one in [*mine, *others]}) == 3
 
 
-@pytest.mark.one_database
 def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -323,7 +319,6 @@ def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     assert sum(time.waited) == 3
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("seconds", [20, 3600, 10**8])
 def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, seconds: int
@@ -345,7 +340,6 @@ def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     assert suffixes(new_minter().mint()) == ["2010/10.20.15.21.57"]
 
 
-@pytest.mark.one_database
 def test_a_clock_that_was_set_back_a_little_is_waited_for(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -356,7 +350,6 @@ def test_a_clock_that_was_set_back_a_little_is_waited_for(
     assert sum(time.waited) == 6
 
 
-@pytest.mark.one_database
 @for_each(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
 @for_each("ahead", [None, "1", "9.9", "10"])
 def test_an_error_about_too_many_identifiers_names_a_finer_granularity(
@@ -390,7 +383,6 @@ def test_an_error_about_too_many_identifiers_names_a_finer_granularity(
     assert len({one.rep for one in new_minter(finer).mint(count)}) == count
 
 
-@pytest.mark.one_database
 def test_without_waiting_only_past_dates_are_issued(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -406,7 +398,6 @@ def test_without_waiting_only_past_dates_are_issued(
     assert stored(database) == before
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("now", [0, 807235199, -(10**12), 10**12])
 def test_an_impossible_date_of_the_clock_is_an_error(
     database: Database, new_minter: Callable[..., Minter], time: Time, now: int
@@ -461,6 +452,7 @@ def test_an_identifier_that_appears_between_two_calls_is_skipped(
     assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.7"]
 
 
+@pytest.mark.postgresql
 @for_each("bearer", ["rep", "ibip"])
 def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bearer: str) -> None:
     minter = minter_with_items(app, [])
@@ -472,7 +464,6 @@ def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bear
     assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.6"]
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     "bearer",
     [
@@ -504,7 +495,6 @@ def test_an_identifier_that_exists_is_skipped_in_both_forms(
     ]
 
 
-@pytest.mark.slow_on_postgresql
 def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     names = [f"{REP}/2010/10.20.15.21", f"{REP}/2010/10.20.15.21.55"]
     names += [
@@ -520,6 +510,7 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     assert stored(archive_of(app).database)[REP] == "1287588000"
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("fault", [RuleBroken, RuntimeError, KeyboardInterrupt])
 def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch

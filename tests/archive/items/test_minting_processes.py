@@ -19,6 +19,7 @@ HOSTS = ("mtc-m18.sid.inpe.br", "mtc-m19.sid.inpe.br")
 MANY = pytest.mark.slow
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),
     [(2, 4, 1), pytest.param(6, 40, 4, marks=MANY), pytest.param(16, 60, 12, marks=MANY)],
@@ -64,7 +65,6 @@ def last_dates(database: Database) -> dict[str, Fraction]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),
     [(2, 8, 1), pytest.param(4, 200, 4, marks=MANY)],

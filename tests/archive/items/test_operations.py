@@ -75,7 +75,6 @@ def test_a_new_edition_follows_the_one_before(archive: Archive) -> None:
     assert before.year > 2001
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_has_a_next_edition_names_the_last_one(archive: Archive) -> None:
     first = archive.deposit(ItemRecord())
     second = archive.new_edition(first.rep, ItemRecord())
@@ -85,7 +84,6 @@ def test_an_item_that_has_a_next_edition_names_the_last_one(archive: Archive) ->
     assert refusal.value.rule == 7
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_deleted_edition_can_have_a_next_edition(archive: Archive) -> None:
     first = archive.deposit(ItemRecord())
     second = archive.new_edition(first.rep, ItemRecord())
@@ -99,7 +97,6 @@ def test_a_deleted_edition_can_have_a_next_edition(archive: Archive) -> None:
 # --- translations --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_translation_joins_the_group_of_any_named_member(archive: Archive) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
@@ -112,7 +109,6 @@ def test_a_translation_joins_the_group_of_any_named_member(archive: Archive) -> 
     assert group_of(archive, french.rep) == everybody
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_translation_states_its_language(archive: Archive) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     with pytest.raises(StorageError, match="needs a language"):
@@ -122,7 +118,6 @@ def test_a_translation_states_its_language(archive: Archive) -> None:
 # --- edits ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path) -> None:
     files = [write(tmp_path, name, name) for name in ("a.txt", "b.txt")]
     changes: dict[str, Any]
@@ -152,7 +147,7 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
         assert after.timestamp.year > 2001, changes
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 def test_an_edit_of_any_member_preserves_the_group(archive: Archive) -> None:
     english = archive.deposit(ItemRecord(language="en"))
     portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
@@ -181,7 +176,6 @@ def test_an_edit_preserves_the_chain_of_editions(archive: Archive) -> None:
     assert editions_of(archive, third.rep) == [third.rep]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: Archive) -> None:
     plain = archive.deposit(ItemRecord())
     item = archive.deposit(ItemRecord(language="en"))
@@ -198,7 +192,6 @@ def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: Archive) -> N
     assert record_of(archive, plain.rep).state == "Original"
 
 
-@pytest.mark.slow_on_postgresql
 def test_metadata_are_attached_and_removed(archive: Archive) -> None:
     item = archive.deposit(ItemRecord())
     for metadata in (DUBLIN_CORE, MetadataItem(OUTSIDE), MetadataAddress("https://a.br/m"), None):
@@ -206,7 +199,6 @@ def test_metadata_are_attached_and_removed(archive: Archive) -> None:
         assert record_of(archive, item.rep).metadata == metadata
 
 
-@pytest.mark.slow_on_postgresql
 def test_files_are_replaced(archive: Archive, tmp_path: Path) -> None:
     item = archive.deposit(ItemRecord(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
     write(tmp_path, "a.txt", "new")
@@ -226,7 +218,6 @@ def test_files_are_replaced(archive: Archive, tmp_path: Path) -> None:
 # --- removal -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_tombstone_has_reason_citation_successor_and_place(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -248,7 +239,6 @@ def test_a_tombstone_has_reason_citation_successor_and_place(
     assert archive.files_folder.path(sha256("a")).exists()
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
     archives: list[Archive],
 ) -> None:
@@ -292,7 +282,6 @@ def test_an_original_is_deleted_after_its_copies(archives: list[Archive]) -> Non
 # --- copies --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_copy_says_all_that_its_original_says(archives: list[Archive], tmp_path: Path) -> None:
     from dataclasses import replace
 
@@ -319,7 +308,6 @@ def test_a_copy_says_all_that_its_original_says(archives: list[Archive], tmp_pat
     assert group_of(second, item.rep) == group_of(first, item.rep)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_makes_a_copy_equal_to_its_original(
     archives: list[Archive], tmp_path: Path
 ) -> None:
@@ -344,7 +332,6 @@ def test_an_update_makes_a_copy_equal_to_its_original(
     assert len(dump(first.database)["ibi_item"]) == 5
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_translation_added_to_a_copy_stays_when_it_is_refreshed(
     archives: list[Archive],
 ) -> None:
@@ -361,7 +348,6 @@ def test_a_translation_added_to_a_copy_stays_when_it_is_refreshed(
     }
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_tombstone_becomes_a_copy(archives: list[Archive]) -> None:
     first, second, _ = archives
     item = first.deposit(ItemRecord())
@@ -375,7 +361,7 @@ def test_a_tombstone_becomes_a_copy(archives: list[Archive]) -> None:
 # --- transfers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 @pytest.mark.parametrize("there", ["nothing", "stub", "copy", "tombstone"])
 def test_a_transfer_leaves_one_original_at_the_new_place(
     archives: list[Archive], tmp_path: Path, there: str
@@ -425,7 +411,6 @@ def check_transfer(
     assert left.next_edition == following.rep
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_is_transferred_back(archives: list[Archive]) -> None:
     first, second, third = archives
     item = first.deposit(ItemRecord())
@@ -456,7 +441,6 @@ def test_a_reserved_identifier_is_used_once(archive: Archive) -> None:
         archive.release(held.rep)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_released_identifier_is_never_used(archive: Archive) -> None:
     held = archive.reserve()
     archive.release(held.ibip)
@@ -466,7 +450,6 @@ def test_a_released_identifier_is_never_used(archive: Archive) -> None:
         archive.release(OUTSIDE)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: Archive) -> None:
     first = archive.deposit(ItemRecord(language="en"))
     edition, translation = archive.reserve(), archive.reserve()
@@ -485,7 +468,6 @@ def test_a_deposit_with_a_reserved_identifier_replaces_its_stub(
     assert editions_of(archive, first.rep) == [first.rep, held.rep]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_import_cannot_use_a_reserved_identifier(archive: Archive) -> None:
     held = archive.reserve()
     before = dump(archive.database)
@@ -494,7 +476,6 @@ def test_an_import_cannot_use_a_reserved_identifier(archive: Archive) -> None:
     assert dump(archive.database) == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reservation_serves_its_own_archive(archives: list[Archive]) -> None:
     held = archives[0].reserve()
     with pytest.raises(StorageError, match="another Archive"):
@@ -642,6 +623,7 @@ def inhabited(archives: list[Archive]) -> tuple[list[Archive], dict[str, Any]]:
     }
 
 
+@pytest.mark.postgresql
 def test_a_refused_operation_changes_nothing(
     inhabited: tuple[list[Archive], dict[str, Any]],
 ) -> None:
@@ -655,7 +637,6 @@ def test_a_refused_operation_changes_nothing(
         assert dump(archives[0].database) == before, name
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_field_that_can_not_be_edited_is_a_programming_error(archive: Archive) -> None:
     item = archive.deposit(ItemRecord())
     with pytest.raises(TypeError, match="state"):

@@ -16,6 +16,8 @@ from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import IBIError, RuleBroken, StorageError
 
+pytestmark = pytest.mark.postgresql
+
 ROUNDS = 4
 
 
@@ -114,13 +116,11 @@ def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
         assert (second.get(item.rep) is not None) == (state == "Original")
 
 
+@pytest.mark.only_on("postgresql")  # on SQLite, writers never run at the same time
 def test_a_deposit_without_relations_does_not_wait_for_the_lock(
     archives: list[Archive],
 ) -> None:
-    """On SQLite, writers never run at the same time."""
     first, *_ = archives
-    if first.database.engine.dialect.name != "postgresql":
-        return
     with first.context.transaction() as store:
         store.lock_relations()
         with ThreadPoolExecutor(1) as threads:

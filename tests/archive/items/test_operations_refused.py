@@ -13,7 +13,6 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError, UnknownItem
 
 
-@pytest.mark.one_database
 def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: Archive) -> None:
     for text in ("a\nb", "a\0b", "\x1b[31m", "8" * 5000):
         with pytest.raises(UnknownItem) as refused:
@@ -22,14 +21,12 @@ def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: Archive) -
         assert len(str(refused.value)) < 300, text
 
 
-@pytest.mark.one_database
 def test_an_identifier_in_another_case_names_the_same_item(archive: Archive) -> None:
     item = archive.deposit(ItemRecord(language="pt"))
     archive.edit(item.rep, translations={"pt": item.rep.upper()})
     assert record_of(archive, item.rep).language == "pt"
 
 
-@pytest.mark.one_database
 def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
     archive: Archive,
 ) -> None:
@@ -39,7 +36,6 @@ def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
     assert not isinstance(refused.value, RuleBroken)
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("changes", [{"next_edition": SERVICE}, {"translations": {"ko": SERVICE}}])
 def test_the_service_cannot_be_an_edition_or_a_translation(
     archive: Archive, changes: dict[str, Any]

@@ -533,6 +533,7 @@ def library(new_app: Callable[..., Flask], tmp_path: Path) -> type[Library]:
     return Here
 
 
+@pytest.mark.postgresql
 def test_every_kind_of_step_preserves_the_rules(library: type[Library]) -> None:
     """This walk does every kind of step, which a random walk may not."""
     walk = library()

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import click
-import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE
 from support.cases import for_each
@@ -17,10 +16,7 @@ from flask_ibi_archive.archive.commands import ibi
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.commands.group import read_ibi
 
-pytestmark = pytest.mark.slow_on_postgresql
 
-
-@pytest.mark.one_database
 @for_each(
     "text",
     [
@@ -36,7 +32,6 @@ def test_the_ibi_of_a_persistent_url_is_used(shelved: Flask, text: str) -> None:
     assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
 
 
-@pytest.mark.one_database
 @for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
 def test_a_modifier_or_path_that_has_no_effect_is_refused(shelved: Flask, rest: str) -> None:
     said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage

@@ -107,7 +107,6 @@ LISTED = (
 )
 
 
-@pytest.mark.one_database
 @for_each(
     ("fields", "files"),
     [
@@ -130,7 +129,6 @@ def test_only_files_that_all_readers_may_read_are_listed(
 # --- the description
 
 
-@pytest.mark.one_database
 @for_each(
     ("metadata", "title", "language"),
     [
@@ -154,7 +152,6 @@ def test_the_metadata_of_an_item_of_a_host_describe_it_unless_they_are_hidden(
     assert (work.url, work.page_url) == (f"{BASE}/{IBIP}", f"{PAGES}/{A}/")
 
 
-@pytest.mark.one_database
 @for_each(
     ("fields", "stated", "written"),
     [

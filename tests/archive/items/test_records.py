@@ -22,8 +22,6 @@ from flask_ibi_archive.archive.service import item_catalogue
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import NotReady
 
-pytestmark = pytest.mark.slow_on_postgresql
-
 NewApp = Callable[..., Flask]
 
 FIRST = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "timestamp": "2009-07-21T13:23:45Z"}
@@ -41,14 +39,12 @@ def counts(added: int = 0, updated: int = 0, skipped: int = 0, would: str = "") 
 # --- import --------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_database
 def test_import_writes_the_number_of_added_items(app: Flask, items: Path) -> None:
     count = len(items.read_bytes().splitlines())
     assert command(app, "import", items).data == counts(added=count)
     assert len(command(app, "list").lines) == count
 
 
-@pytest.mark.one_database
 def test_a_dash_is_standard_input(app: Flask) -> None:
     assert command(app, "import", "-", stdin=lines(FIRST, SECOND)).data == counts(added=2)
     assert [line.split("\t")[0] for line in command(app, "list").lines] == [
@@ -57,14 +53,12 @@ def test_a_dash_is_standard_input(app: Flask) -> None:
     ]
 
 
-@pytest.mark.one_database
 def test_an_error_on_standard_input_names_line_and_field(app: Flask) -> None:
     said = command(app, "import", "-", stdin=lines(FIRST, {**SECOND, "language": "english"})).error
     assert said.startswith("standard input, line 2, language: 'english' is not a language")
     assert command(app, "list").data == ""
 
 
-@pytest.mark.one_database
 def test_a_wrong_line_is_named_and_nothing_is_imported(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "wrong.jsonl"
     for second, where in (
@@ -86,12 +80,10 @@ def test_a_wrong_line_is_named_and_nothing_is_imported(app: Flask, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "."])
-@pytest.mark.one_database
 def test_a_file_that_cannot_be_read_is_an_error(app: Flask, tmp_path: Path, name: str) -> None:
     assert " can't be read: " in command(app, "import", tmp_path / name).error
 
 
-@pytest.mark.one_database
 def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -> None:
     count = len(items.read_bytes().splitlines())
     would = counts(added=count, would="would be ")
@@ -175,7 +167,6 @@ def test_a_dry_run_with_updates_lists_refused_lines_and_continues(app: Flask) ->
     assert command(app, "export").raw == before
 
 
-@pytest.mark.one_database
 def test_a_dry_run_ends_at_a_line_that_is_too_long(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +182,6 @@ def test_a_dry_run_ends_at_a_line_that_is_too_long(
     assert outcome.err == "Error: standard input has 2 errors; nothing was changed\n"
 
 
-@pytest.mark.one_database
 def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
     command(app, "import", "-", stdin=lines(FIRST))
     again = lines({**FIRST, "language": "pt"}, SECOND)
@@ -212,7 +202,6 @@ def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
     assert json.loads(command(app, "show", FIRST["rep"], "--json").data)["language"] == "pt"
 
 
-@pytest.mark.one_database
 def test_resume_refuses_standard_input_and_a_dry_run(app: Flask, items: Path) -> None:
     for words, reason in (
         (("-", "--resume"), "standard input can't be read twice"),
@@ -223,7 +212,6 @@ def test_resume_refuses_standard_input_and_a_dry_run(app: Flask, items: Path) ->
     assert command(app, "list").data == ""
 
 
-@pytest.mark.one_database
 def test_resume_without_an_interrupted_import_starts_a_new_one(app: Flask, items: Path) -> None:
     count = len(items.read_bytes().splitlines())
     assert command(app, "import", items, "--resume").data == counts(added=count)
@@ -231,7 +219,6 @@ def test_resume_without_an_interrupted_import_starts_a_new_one(app: Flask, items
     assert again.data == counts(skipped=count)
 
 
-@pytest.mark.one_database
 def test_resume_of_a_completed_import_reports_it_and_counts_nothing(
     app: Flask, items: Path
 ) -> None:
@@ -244,7 +231,6 @@ def test_resume_of_a_completed_import_reports_it_and_counts_nothing(
     )
 
 
-@pytest.mark.one_database
 def test_an_error_advises_to_correct_the_line_and_resume(
     app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,7 +258,6 @@ def test_an_error_advises_to_correct_the_line_and_resume(
 # --- export --------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_database
 def test_export_to_a_file_and_to_standard_output_is_the_same(filled: Flask, tmp_path: Path) -> None:
     out = command(filled, "export")
     assert out.data
@@ -281,7 +266,6 @@ def test_export_to_a_file_and_to_standard_output_is_the_same(filled: Flask, tmp_
     assert (tmp_path / "out.jsonl").read_bytes() == out.raw
 
 
-@pytest.mark.one_database
 def test_an_export_of_an_imported_export_is_the_same(filled: Flask, tmp_path: Path) -> None:
     before = command(filled, "export").raw
     listed = command(filled, "list").data
@@ -300,7 +284,6 @@ def test_an_export_of_an_imported_export_is_the_same(filled: Flask, tmp_path: Pa
 
 
 @pytest.mark.parametrize("at", ["file", "standard output"])
-@pytest.mark.one_database
 def test_an_export_with_its_files_is_imported_elsewhere(
     filled: Flask, new_app: NewApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
@@ -343,7 +326,6 @@ def contents_of(app: Flask) -> dict[tuple[str, str], bytes | None]:
     }
 
 
-@pytest.mark.one_database
 def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     words = ("export", tmp_path / "out" / "items.jsonl", "--files", tmp_path / "out")
@@ -362,7 +344,6 @@ def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_
     assert not any(path.name in (".new", "items.jsonl") for path in (tmp_path / "out").iterdir())
 
 
-@pytest.mark.one_database
 def test_an_export_of_nothing_is_empty_and_so_is_its_import(app: Flask, tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     assert command(app, "export", path).data == ""
@@ -370,7 +351,6 @@ def test_an_export_of_nothing_is_empty_and_so_is_its_import(app: Flask, tmp_path
     assert command(app, "import", path).data == counts()
 
 
-@pytest.mark.one_database
 def test_an_export_replaces_the_old_file_behind_a_link(filled: Flask, tmp_path: Path) -> None:
     old, link = tmp_path / "old.jsonl", tmp_path / "link.jsonl"
     old.write_text("old")
@@ -381,7 +361,6 @@ def test_an_export_replaces_the_old_file_behind_a_link(filled: Flask, tmp_path: 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
-@pytest.mark.one_database
 def test_an_export_preserves_the_permissions_of_an_existing_file(
     filled: Flask, tmp_path: Path
 ) -> None:
@@ -408,7 +387,6 @@ def test_an_export_preserves_the_permissions_of_an_existing_file(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-@pytest.mark.one_database
 def test_an_export_is_written_to_a_named_pipe(filled: Flask, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -419,7 +397,6 @@ def test_an_export_is_written_to_a_named_pipe(filled: Flask, tmp_path: Path) -> 
         assert reader.read(1 << 20) == command(filled, "export").raw
 
 
-@pytest.mark.one_database
 def test_an_export_that_fails_leaves_the_old_file_and_no_other(
     filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,7 +414,6 @@ def test_an_export_that_fails_leaves_the_old_file_and_no_other(
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.one_database
 def test_an_export_that_cannot_be_forced_to_the_disk_leaves_the_old_file(
     filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,7 +432,6 @@ def test_an_export_that_cannot_be_forced_to_the_disk_leaves_the_old_file(
 
 
 @pytest.mark.parametrize("name", ["none/out.jsonl", "out"])
-@pytest.mark.one_database
 def test_an_export_to_no_file_is_an_error_and_leaves_nothing(
     filled: Flask, tmp_path: Path, name: str
 ) -> None:

@@ -14,8 +14,6 @@ from support.cases import for_each
 from support.commands import command, unchanged
 from support.web import NOBODY
 
-pytestmark = pytest.mark.slow_on_postgresql
-
 NewApp = Callable[..., Flask]
 
 
@@ -98,7 +96,6 @@ def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
         assert first[0] in command(here, "release", third[0], first[0]).error
 
 
-@pytest.mark.one_database
 @for_each(
     ("text", "reason"),
     [(NOBODY, NOBODY), ("report", "'report' is not an IBI"), ("", "is not an IBI")],
@@ -124,7 +121,6 @@ def test_a_dry_run_of_release_checks_and_changes_nothing(here: Flask) -> None:
         assert NOBODY in command(here, "release", ibi, NOBODY, "--dry-run").error
 
 
-@pytest.mark.one_database
 @for_each("words", [("-n", "2"), ("--note", "Thesis")])
 def test_the_list_accepts_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
     assert "--list cannot be used with" in command(here, "reserve", "--list", *words).usage

@@ -27,7 +27,7 @@ from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 
-pytestmark = pytest.mark.no_tables
+pytestmark = [pytest.mark.no_tables, pytest.mark.postgresql]
 
 NUMBERED = [table for table in metadata.sorted_tables if "id" in table.columns]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy.exc import DataError, IntegrityError
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.rows import (
     IBIP,
     LEGACY,
@@ -32,18 +32,18 @@ from flask_ibi_archive.archive.items.rules import (
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 
+pytestmark = pytest.mark.postgresql
+
 #: Statements that are allowed, a yield, and statements that the database must refuse.
 Attempt = Callable[[Rows], Iterator[None]]
 REFUSED: list[tuple[str, Attempt]] = []
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def shared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Database]:
+@pytest.fixture(scope="module")
+def shared(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A database with the tables; each test rolls back its transaction."""
     folder: Path = tmp_path_factory.mktemp("rules")
-    with new_database(request.param, folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
         database = Database.at(uri)
         with database.writing() as connection:
             migrate.upgrade(connection)

@@ -81,6 +81,7 @@ def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
     assert find(archive, DOI, HANDLE) == first.ibip
 
 
+@pytest.mark.postgresql
 def test_an_item_is_found_with_one_read_of_an_index(archive: Archive) -> None:
     """Therefore the time does not depend on the number of aliases."""
     archive.deposit(same_as=[*ALL])
@@ -136,7 +137,6 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(("value", "field"), WRONG.values())
 def test_a_wrong_value_is_named(app: Flask, value: Any, field: str) -> None:
     archive = archive_of(app)
@@ -167,6 +167,7 @@ def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     assert find(archive, DOI) == second.ibip
 
 
+@pytest.mark.postgresql
 def test_the_database_itself_refuses_an_alias_of_two_items(archive: Archive) -> None:
     archive.deposit(same_as=[DOI])
     other = archive.deposit()
@@ -199,7 +200,6 @@ def test_a_removed_item_keeps_its_aliases(archive: Archive) -> None:
     assert find(archive, DOI) == minted.ibip
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("keep_copy", [True, False])
 def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bool) -> None:
     first, second, *_ = make_archives(new_app, 3)
@@ -215,7 +215,6 @@ def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bo
     assert find(first, ARK) is None
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_copy_can_not_take_an_alias_of_another_item(new_app: Callable[..., Flask]) -> None:
     first, second, *_ = make_archives(new_app, 3)
     minted, theirs = first.deposit(same_as=[DOI]), second.deposit(same_as=[DOI])
@@ -229,7 +228,6 @@ def test_a_copy_can_not_take_an_alias_of_another_item(new_app: Callable[..., Fla
 # --- import and export ---------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_export_is_imported_again(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, *ALL), item(B)])
@@ -255,7 +253,6 @@ IMPORTS: dict[str, tuple[list[dict[str, Any]], str, int]] = {
 }
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(("records", "message", "line"), IMPORTS.values())
 def test_an_import_names_line_and_field(
     archive: Archive, records: list[dict[str, Any]], message: str, line: int
@@ -269,7 +266,6 @@ def test_an_import_names_line_and_field(
     assert archive.get(B) is None
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None:
     """A file of another system does not know which old links the Archive keeps."""
     import_records(archive, [item(A, DOI, HANDLE), item(B, ARK)])
@@ -280,21 +276,18 @@ def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None
         import_records(archive, [item(A, ARK)], on_conflict="update")
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_skipped_line_may_name_an_alias_of_another_item(archive: Archive) -> None:
     import_records(archive, [item(A, DOI), item(B)])
     import_records(archive, [item(B, DOI)], on_conflict="skip")
     assert same_as(archive, B) == ()
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_was_referred_to_gets_its_aliases(archive: Archive) -> None:
     import_records(archive, [item(A, next_edition=B)])
     import_records(archive, [item(B, DOI)])
     assert find(archive, DOI) == B
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_backup_contains_the_aliases(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, *ALL)])
@@ -308,7 +301,6 @@ def test_a_backup_contains_the_aliases(app: Flask, tmp_path: Path) -> None:
 # --- changes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_change_of_the_aliases_is_a_change_of_the_item(app: Flask, archive: Archive) -> None:
     import_records(archive, [item(A)])
     changed: list[Any] = []
@@ -329,7 +321,6 @@ def test_a_change_of_the_aliases_is_a_change_of_the_item(app: Flask, archive: Ar
     assert changed == [(A, ("same_as",))] * 3
 
 
-@pytest.mark.slow_on_postgresql
 def test_harvesters_get_an_item_again_whose_aliases_changed(app: Flask, archive: Archive) -> None:
     import_records(archive, [item(A, metadata={"dc": {"title": ["x"]}})])
     client = app.test_client()
@@ -351,7 +342,6 @@ def run(app: Flask, *words: Any, stdin: bytes | None = None) -> Any:
     return command(app, "alias", *words, stdin=stdin)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_commands_add_list_and_remove(app: Flask) -> None:
     import_records(archive_of(app), [item(A), item(B)])
     assert run(app, "add", A, DOI, SPELLINGS[1]).lines == ["added 2, unchanged 0"]
@@ -370,7 +360,6 @@ def test_the_commands_add_list_and_remove(app: Flask) -> None:
     assert run(app, "add", B, DOI).lines == ["added 1, unchanged 0"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_options_of_add_and_edit(app: Flask, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     words = ("--same-as", DOI, "--same-as", SPELLINGS[1])
@@ -397,7 +386,6 @@ REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(("words", "message"), REFUSED.values())
 def test_the_commands_refuse(app: Flask, words: tuple[str, ...], message: str) -> None:
     far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
@@ -407,7 +395,6 @@ def test_the_commands_refuse(app: Flask, words: tuple[str, ...], message: str) -
         assert message in run(app, *words).err
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_removed_item_can_get_and_lose_aliases(app: Flask) -> None:
     """Its timestamp stays: it is the time of the removal."""
     archive = archive_of(app)
@@ -420,7 +407,6 @@ def test_a_removed_item_can_get_and_lose_aliases(app: Flask) -> None:
     assert view.record.timestamp == OLD
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_is_imported(app: Flask, tmp_path: Path) -> None:
     import_records(archive_of(app), [item(A, DOI), item(B)])
     (tmp_path / "a.csv").write_bytes(
@@ -439,7 +425,6 @@ def test_a_file_is_imported(app: Flask, tmp_path: Path) -> None:
         assert run(app, "import", "-", stdin=listed).lines == ["added 0, unchanged 3"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_all_errors_of_a_file_are_listed_and_nothing_is_changed(app: Flask) -> None:
     import_records(archive_of(app), [item(A, DOI), item(B)])
     lines = [
@@ -475,7 +460,6 @@ def test_all_errors_of_a_file_are_listed_and_nothing_is_changed(app: Flask) -> N
         assert reason in line
 
 
-@pytest.mark.one_database
 def test_the_pages_of_an_item_show_them(app: Flask) -> None:
     import_records(archive_of(app), [item(A, *ALL, metadata={"dc": {"title": ["x"]}})])
 
@@ -493,7 +477,6 @@ def test_the_pages_of_an_item_show_them(app: Flask) -> None:
     check(410)
 
 
-@pytest.mark.one_database
 @pytest.mark.slow
 def test_many_aliases_are_imported_in_bounded_memory(tmp_path: Path) -> None:
     """Five times as many lines need hardly more; all parsed lines would need five times as much."""

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
+
+pytestmark = pytest.mark.postgresql
 
 CHAIN = [f"a.br/x/{2000 + number}/01.01.00.00" for number in range(24)]
 

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
@@ -311,7 +310,6 @@ def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_su
 # --- items in our tables
 
 
-@pytest.mark.one_database
 def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_path: Path) -> None:
     archive, given = archive_of(app), source(tmp_path / "sources", "report.pdf")
     import_records(archive, [

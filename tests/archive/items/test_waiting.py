@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from fractions import Fraction
-from pathlib import Path
 from threading import local
 from time import monotonic
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from sqlalchemy import text
 from support.clocks import pass_in_time
 from support.database_servers import relaying
-from support.databases import new_database
 
 from flask_ibi_archive.archive.items.minting import Minter, Subsystem
 from flask_ibi_archive.archive.items.prefixes import lock_last_date, transaction
@@ -24,6 +22,8 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.request_budget import Budget
+
+pytestmark = pytest.mark.postgresql
 
 #: Seconds that a request may wait; seconds within which an expected failure must happen.
 TIMEOUT = 1.0
@@ -58,13 +58,6 @@ def database(uri: str, request_: Request) -> Iterator[Database]:
     database.close()
 
 
-@pytest.fixture
-def postgresql(tmp_path: Path) -> Iterator[str]:
-    """The URL of a PostgreSQL database."""
-    with new_database("postgresql", tmp_path, ready=True) as uri:
-        yield uri
-
-
 def test_a_request_waits_for_a_lock_for_a_limited_time(
     database: Database, uri: str, request_: Request
 ) -> None:
@@ -84,8 +77,9 @@ def test_a_request_waits_for_a_lock_for_a_limited_time(
     other.close()
 
 
-def test_a_command_waits_longer_than_requests(postgresql: str, request_: Request) -> None:
-    database = Database.at(postgresql, timeout=0.2, find_budget=lambda: request_.budget)
+@pytest.mark.only_on("postgresql")
+def test_a_command_waits_longer_than_requests(uri: str, request_: Request) -> None:
+    database = Database.at(uri, timeout=0.2, find_budget=lambda: request_.budget)
     with database.writing() as connection:
         connection.execute(SLEEP, {"seconds": 0.3})
     database.close()
@@ -162,8 +156,9 @@ def test_a_transaction_that_cannot_begin_leaves_the_open_transaction_alone() -> 
     database.close()
 
 
-def test_a_request_has_one_budget_for_all_statements(postgresql: str, request_: Request) -> None:
-    database = Database.at(postgresql, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+@pytest.mark.only_on("postgresql")
+def test_a_request_has_one_budget_for_all_statements(uri: str, request_: Request) -> None:
+    database = Database.at(uri, timeout=TIMEOUT, find_budget=lambda: request_.budget)
     request_.begin(LONG)
 
     def sleep() -> None:
@@ -181,11 +176,12 @@ def test_a_request_has_one_budget_for_all_statements(postgresql: str, request_: 
     database.close()
 
 
+@pytest.mark.only_on("postgresql")
 def test_the_deadline_depends_on_the_method_with_which_psycopg_waits(
-    postgresql: str, request_: Request, monkeypatch: pytest.MonkeyPatch
+    uri: str, request_: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If this test fails, read the docstring of limited_connection before updating psycopg."""
-    database = Database.at(postgresql, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+    database = Database.at(uri, timeout=TIMEOUT, find_budget=lambda: request_.budget)
     resumed = 0
     wait = psycopg.Connection.wait
 
@@ -225,8 +221,9 @@ def test_a_request_waits_for_a_free_connection_for_a_limited_time(
     assert request_.budget.left < TIMEOUT / 2
 
 
+@pytest.mark.only_on("postgresql")
 def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_server(
-    postgresql: str,
+    uri: str,
 ) -> None:
     requests = local()
 
@@ -237,7 +234,7 @@ def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_ser
         return monotonic() - began
 
     def check(timeout: float) -> None:
-        with relaying(postgresql) as (relay, through):
+        with relaying(uri) as (relay, through):
             database = Database.at(
                 through, timeout=timeout, find_budget=lambda: getattr(requests, "budget", None)
             )
@@ -251,10 +248,11 @@ def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_ser
     pass_in_time(check, 4.0, 16.0, 64.0)
 
 
+@pytest.mark.only_on("postgresql")
 def test_after_a_commit_without_an_answer_the_result_is_unknown(
-    postgresql: str, request_: Request
+    uri: str, request_: Request
 ) -> None:
-    with relaying(postgresql) as (relay, through):
+    with relaying(uri) as (relay, through):
         database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
 
         def write() -> None:
@@ -272,10 +270,9 @@ def test_after_a_commit_without_an_answer_the_result_is_unknown(
         database.close()
 
 
-def test_a_late_answer_is_not_returned_to_another_request(
-    postgresql: str, request_: Request
-) -> None:
-    with relaying(postgresql) as (relay, through):
+@pytest.mark.only_on("postgresql")
+def test_a_late_answer_is_not_returned_to_another_request(uri: str, request_: Request) -> None:
+    with relaying(uri) as (relay, through):
         database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
 
         def read(value: int) -> int:

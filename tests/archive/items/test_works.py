@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from support import host_models
 from support.archives import import_file, import_records
 from support.cases import for_each
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.stores import rep_of
 
 from flask_ibi_archive.archive.archive import Archive
@@ -133,6 +133,7 @@ def test_a_metadata_item_describes_its_item_completely(archive: Archive) -> None
     assert item.description.titles[0] == Title("Chuva")
 
 
+@pytest.mark.postgresql
 def test_an_exported_item_is_imported_unchanged(archive: Archive, tmp_path: Path) -> None:
     item = archive.deposit(**WORK)
     line = format_line(get(archive, item).record)
@@ -144,13 +145,13 @@ def test_an_exported_item_is_imported_unchanged(archive: Archive, tmp_path: Path
     assert format_line(get(archive, item).record) == line
 
 
+@pytest.mark.postgresql
 def test_the_database_refuses_a_description_without_its_dublin_core(archive: Archive) -> None:
     archive.deposit(**WORK)
     with pytest.raises(IntegrityError), archive.database.writing() as connection:
         connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_row_of_a_host_has_a_description(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

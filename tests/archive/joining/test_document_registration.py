@@ -73,8 +73,6 @@ MORE: list[dict[str, Any]] = [
     },
 ]
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:

@@ -62,7 +62,6 @@ SETTINGS = {
     "IBI_ARCHIVE_PLATFORM_VERSION": "2014:11.09.02.16.15",
 }
 NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-one_database = pytest.mark.one_database
 
 
 class FakeResolver:
@@ -145,7 +144,6 @@ def stored(app: Flask) -> RegistrationRecord | None:
 # --- the requests --------------------------------------------------------------------------------
 
 
-@one_database
 @pytest.mark.parametrize(
     ("example", "request_", "body"),
     [("5.2", Registrar.include, SUCCESSFUL), ("5.3", Registrar.exclude, EXCLUDED)],
@@ -177,7 +175,6 @@ def test_the_requests_are_those_of_the_examples(
     assert resolver.asked.get() == query
 
 
-@one_database
 def test_the_service_is_named_by_its_repository_name_if_it_has_one(new_app: NewApp) -> None:
     app = initialised(new_app, IBI_ARCHIVE_SERVICE_IBI=None, IBI_MINT_HOST="mtc-m18.sid.inpe.br")
     resolver = FakeResolver(app, SUCCESSFUL)
@@ -203,7 +200,6 @@ def test_a_missing_setting_is_an_error_and_nothing_is_sent(
         assert stored(ready) is None, key
 
 
-@one_database
 @pytest.mark.no_tables
 def test_before_init_nothing_is_sent(new_app: NewApp) -> None:
     resolver = FakeResolver(new_app(**SETTINGS), SUCCESSFUL)
@@ -241,7 +237,6 @@ def test_the_answer_of_the_resolver_is_stored(new_app: NewApp) -> None:
     assert stored(app) == replace(first, included_at=later, confirmed_at=later)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_error_is_stored_until_the_next_success(new_app: NewApp) -> None:
     app = initialised(new_app)
     resolver = FakeResolver(app, answer_with("alert {unknown key}", 403))
@@ -266,7 +261,6 @@ def test_an_error_is_stored_until_the_next_success(new_app: NewApp) -> None:
     assert failed == replace(included, error=failed and failed.error, error_at=NOON)
 
 
-@one_database
 def test_another_resolver_means_a_new_registration(new_app: NewApp) -> None:
     first = initialised(new_app)
     FakeResolver(first, SUCCESSFUL).registrar.include()
@@ -284,7 +278,6 @@ def test_another_resolver_means_a_new_registration(new_app: NewApp) -> None:
     assert record.registered_at == record.included_at == NOON + timedelta(seconds=60)
 
 
-@pytest.mark.slow_on_postgresql
 def test_each_archive_of_a_database_has_a_separate_state(new_app: NewApp) -> None:
     one = initialised(new_app)
     two = initialised(new_app, IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
@@ -294,7 +287,6 @@ def test_each_archive_of_a_database_has_a_separate_state(new_app: NewApp) -> Non
     assert stored(one) != stored(two)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_status_that_cannot_be_stored_is_returned_with_the_reason(new_app: NewApp) -> None:
     app = initialised(new_app)
 
@@ -480,7 +472,6 @@ def test_a_date_without_a_time_zone_is_in_utc() -> None:
 # --- copies of the database ----------------------------------------------------------------------
 
 
-@one_database
 @pytest.mark.parametrize(
     ("request_", "answer"), [(Registrar.include, SUCCESSFUL), (Registrar.exclude, EXCLUDED)]
 )
@@ -514,14 +505,12 @@ def test_a_copy_of_the_database_sends_nothing_without_the_option_moved(
     assert describe_served(archive_of(copy)).ok
 
 
-@one_database
 def test_the_case_of_an_address_does_not_matter(new_app: NewApp) -> None:
     FakeResolver(initialised(new_app), SUCCESSFUL).registrar.include()
     other = new_app(**SETTINGS, IBI_ARCHIVE_ADDRESS="MTC-M16C.sid.inpe.br")
     FakeResolver(other, SUCCESSFUL).registrar.include()
 
 
-@one_database
 def test_a_copy_of_an_excluded_archive_sends_nothing(new_app: NewApp) -> None:
     first = initialised(new_app)
     FakeResolver(first, SUCCESSFUL).registrar.include()
@@ -533,7 +522,6 @@ def test_a_copy_of_an_excluded_archive_sends_nothing(new_app: NewApp) -> None:
 # --- the state in words --------------------------------------------------------------------------
 
 
-@one_database
 def test_the_description_of_the_state_contains_the_next_step(new_app: NewApp) -> None:
     archive = archive_of(initialised(new_app))
     resolver = FakeResolver(new_app(**SETTINGS), SUCCESSFUL)
@@ -579,7 +567,6 @@ def test_generated_keys_have_the_standard_form_and_differ() -> None:
     assert all(is_key(key) and re.fullmatch("[0-9]{10,}-[0-9]{10,}", key) for key in keys)
 
 
-@one_database
 def test_the_email_names_service_and_key(new_app: NewApp) -> None:
     example = load("messages.json")["email"]
     app = initialised(
@@ -600,7 +587,6 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
 
 
-@one_database
 def test_the_resolver_calls_back_and_confirms_a_running_archive(new_app: NewApp) -> None:
     place, resolver = Later(), Resolver(includes)
     with serving(place) as address, serving(resolver) as far:
@@ -625,7 +611,6 @@ def test_the_resolver_calls_back_and_confirms_a_running_archive(new_app: NewApp)
     assert record.included_at is None
 
 
-@one_database
 def test_an_archive_that_does_not_run_is_included_and_not_confirmed(new_app: NewApp) -> None:
     with nobody() as address, serving(Resolver(includes)) as far:
         app = initialised(

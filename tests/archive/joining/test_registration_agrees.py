@@ -248,7 +248,6 @@ class World:
         self.calm = False
 
 
-@pytest.mark.one_database
 def test_both_sides_agree_after_random_failures(
     uri: str, tmp_path: Path, records: Database
 ) -> None:
@@ -328,7 +327,6 @@ def processes(uri: str, records: Database) -> Iterator[list[Process]]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow_on_postgresql
 def test_an_archive_retries_until_a_killed_resolver_runs_again(
     uri: str, tmp_path: Path, records: Database, processes: list[Process]
 ) -> None:

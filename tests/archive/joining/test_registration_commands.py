@@ -25,7 +25,6 @@ KEY = "1234567890-9876543210"
 RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
 SETTINGS = {"IBI_REGISTRATION_KEY": KEY, "IBI_ARCHIVE_ADMIN_EMAIL": "banon@dpi.inpe.br"}
 EXAMPLE = load("messages.json")["email"]
-pytestmark = pytest.mark.one_database
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,6 @@ OWN = f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
 RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
 SETTINGS = {"IBI_REGISTRATION_KEY": KEY, "IBI_ARCHIVE_ADMIN_EMAIL": "banon@dpi.inpe.br"}
 
-pytestmark = pytest.mark.one_database
 posix = pytest.mark.skipif(os.name != "posix", reason="the system has no such locks")
 
 

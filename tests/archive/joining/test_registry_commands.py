@@ -37,7 +37,6 @@ SETTINGS = {
 PASSWORD, NEW_PASSWORD = "12xY3z ção", "a2xY3z"
 #: The words and standard input that contain the password.
 SECRET = ("--password-file", "-")
-pytestmark = pytest.mark.one_database
 
 
 @pytest.fixture

@@ -310,7 +310,6 @@ def test_a_form_without_the_token_of_the_session_changes_nothing(
     assert librarian.client.post(f"/care?{action}={thesis}", data=again).status_code == 303
 
 
-@pytest.mark.one_database
 def test_the_token_of_the_extension_of_the_host_is_in_the_forms(
     app: Flask, librarian: Librarian, thesis: str
 ) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from flask import Flask, abort, request
 from support.documentation import blocks
 
 from flask_ibi_archive import IBIArchive
 
-pytestmark = pytest.mark.one_database
 PAGE = "howto/librarian.rst"
 
 

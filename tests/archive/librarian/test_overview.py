@@ -136,6 +136,7 @@ def test_removed_items_are_shown_with_the_reason(archive: Archive, librarian: Li
     assert "The data contain an error." in page
 
 
+@pytest.mark.postgresql
 def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian: Librarian) -> None:
     import_records(
         archive,
@@ -227,7 +228,6 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_items(
     assert "The first 20 of" in librarian.get()
 
 
-@pytest.mark.one_database
 def test_the_page_is_kept_by_no_cache_and_by_no_search_engine(librarian: Librarian) -> None:
     headers = librarian.client.get("/care").headers
     assert headers["Cache-Control"] == "no-store"

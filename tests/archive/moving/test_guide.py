@@ -30,7 +30,6 @@ STEPS = (
 )
 
 
-@pytest.mark.one_database
 def test_the_commands_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [
         command

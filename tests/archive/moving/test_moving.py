@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from support.archives import import_records
+from support.databases import BACKENDS
 from support.givers import Killed, item, rep
 from support.moves import Place, open_place
 
@@ -21,18 +22,14 @@ from flask_ibi_archive.signals import moved_away, moved_here
 Places = tuple[Place, Place]
 
 
-@pytest.fixture(
-    params=[
-        "sqlite to postgresql",
-        pytest.param("postgresql to sqlite", marks=pytest.mark.slow),
-    ]
-)
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    """The giver and the taker, in databases of different kinds."""
-    first, second = request.param.split(" to ")
+@pytest.fixture(params=["one kind", pytest.param("different kinds", marks=pytest.mark.slow)])
+def places(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Places]:
+    """The giver and the taker, in databases of one kind or of different kinds."""
+    other = next(kind for kind in BACKENDS if kind != backend)
+    taking = backend if request.param == "one kind" else other
     with (
-        open_place(first, tmp_path / "giver", 1) as giver,
-        open_place(second, tmp_path / "taker", 2) as taker,
+        open_place(backend, tmp_path / "giver", 1) as giver,
+        open_place(taking, tmp_path / "taker", 2) as taker,
     ):
         yield giver, taker
 
@@ -109,6 +106,7 @@ MOVED = {rep(n): "Original" for n in NUMBERS} | {rep(6): "Deleted"}
 LEFT = {rep(n): "Copy" for n in NUMBERS} | {rep(6): "Deleted"}
 
 
+@pytest.mark.postgresql
 def test_a_move_and_the_way_back(places: Places, tmp_path: Path) -> None:
     giver, taker = places
     fill(giver, tmp_path)

@@ -42,7 +42,6 @@ def clock(archive: Archive) -> list[datetime]:
 # --- the commands --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_address_is_printed_once_and_the_secret_is_stored_as_a_hash(
     archive: Archive, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -60,7 +59,6 @@ def test_the_address_is_printed_once_and_the_secret_is_stored_as_a_hash(
     assert base[-16:] in shown
 
 
-@pytest.mark.slow_on_postgresql
 def test_offers_are_listed_with_their_progress(
     archive: Archive, run: Run, offer: Make, clock: list[datetime]
 ) -> None:
@@ -114,7 +112,6 @@ WRONG_CHOICES: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_wrong_choice_is_refused_in_one_line(run: Run) -> None:
     for arguments, message in WRONG_CHOICES:
         refused = run("offer", *arguments, "--to", FAR_SERVICE)
@@ -123,7 +120,6 @@ def test_a_wrong_choice_is_refused_in_one_line(run: Run) -> None:
         assert refused.stdout == ""
 
 
-@pytest.mark.slow_on_postgresql
 def test_items_that_cannot_be_offered_are_refused_by_name(
     archive: Archive, run: Run, offer: Make
 ) -> None:
@@ -147,7 +143,6 @@ def test_items_that_cannot_be_offered_are_refused_by_name(
     assert f"the Archive {SERVICE} is in this database; use flask ibi transfer" in same.stderr
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_can_be_offered_again_when_its_offer_has_ended(
     archive: Archive, run: Run, offer: Make, clock: list[datetime]
 ) -> None:
@@ -161,7 +156,6 @@ def test_an_item_can_be_offered_again_when_its_offer_has_ended(
     assert offer(item).read()[0].record.rep == item
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_offer_is_withdrawn_only_while_no_item_was_moved(
     archive: Archive, run: Run, offer: Make
 ) -> None:
@@ -178,7 +172,6 @@ def test_an_offer_is_withdrawn_only_while_no_item_was_moved(
     assert "this Archive has made no offer 0000000000000000; flask ibi offers" in unknown.stderr
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_metadata_item_of_an_item_is_offered_with_it(archive: Archive, offer: Make) -> None:
     metadata = deposit(archive, "About rain", content_type="Metadata")
     items = [archive.deposit(metadata=MetadataItem(metadata)).rep for _ in range(2)]
@@ -188,7 +181,6 @@ def test_the_metadata_item_of_an_item_is_offered_with_it(archive: Archive, offer
     assert [item.record.rep for item in moved] == [metadata, items[1]]
 
 
-@pytest.mark.slow_on_postgresql
 def test_items_in_the_tables_of_a_host_are_not_offered(
     uri: str, tmp_path: Path, new_app: Callable[..., Flask]
 ) -> None:
@@ -203,7 +195,6 @@ def test_items_in_the_tables_of_a_host_are_not_offered(
 # --- reading -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_offer_describes_what_it_contains_now(archive: Archive, offer: Make) -> None:
     item = deposit(archive, "On rain", "a.txt")
     taker = offer(item, "--leave", "tombstone")
@@ -216,7 +207,6 @@ def test_an_offer_describes_what_it_contains_now(archive: Archive, offer: Make) 
     assert (found.files, found.bytes) == (2, 9)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_page_has_what_belongs_to_the_items(archive: Archive, offer: Make) -> None:
     rule = AccessRule(("150.163.0.0/16",), "none")
     first = deposit(
@@ -261,7 +251,6 @@ def test_pages_follow_each_other_until_they_are_empty(
     assert taker.read() == []
 
 
-@pytest.mark.slow_on_postgresql
 def test_files_are_sent_in_ranges_and_are_not_counted(archive: Archive, offer: Make) -> None:
     closed = deposit(archive, "On rain", "a b/é.txt", embargo="2999-01-01")
     taker = offer(closed)
@@ -275,7 +264,6 @@ def test_files_are_sent_in_ranges_and_are_not_counted(archive: Archive, offer: M
     assert archive.statistics().downloads == 0
 
 
-@pytest.mark.slow_on_postgresql
 def test_only_files_of_offered_items_are_sent(archive: Archive, offer: Make) -> None:
     deposit(archive, "On snow", "secret.txt")
     taker = offer(deposit(archive, "On rain", "a.txt"), "--as", "copy")
@@ -328,7 +316,6 @@ WRONG_REQUESTS: list[tuple[str, str, dict[str, Any], int, str]] = [
 ]
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_wrong_request_is_answered_with_a_problem(archive: Archive, offer: Make) -> None:
     taker = offer(deposit(archive, "On rain"))
     for method, path, options, status, detail in WRONG_REQUESTS:
@@ -350,7 +337,6 @@ WRONG_SECRETS = (
 )
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_wrong_secret_and_an_unknown_offer_have_the_same_answer(
     archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,7 +357,6 @@ def test_a_wrong_secret_and_an_unknown_offer_have_the_same_answer(
     assert {answer.headers["WWW-Authenticate"] for answer in answers} == {'Bearer realm="offers"'}
 
 
-@pytest.mark.slow_on_postgresql
 def test_wrong_secrets_are_limited_and_right_ones_are_not(
     archive: Archive, offer: Make, clock: list[datetime]
 ) -> None:
@@ -383,7 +368,6 @@ def test_wrong_secrets_are_limited_and_right_ones_are_not(
     assert wrong().headers["Retry-After"] == "60"
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_offer_of_another_archive_of_the_database_is_unknown(
     archive: Archive, offer: Make, new_app: Callable[..., Flask]
 ) -> None:
@@ -393,7 +377,6 @@ def test_an_offer_of_another_archive_of_the_database_is_unknown(
     assert Taker(other.test_client(), taker.address.text)().status_code == 401
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_archive_that_is_not_ready_says_so(new_app: Callable[..., Flask], uri: str) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=FAR_SERVICE)
     answer = app.test_client().get(f"/ibi/offers/{'0' * 16}")

@@ -56,7 +56,6 @@ def test_an_item_that_was_moved_since_the_backup_is_no_original_again(
     assert early.switch(early.read("numbers=2"))[0].result == "switched"
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_withdrawal_since_the_backup_remains(
     archive: Archive, run: Run, offer: Make, tmp_path: Path
 ) -> None:
@@ -70,7 +69,6 @@ def test_a_withdrawal_since_the_backup_remains(
     assert state(archive, item) == ("Original", None)
 
 
-@pytest.mark.slow_on_postgresql
 def test_items_that_may_have_been_moved_are_copies_until_it_is_known(
     archive: Archive,
     run: Run,

@@ -65,7 +65,6 @@ def test_a_switch_leaves_a_copy_or_a_tombstone(
         assert after.tombstone.reason == f"transferred to {FAR_SERVICE}"
 
 
-@pytest.mark.slow_on_postgresql
 def test_related_items_that_stay_name_the_item_as_before(archive: Archive, offer: Make) -> None:
     first = deposit(archive, "On rain", language="en")
     second = archive.new_edition(first, title="On rain, again", language="en").rep
@@ -83,7 +82,6 @@ def test_related_items_that_stay_name_the_item_as_before(archive: Archive, offer
     assert follower.switch([read])[0].result == "switched"
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_deleted_item_moves_with_its_tombstone(archive: Archive, offer: Make) -> None:
     item = deposit(archive, "On rain")
     archive.delete(item, "a mistake", citation="Silva: On rain")
@@ -96,7 +94,6 @@ def test_a_deleted_item_moves_with_its_tombstone(archive: Archive, offer: Make) 
     assert (after.tombstone.reason, after.tombstone.citation) == ("a mistake", "Silva: On rain")
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_repeated_switch_has_the_same_answer(
     archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +122,6 @@ def test_a_repeated_switch_has_the_same_answer(
     assert states(archive, item) == [("Deleted", FAR_SERVICE)]
 
 
-@pytest.mark.slow_on_postgresql
 def test_what_was_switched_and_is_a_copy_can_be_read_again(archive: Archive, offer: Make) -> None:
     taker = offer(deposit(archive, "a", "a.txt"), deposit(archive, "b"))
     page = taker.read()
@@ -138,7 +134,6 @@ def test_what_was_switched_and_is_a_copy_can_be_read_again(archive: Archive, off
     assert tombstones.read() == page[1:]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_was_edited_since_is_not_switched(archive: Archive, offer: Make) -> None:
     item, other = deposit(archive, "On rain", "a.txt"), deposit(archive, "On snow")
     taker = offer(item, other)
@@ -158,7 +153,6 @@ def test_an_item_that_was_edited_since_is_not_switched(archive: Archive, offer: 
     assert taker.switch([deleted])[0].result == "switched"
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_cannot_be_moved_stays_with_the_reason(
     archive: Archive, offer: Make, new_app: Callable[..., Flask]
 ) -> None:
@@ -182,7 +176,6 @@ def test_an_item_that_cannot_be_moved_stays_with_the_reason(
     assert states(archive, fixed) == [("Original", None)]
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_copies_in_other_archives_of_the_database_name_the_taker(
     archive: Archive, offer: Make, new_app: Callable[..., Flask]
 ) -> None:
@@ -198,7 +191,6 @@ def test_the_copies_in_other_archives_of_the_database_name_the_taker(
         assert states(second, item) == [("Copy", FAR_SERVICE)]
 
 
-@pytest.mark.slow_on_postgresql
 def test_copies_are_only_noted(archive: Archive, offer: Make, run: Run) -> None:
     item = deposit(archive, "On rain")
     taker = offer(item, "--as", "copy")
@@ -211,7 +203,6 @@ def test_copies_are_only_noted(archive: Archive, offer: Make, run: Run) -> None:
     assert taker("/items").status_code == 410
 
 
-@pytest.mark.slow_on_postgresql
 def test_nothing_is_switched_after_the_end_of_an_offer(
     archive: Archive, offer: Make, run: Run
 ) -> None:
@@ -257,6 +248,7 @@ def withdraw(archive: Archive, public_id: str) -> bool:
     return True
 
 
+@pytest.mark.postgresql
 def test_a_withdrawal_and_a_switch_at_the_same_time_agree(archive: Archive, offer: Make) -> None:
     for number in range(4):
         item = deposit(archive, f"item {number}")
@@ -272,6 +264,7 @@ def test_a_withdrawal_and_a_switch_at_the_same_time_agree(archive: Archive, offe
         assert states(archive, item) == [expected]
 
 
+@pytest.mark.postgresql
 def test_two_equal_switches_at_the_same_time_have_the_same_answer(
     archive: Archive, offer: Make, second_taker: Callable[[Taker], Taker]
 ) -> None:
@@ -293,6 +286,7 @@ def test_two_equal_switches_at_the_same_time_have_the_same_answer(
     assert all(len(answer.counts) == 1 for answer in one)
 
 
+@pytest.mark.postgresql
 def test_an_edit_and_a_switch_at_the_same_time_lose_nothing(archive: Archive, offer: Make) -> None:
     for number in range(4):
         item = deposit(archive, f"item {number}")
@@ -312,6 +306,7 @@ def test_an_edit_and_a_switch_at_the_same_time_lose_nothing(archive: Archive, of
         assert (record_of(archive, item).language == "pt") is edited
 
 
+@pytest.mark.postgresql
 def test_two_offers_of_one_item_at_the_same_time_are_one(archive: Archive) -> None:
     terms = Terms(FAR_SERVICE, State.COPY, timedelta(days=1))
     for number in range(4):

@@ -53,6 +53,7 @@ def states(archive: Archive) -> dict[str, str]:
     return {str(one.record.rep): one.record.state for one in archive.find()}
 
 
+@pytest.mark.postgresql
 def test_all_kinds_of_items_move_with_what_belongs_to_them(archive: Archive) -> None:
     giver = Giver(shelf())
     giver.counts[1] = (DailyCount(date(2020, 1, 1), "asked", "Data", 7, 1, 2),)
@@ -83,7 +84,6 @@ def test_all_kinds_of_items_move_with_what_belongs_to_them(archive: Archive) -> 
     assert (count, finished is not None) == (7, True)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_copy_stays_a_copy(archive: Archive) -> None:
     with taking(archive, Giver(shelf(), kind="copy")) as taker:
         assert taker.run() == Outcome(9, 0, 0)
@@ -96,7 +96,6 @@ def test_a_copy_stays_a_copy(archive: Archive) -> None:
     assert removed.record.tombstone.original_archive == FAR_SERVICE
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_dry_run_changes_nothing(archive: Archive) -> None:
     import_records(archive, [item(2)])
     with taking(archive, Giver(shelf())) as taker:
@@ -112,7 +111,6 @@ def test_a_dry_run_changes_nothing(archive: Archive) -> None:
 STEPS = 10
 
 
-@pytest.mark.one_database
 def test_the_number_of_steps(archive: Archive) -> None:
     giver = Giver(shelf())
     with taking(archive, giver) as taker:
@@ -120,7 +118,6 @@ def test_the_number_of_steps(archive: Archive) -> None:
     assert len(giver.requests) == STEPS
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_taker_that_is_killed_at_each_step_in_turn_goes_on(archive: Archive, when: str) -> None:
     giver = Giver(shelf())
@@ -219,7 +216,6 @@ def kill_before_commit(patch: pytest.MonkeyPatch, archive: Archive, commit: int)
     patch.setattr(context, "name_archives", naming)
 
 
-@pytest.mark.one_database
 def test_answers_that_are_lost_are_repeated(archive: Archive) -> None:
     # each question is asked twice
     giver = Giver(shelf(), loses=set(range(1, 2 * STEPS, 2)))
@@ -230,7 +226,6 @@ def test_answers_that_are_lost_are_repeated(archive: Archive) -> None:
     assert len(giver.switched) == 9
 
 
-@pytest.mark.one_database
 def test_a_giver_that_is_lost_is_asked_five_times(archive: Archive) -> None:
     giver = Giver(shelf(), loses=set(range(4, 100)))
     with taking(archive, giver) as taker:
@@ -241,7 +236,6 @@ def test_a_giver_that_is_lost_is_asked_five_times(archive: Archive) -> None:
         assert taker.run() == Outcome(9, 0, 0)
 
 
-@pytest.mark.one_database
 def test_a_giver_that_is_slow_is_asked_about_fewer_items(archive: Archive) -> None:
     from werkzeug import Response
 
@@ -260,7 +254,6 @@ def test_a_giver_that_is_slow_is_asked_about_fewer_items(archive: Archive) -> No
     assert sizes == [50, 12, 12, 12, 12, 2]
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
     content = bytes(range(256)) * 4096
     giver = Giver([item(1, files=[{"path": "big", "content": content}])])
@@ -285,7 +278,6 @@ def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
     assert all(ranges)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_goes_on_where_a_killed_taker_stopped(archive: Archive) -> None:
     from werkzeug import Response
 
@@ -312,7 +304,6 @@ def test_a_file_goes_on_where_a_killed_taker_stopped(archive: Archive) -> None:
     assert (first, second >= 200_000) == (0, True)  # older versions of urllib3 lose a block
 
 
-@pytest.mark.slow_on_postgresql
 def test_what_was_switched_is_completed_after_the_offer_has_ended(archive: Archive) -> None:
     giver = Giver(shelf())
     with taking(archive, giver) as taker:
@@ -334,7 +325,6 @@ class KillingList(list[float]):
         raise Killed
 
 
-@pytest.mark.one_database
 def test_an_offer_is_accepted_by_one_process_at_a_time(archive: Archive) -> None:
     from flask_ibi_archive.archive.items.staging import Staging
     from flask_ibi_archive.errors import StorageError
@@ -359,7 +349,6 @@ EVENTS = st.lists(
 
 
 @pytest.mark.slow
-@pytest.mark.one_database
 @given(events=EVENTS)
 def test_no_order_of_events_makes_two_originals_or_none(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]
@@ -410,7 +399,6 @@ def refuse_all_but_switches(giver: Giver) -> Any:
 # --- changes at the giver ------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_changes_before_the_switch_is_read_again(archive: Archive) -> None:
     giver = Giver(shelf())
 
@@ -426,7 +414,6 @@ def test_an_item_that_changes_before_the_switch_is_read_again(archive: Archive) 
     assert found.record.language == "fr"
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_changes_each_time_stays_at_the_giver(archive: Archive) -> None:
     giver = Giver(shelf())
     languages = iter(["fr", "es", "de", "it", "pl", "sv", "da", "fi", "nl"])
@@ -444,7 +431,6 @@ def test_an_item_that_changes_each_time_stays_at_the_giver(archive: Archive) -> 
         assert taker.run() == Outcome(9, 0, 0)
 
 
-@pytest.mark.slow_on_postgresql
 def test_what_the_giver_refuses_stays_there(archive: Archive) -> None:
     with taking(archive, Giver([item(1), item(2, transferable=False)])) as taker:
         assert taker.run() == Outcome(1, 0, 1)
@@ -491,7 +477,6 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_item_that_would_change_our_items_is_refused(archive: Archive, case: str) -> None:
     ours, offered, reason = REFUSED[case]
@@ -504,7 +489,6 @@ def test_an_item_that_would_change_our_items_is_refused(archive: Archive, case: 
     assert [one.record for one in archive.find() if one.record.rep != rep(9)] == before
 
 
-@pytest.mark.slow_on_postgresql
 def test_our_service_is_not_replaced(archive: Archive) -> None:
     service = archive.served().rep
     with taking(archive, Giver([item(1, rep=service)])) as taker:
@@ -512,7 +496,6 @@ def test_our_service_is_not_replaced(archive: Archive) -> None:
         assert "is the service of this Archive" in taker.refused[str(service)]
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_reserved_identifier_is_not_taken(archive: Archive) -> None:
     reserved = archive.reserve()
     with taking(archive, Giver([item(1, rep=reserved.rep), item(2)])) as taker:
@@ -521,14 +504,12 @@ def test_a_reserved_identifier_is_not_taken(archive: Archive) -> None:
         assert "is reserved for a draft" in taker.refused[reserved.rep]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_identifier_that_is_offered_twice_is_refused_once(archive: Archive) -> None:
     with taking(archive, Giver([item(1), item(1)])) as taker:
         assert taker.run() == Outcome(1, 0, 1)
         assert taker.refused == {rep(1): f"{rep(1)} is already the item 1 of the offer"}
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_relation_to_our_item_that_exists_already_is_kept(archive: Archive) -> None:
     import_records(archive, [item(2, language="pt", translations={"en": rep(1)})])
     offered = item(1, language="en", translations={"pt": rep(2)})
@@ -539,7 +520,6 @@ def test_a_relation_to_our_item_that_exists_already_is_kept(archive: Archive) ->
     assert [one.ibi for one in found.related] == [rep(2)]
 
 
-@pytest.mark.slow_on_postgresql
 def test_items_that_come_later_replace_their_stubs(archive: Archive) -> None:
     records = [item(1, next_edition=rep(2)), item(2, next_edition=rep(3)), item(3)]
     with taking(archive, Giver(records, page=1)) as taker:
@@ -552,7 +532,6 @@ def test_items_that_come_later_replace_their_stubs(archive: Archive) -> None:
 # --- a hostile giver -----------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_file_that_is_not_the_stated_one_is_refused(archive: Archive) -> None:
     giver = Giver([item(1, files=[FILE]), item(2)])
     right = giver.contents[1, "report.pdf"]
@@ -570,7 +549,6 @@ def test_a_file_that_is_not_the_stated_one_is_refused(archive: Archive) -> None:
         assert taker.run() == Outcome(2, 0, 0)
 
 
-@pytest.mark.slow_on_postgresql
 def test_more_bytes_than_the_offer_states_are_not_stored(archive: Archive) -> None:
     giver = Giver([item(1, files=[FILE]), item(2)], stated={"bytes": 10})
     with taking(archive, giver) as taker:
@@ -579,7 +557,6 @@ def test_more_bytes_than_the_offer_states_are_not_stored(archive: Archive) -> No
     assert not any("/files/" in request for request in giver.requests)
 
 
-@pytest.mark.one_database
 def test_a_full_disk_is_a_reason(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     from flask_ibi_archive.archive.moving import taken_files
 
@@ -598,7 +575,6 @@ WRONG_ANSWERS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("case", WRONG_ANSWERS)
 def test_an_offer_that_is_wrong_is_not_accepted(archive: Archive, case: str) -> None:
     options, reason = WRONG_ANSWERS[case]
@@ -608,7 +584,6 @@ def test_an_offer_that_is_wrong_is_not_accepted(archive: Archive, case: str) -> 
     assert states(archive) == {}
 
 
-@pytest.mark.one_database
 def test_an_endless_answer_is_cut(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     from werkzeug import Response
 
@@ -627,7 +602,6 @@ def test_an_endless_answer_is_cut(archive: Archive, monkeypatch: pytest.MonkeyPa
         taker.run()
 
 
-@pytest.mark.one_database
 def test_redirects_are_not_followed(archive: Archive) -> None:
     from werkzeug import Response
 
@@ -638,7 +612,6 @@ def test_redirects_are_not_followed(archive: Archive) -> None:
     assert len(giver.requests) == 1
 
 
-@pytest.mark.one_database
 def test_internal_addresses_are_not_asked(archive: Archive) -> None:
     from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS
 
@@ -650,7 +623,6 @@ def test_internal_addresses_are_not_asked(archive: Archive) -> None:
     assert giver.requests == []
 
 
-@pytest.mark.one_database
 def test_the_secret_is_in_a_header_only(
     archive: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -670,7 +642,6 @@ def test_the_secret_is_in_a_header_only(
     assert error.value.__context__ is None
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_line_that_cannot_be_read_is_refused_alone(archive: Archive) -> None:
     from werkzeug import Response
 

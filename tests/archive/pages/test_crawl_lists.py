@@ -66,11 +66,10 @@ def catalogue() -> Shelf:
     )
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "catalogue"])
-def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Flask]:
-    has_catalogue = request.param == "catalogue"
+@pytest.fixture(params=["tables of the package", "catalogue of a host"])
+def app(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[Flask]:
+    has_catalogue = request.param == "catalogue of a host"
     ibi = IBIArchive(catalogue=catalogue() if has_catalogue else None)
-    backend = "sqlite" if has_catalogue else request.param
     with open_app(backend, tmp_path, ibi=ibi, PROPAGATE_EXCEPTIONS=True) as app:
         if not has_catalogue:
             import_records(archive_of(app), RECORDS)
@@ -89,6 +88,7 @@ def landing(*numbers: int) -> list[str]:
     return [f"{BASE}/col/{rep(number)}/" for number in numbers]
 
 
+@pytest.mark.postgresql
 def test_the_years_and_the_items_of_a_year(app: Flask) -> None:
     text = app.test_client().get("/ibi/items").text
     years = re.findall(r'<li><a href="([^"]+/ibi/items/[^"]+)"', text)
@@ -209,7 +209,6 @@ def test_the_sitemap_contains_the_public_pages(app: Flask) -> None:
     assert text.count("<lastmod>2026-05-01T00:00:00Z</lastmod>") == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_long_sitemap_has_an_index(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crawl_lists, "SITEMAP_SIZE", 2)
     kind, parts = locations(app, "/ibi/sitemap.xml")
@@ -219,7 +218,6 @@ def test_a_long_sitemap_has_an_index(app: Flask, monkeypatch: pytest.MonkeyPatch
     assert [url for _, urls in found for url in urls] == landing(0, 1, 2, 3, 4, 5, 9)
 
 
-@pytest.mark.slow_on_postgresql
 @for_each("number", ["1", "4000", "184467440737094", "184467440737096", "1" + 18 * "0", "9" * 99])
 def test_other_sitemaps_are_not_found(app: Flask, number: str) -> None:
     assert app.test_client().get(f"/ibi/sitemap/{number}").status_code == 404
@@ -251,7 +249,6 @@ ADDRESSES = st.one_of(
 )  # fmt: skip
 
 
-@pytest.mark.slow_on_postgresql
 @example("/ibi/newest", [("page", "0001-01-01T00:00:00%2B23:59_1")])
 @example("/ibi/items/2009", [("page", "0001-01-01T00:00:00%2B23:59_1")])
 @example("/ibi/sitemap/1000000000000000000", [])
@@ -267,7 +264,6 @@ def test_no_number_or_date_in_an_address_is_an_error_of_the_server(
     assert app.test_client().get(target).status_code < 500, target
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_empty_archive(new_app: Callable[..., Flask]) -> None:
     app = new_app()
     archive_of(app).init()

@@ -19,7 +19,6 @@ from support.accesses import acknowledge
 from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 from support.clocks import Clock
-from support.databases import BACKENDS
 from support.tables import SECOND
 from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
 
@@ -69,19 +68,17 @@ def records(folder: Path) -> Iterator[dict[str, Any]]:
     yield {"rep": UNTITLED, **closed}
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def site(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Flask, Clock]]:
+@pytest.fixture(scope="module")
+def site(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, Clock]]:
     """An app with the items, and its clock; tests set the clock and change nothing else."""
     folder, clock = tmp_path_factory.mktemp("embargo"), Clock(noon(date(2027, 2, 28)))
     ibi = IBIArchive(clock=clock)
-    with open_app(request.param, folder, ibi=ibi, PROPAGATE_EXCEPTIONS=True) as app:
+    with open_app(backend, folder, ibi=ibi, PROPAGATE_EXCEPTIONS=True) as app:
         import_records(archive_of(app), list(records(folder / "sources")))
         yield app, clock
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 @given(
     ibi=st.sampled_from(list(ITEMS)),
     day=st.dates(DAY - timedelta(days=3), DAY + timedelta(days=3)),
@@ -132,7 +129,6 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
             assert bool(urls) == (not is_hidden)
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(
     ("moment", "status"),
     [
@@ -155,7 +151,6 @@ def test_an_embargo_ends_by_itself_at_midnight_utc(
     assert pairs["contenttype"] == (("Data",) if status == 200 else ("Metadata",))
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("rest", ["", "doc/report.pdf", "doc/missing.pdf", "files"])
 def test_pages_say_the_day_in_the_language_of_the_reader(
     site: tuple[Flask, Clock], rest: str
@@ -171,7 +166,6 @@ def test_pages_say_the_day_in_the_language_of_the_reader(
         assert "report.pdf" not in answer.text.partition("<main")[2]
 
 
-@pytest.mark.slow_on_postgresql
 def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, Clock]) -> None:
     app, clock = site
     clock.now = noon(date(2027, 2, 28))
@@ -181,7 +175,6 @@ def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, Clock]) -> 
             assert (answer.status, "ETag" in answer.headers) == (403, False)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_name_of_a_file_is_a_title_only_after_the_embargo(site: tuple[Flask, Clock]) -> None:
     app, clock = site
     for day, is_shown in ((28, False), (1, True)):
@@ -189,7 +182,6 @@ def test_the_name_of_a_file_is_a_title_only_after_the_embargo(site: tuple[Flask,
         assert ("<h1>report.pdf" in ask(app, f"/col/{UNTITLED}/").text) == is_shown
 
 
-@pytest.mark.slow_on_postgresql
 def test_metadata_that_are_an_item_have_their_own_embargo(site: tuple[Flask, Clock]) -> None:
     app, clock = site
     clock.now = noon(date(2027, 2, 28))
@@ -203,7 +195,6 @@ def test_metadata_that_are_an_item_have_their_own_embargo(site: tuple[Flask, Clo
     assert ask(app, f"/col/{WITH_CLOSED}/metadata").status == 302
 
 
-@pytest.mark.slow_on_postgresql
 def test_accesses_to_files_count_from_the_first_day(site: tuple[Flask, Clock]) -> None:
     app, clock = site
     url = f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/doc/report.pdf"
@@ -233,7 +224,6 @@ def embargo_of(archive: Archive, ibi: str) -> date | None:
     return item.record.embargo
 
 
-@pytest.mark.slow_on_postgresql
 def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Archive]) -> None:
     first, second = two
     ibi = first.deposit(embargo=DAY).rep
@@ -259,7 +249,6 @@ def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path)
         assert ask(app, f"/col/{ibi}/doc/a.txt").status == status
 
 
-@pytest.mark.slow_on_postgresql
 def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: Flask) -> None:
     archive = archive_of(app)
     ibi = archive.deposit(embargo=DAY).rep
@@ -278,6 +267,7 @@ def test_the_clock_of_an_archive_sets_timestamps_and_the_times_of_accesses(app: 
     assert int(archive.accesses.clock()) == int(clock.now.timestamp())
 
 
+@pytest.mark.postgresql
 def test_the_database_allows_no_embargo_of_a_service_or_a_stub(app: Flask) -> None:
     values = {"archive_id": 1, "rep": rep(1), "timestamp": datetime.now(timezone.utc)}
     for wrong in (
@@ -291,7 +281,6 @@ def test_the_database_allows_no_embargo_of_a_service_or_a_stub(app: Flask) -> No
             connection.execute(insert(Item).values(**values, **wrong, embargo=DAY))
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_embargo_is_exported_and_shown(site: tuple[Flask, Clock]) -> None:
     app, _ = site
     runner = app.test_cli_runner()

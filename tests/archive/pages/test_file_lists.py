@@ -11,8 +11,6 @@ from support.archives import archive_of, import_records
 from support.pages import Page, see
 from support.web import EMPTY, UNLISTED, ask, rep
 
-pytestmark = pytest.mark.one_database
-
 HOST = "http://mtc-m16c.sid.inpe.br/"
 
 

@@ -40,8 +40,6 @@ from support.web import (
 
 from flask_ibi_archive.archive.pages.labels import name_file_type
 
-pytestmark = pytest.mark.one_database
-
 PDF = CONTENTS["report.pdf"]
 ETAG = f'"{hashlib.sha256(PDF).hexdigest()}"'
 

@@ -17,7 +17,6 @@ from flask_ibi_archive import CatalogueRecord, IBIArchive, MetadataItem
 from flask_ibi_archive.core.records.record import AccessRule
 from flask_ibi_archive.core.records.work import Work
 
-pytestmark = pytest.mark.one_database
 ORIGIN = "http://mtc-m16c.sid.inpe.br"
 REPORT, ABOUT, TRANSLATED = rep(1), rep(2), rep(3)
 MOMENT = "2010-05-06T07:08:09Z"

@@ -15,8 +15,6 @@ import pytest
 from support.page_sites import serving_sites
 from support.pages import LANGUAGES
 
-pytestmark = pytest.mark.one_database
-
 
 def list_messages(pages: dict[str, bytes], folder: Path) -> list[str]:
     """Return the errors of the checker in pages, each with the name of the page.

@@ -52,8 +52,6 @@ from flask_ibi_archive.server.pages import texts as translations
 from flask_ibi_archive.server.pages.alerts import alert_response
 from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES
 
-pytestmark = pytest.mark.one_database
-
 NewApp = Callable[..., Flask]
 
 IBI = "8JMKD3MGP8W/35MMLL8"

@@ -31,8 +31,6 @@ from flask_ibi_archive.server.pages.negotiation import (
     prefers_metadata,
 )
 
-pytestmark = pytest.mark.one_database
-
 ORIGIN = "http://mtc-m16c.sid.inpe.br"
 MARC = {
     "media_type": "application/marcxml+xml",

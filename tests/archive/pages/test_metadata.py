@@ -36,8 +36,6 @@ from support.web import (
 
 from flask_ibi_archive.core.records.record import ELEMENTS
 
-pytestmark = pytest.mark.one_database
-
 DC = "{http://purl.org/dc/elements/1.1/}"
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
-import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
@@ -40,8 +39,6 @@ from support.web import (
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.core.records.record import ELEMENTS
-
-pytestmark = pytest.mark.one_database
 
 HOST = "http://mtc-m16c.sid.inpe.br/"
 

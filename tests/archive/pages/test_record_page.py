@@ -22,7 +22,6 @@ from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.core.records import description
 from flask_ibi_archive.core.records.description import Description
 
-pytestmark = pytest.mark.one_database
 ROR = "https://ror.org/04xbn6x09"
 ANA = {
     "name": "Silva, Ana", "orcid": "0000-0002-1825-0097", "lattes": "1234567890123456",

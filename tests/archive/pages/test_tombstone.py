@@ -14,8 +14,6 @@ from support.commands import command
 from support.pages import see
 from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, rep
 
-pytestmark = pytest.mark.one_database
-
 #: The citation of the removed item.
 CITATION = "Banon, G. A report. São José dos Campos, 2009.\nInstead: <http://urlib.net/x>"
 REASON = "It was withdrawn <b>by its authors</b>"

@@ -37,7 +37,6 @@ def apps(new_app: Callable[..., Flask]) -> tuple[Flask, Flask]:
     return here, there
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_url_of_the_service_item_is_the_address_of_the_service(app: Flask) -> None:
     pairs = ask(app, SERVICE.upper())
     assert pairs["url"] == f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
@@ -92,7 +91,6 @@ def test_only_the_ibi_of_an_item_in_another_archive_is_returned(
     assert "ibi.translation(pt)" not in ask(there, Z)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_is_only_mentioned_is_unknown(app: Flask) -> None:
     record = {"rep": X, "language": "en", "translations": {"pt": Z}, "metadata": {"ibi": M}}
     import_records(archive_of(app), [{**record, "next_edition": Y}])
@@ -112,7 +110,6 @@ def test_each_archive_answers_for_its_own_copy_or_original(apps: tuple[Flask, Fl
     assert ask(there, X)["url"] == f"http://there.example/col/{X}/"
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
@@ -136,7 +133,6 @@ def test_settings_determine_the_answer(
     assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_ibi_of_the_platform_software_is_returned(new_app: Callable[..., Flask]) -> None:
     for ibi, words in ((X, ("rep", X)), ("8jmkd3mgp8w/34pgrbs", ("ibip", "8JMKD3MGP8W/34PGRBS"))):
         app = new_app(IBI_PLATFORM_SOFTWARE_IBI=ibi)
@@ -144,12 +140,10 @@ def test_the_ibi_of_the_platform_software_is_returned(new_app: Callable[..., Fla
         assert ask(app, SERVICE)["ibi.platformsoftware"] == words
 
 
-@pytest.mark.slow_on_postgresql
 def test_every_answer_has_a_different_key(app: Flask) -> None:
     assert len({ask(app, SERVICE)["urlkey"] for _ in range(20)}) == 20
 
 
-@pytest.mark.slow_on_postgresql
 def test_transferred_items_are_treated_as_items_of_another_archive(
     apps: tuple[Flask, Flask],
 ) -> None:
@@ -184,7 +178,6 @@ def test_transferred_items_are_treated_as_items_of_another_archive(
     assert ask(there, Z)["ibi.translation(en)"] == ("rep", X)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_removed_copy_is_treated_as_an_item_of_another_archive(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(
@@ -203,7 +196,6 @@ def test_a_removed_copy_is_treated_as_an_item_of_another_archive(apps: tuple[Fla
     assert not [name for name in ask(here, X) if "(pt)" in name]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_item_that_is_transferred_back_is_a_translation_again(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, close, import_records, make_app, open_app
-from support.databases import BACKENDS
 from support.stores import (
     RELATIONS,
     MemoryCatalogue,
@@ -33,11 +32,11 @@ ADDRESS, KEY = "archive.example", "1234567890-0"
 MAKER = StoreMaker(2014, 250)
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def store(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Flask]:
+@pytest.fixture(scope="module")
+def store(backend: str, tmp_path_factory: Any) -> Iterator[Flask]:
     """An app whose Archive has many items; all tests share it."""
     folder = tmp_path_factory.mktemp("store")
-    with open_app(request.param, folder) as app:
+    with open_app(backend, folder) as app:
         assert import_records(archive_of(app), MAKER.records).added == len(MAKER.records)
         yield app
 
@@ -47,6 +46,7 @@ def sort_pairs(pairs: Collection[UrlPair]) -> list[UrlPair]:
     return sorted(pairs)
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
 def test_the_stored_catalogue_agrees_with_the_records(

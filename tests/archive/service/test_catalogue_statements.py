@@ -17,7 +17,7 @@ from flask import Flask
 from sqlalchemy import event, make_url, select
 from sqlalchemy.pool import Pool
 from support.archives import SERVICE, archive_of, close, import_records, make_app
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.stores import moment_of, rep_of
 from support.vectors import load
 
@@ -171,9 +171,9 @@ VERB_LISTS = ["+".join(VERB[letter] for letter in shape) for shape in sorted(SHA
 ]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module")
 def recorded(
-    request: pytest.FixtureRequest, tmp_path_factory: Any
+    backend: str, tmp_path_factory: Any
 ) -> Iterator[tuple[Callable[..., Flask], Recorder]]:
     """A function that makes apps with long chains and large groups, and the recorded messages.
 
@@ -182,12 +182,12 @@ def recorded(
     folder = tmp_path_factory.mktemp("recorded")
     recorder = Recorder()
     made: dict[str, Flask] = {}
-    with new_database(request.param, folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive_of(app).init()
         import_records(archive_of(app), make_records())
         close(app)
-        way = trace_sqlite(recorder) if request.param == "sqlite" else relay_to(uri, recorder)
+        way = trace_sqlite(recorder) if backend == "sqlite" else relay_to(uri, recorder)
         with way as through:
 
             def make(**config: Any) -> Flask:
@@ -212,6 +212,7 @@ def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> bytes:
     return answer.data
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     "config",
     [{}, pytest.param({"IBI_FILTER_URL_LIST": False}, marks=pytest.mark.slow)],
@@ -245,6 +246,7 @@ def test_a_request_sends_a_single_SELECT_and_nothing_else(
             assert (b"ibi" in answer) == (ibi in ITEMS)
 
 
+@pytest.mark.postgresql
 def test_requests_do_not_change_the_database(
     recorded: tuple[Callable[..., Flask], Recorder],
 ) -> None:

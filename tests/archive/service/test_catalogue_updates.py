@@ -44,7 +44,6 @@ def check_answers(archive: Archive, records: list[dict[str, Any]]) -> None:
             assert sorted(stored) == sorted(expected), request
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_last_record_of_every_item_counts(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "BATCH", 13)
     archive = archive_of(app)
@@ -56,7 +55,6 @@ def test_the_last_record_of_every_item_counts(app: Flask, monkeypatch: pytest.Mo
     check_answers(archive, records)
 
 
-@pytest.mark.one_database
 def test_a_store_can_be_imported_in_parts_in_any_order(app: Flask) -> None:
     archive = archive_of(app)
     records = StoreMaker(50, SIZE).records
@@ -66,9 +64,9 @@ def test_a_store_can_be_imported_in_parts_in_any_order(app: Flask) -> None:
     check_answers(archive, records)
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 def test_after_random_updates_the_export_describes_the_archive(
-    app: Flask, request: pytest.FixtureRequest, tmp_path: Path
+    app: Flask, backend: str, tmp_path: Path
 ) -> None:
     archive = archive_of(app)
     import_records(archive, StoreMaker(80, SIZE).records)
@@ -86,7 +84,7 @@ def test_after_random_updates_the_export_describes_the_archive(
     assert updated > SIZE / 4
     lines = export(archive)
     check_answers(archive, [json.loads(line) for line in lines])
-    with new_database(request.node.callspec.params["uri"], tmp_path, ready=True) as uri:
+    with new_database(backend, tmp_path, ready=True) as uri:
         other = make_app(uri, tmp_path / "other")
         try:
             archive_of(other).init()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.accesses import stored
 from support.archives import archive_of, close, import_records, make_app, make_host
 from support.cases import for_each
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 from support.resolving import statements_of
 from support.shelf import Shelf
 from support.web import (
@@ -77,13 +77,11 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [{**item, "same_as": SAME_AS.get(item.get("rep", ""), [])} for item in items]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
-def old_place(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Path]]:
+@pytest.fixture(scope="module")
+def old_place(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """The URL of a database and the folder with the shelf, whose items have aliases."""
     folder = tmp_path_factory.mktemp("old")
-    with new_database(request.param, folder, ready=True) as uri:
+    with new_database(backend, folder, ready=True) as uri:
         app = make_app(uri, folder)
         archive_of(app).init()
         import_records(archive_of(app), records(folder / "sources"))
@@ -127,7 +125,6 @@ def location(answer: Answer) -> str:
     return answer.headers["Location"]
 
 
-@pytest.mark.one_database
 @for_each(
     "alias",
     [
@@ -179,7 +176,6 @@ def test_an_alias_leads_where_the_persistent_url_leads(old: Flask, rest: str) ->
         assert dict(answer.headers) == dict(expected.headers)
 
 
-@pytest.mark.one_database
 def test_modifiers_work_behind_an_alias(old: Flask) -> None:
     # the whole text is an alias of another item
     assert location(ask(old, "/hdl:20.500.12345/678!")) == f"{HOST}/col/{NEW}/doc/page.html"
@@ -211,14 +207,12 @@ def test_former_addresses_lead_to_items(old: Flask, host: str, target: str) -> N
     assert ask_at(old, host, target, "POST").status == 405
 
 
-@pytest.mark.one_database
 def test_modifiers_work_behind_an_address(old: Flask) -> None:
     metadata = f"{HOST}/col/{REPORT}/metadata"
     assert location(ask_at(old, OLD_HOST, "/handle/1/2:(oai_dc)")) == f"{metadata}?choice=oai_dc"
     assert location(ask_at(old, OLD_HOST, "/handle/1/2?show=full")) == f"{REPORT_URL}?show=full"
 
 
-@pytest.mark.one_database
 @for_each(
     ("host", "target"),
     [
@@ -257,7 +251,6 @@ def test_other_paths_get_the_404_of_the_app(old: Flask, host: str, target: str) 
     assert ask_at(old, host, target, "POST").status == 404
 
 
-@pytest.mark.one_database
 def test_an_app_answers_its_own_routes_at_a_former_host(old_with: NewApp) -> None:
     def add(app: Flask) -> None:
         app.add_url_rule("/handle/<int:prefix>/<int:number>", "own", lambda **given: "own page")
@@ -267,12 +260,10 @@ def test_an_app_answers_its_own_routes_at_a_former_host(old_with: NewApp) -> Non
     assert ask_at(app, OLD_HOST, "/ibi/health").status == 200
 
 
-@pytest.mark.one_database
 def test_a_malformed_host_is_refused(old: Flask) -> None:
     assert ask_at(old, "old.example.org:x", "/handle/1/2").status == 400
 
 
-@pytest.mark.one_database
 def test_any_target_is_answered(old: Flask) -> None:
     @given(
         st.sampled_from(
@@ -289,7 +280,6 @@ def test_any_target_is_answered(old: Flask) -> None:
     check()
 
 
-@pytest.mark.one_database
 def test_a_very_long_target_is_answered(old: Flask) -> None:
     for target in ("/hdl:1/" + "x" * 9000, "/hdl:1/" + "!/" * 4000, "/" + "a+" * 4000):
         assert ask_at(old, OLD_HOST, target).status == 404
@@ -298,7 +288,6 @@ def test_a_very_long_target_is_answered(old: Flask) -> None:
 # --- the same resolution as for persistent URLs
 
 
-@pytest.mark.one_database
 def test_an_item_that_is_removed_or_has_no_such_part_is_explained(old: Flask) -> None:
     for alias, target, status in (
         ("hdl:20.500.12345/gone", GONE, 410),
@@ -315,7 +304,6 @@ def test_an_item_that_is_removed_or_has_no_such_part_is_explained(old: Flask) ->
         assert "urlib.net/hdl" not in answer.text
 
 
-@pytest.mark.one_database
 def test_access_rules_apply(old: Flask) -> None:
     for user in (INSIDE, OUTSIDE):
         answer, expected = (
@@ -325,7 +313,6 @@ def test_access_rules_apply(old: Flask) -> None:
         assert answer.headers.get("Location") == expected.headers.get("Location")
 
 
-@pytest.mark.one_database
 def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
     # the resolver does not know the aliases of this Archive
     target = "/hdl:20.500.12345/678+(fr)?ibiurl.requireditemstatus=Original"
@@ -334,13 +321,11 @@ def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
     assert location(ask(old, target)) == expected
 
 
-@pytest.mark.one_database
 def test_a_file_at_its_former_address_is_a_loop(old: Flask) -> None:
     assert ask_at(old, OLD_HOST, "/loop").status == 508
     assert location(ask(old, f"/{rep(31)}")) == "http://old.example.org/loop"
 
 
-@pytest.mark.one_database
 def test_an_access_is_counted_once(new_app: NewApp, tmp_path: Path) -> None:
     old = new_app(IBI_FORMER_HOSTS=FORMER)
     archive_of(old).init()
@@ -357,7 +342,6 @@ def test_an_access_is_counted_once(new_app: NewApp, tmp_path: Path) -> None:
     assert (found.downloads, found.views) == (1, 1)
 
 
-@pytest.mark.one_database
 def test_a_query_with_a_registration_key_is_refused(old: Flask) -> None:
     assert ask(old, "/hdl:20.500.12345/678?registrationkey=0123456789").status == 400
 
@@ -365,7 +349,6 @@ def test_a_query_with_a_registration_key_is_refused(old: Flask) -> None:
 # --- apps
 
 
-@pytest.mark.one_database
 def test_without_local_resolution_the_app_answers(old_with: NewApp) -> None:
     app = old_with(IBI_LOCAL_RESOLUTION=False)
     for host, target in (
@@ -375,7 +358,6 @@ def test_without_local_resolution_the_app_answers(old_with: NewApp) -> None:
         assert ask_at(app, host, target).status == 404
 
 
-@pytest.mark.one_database
 def test_an_app_waits_for_the_database_only_for_former_links(
     new_app: NewApp, tmp_path: Path
 ) -> None:
@@ -387,7 +369,6 @@ def test_an_app_waits_for_the_database_only_for_former_links(
     assert ask(app, "/no/such/page").status == 404
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("step", ["before", "after"])
 def test_a_resolver_of_the_same_app_resolves(old_with: NewApp, step: str) -> None:
     def resolve(wanted: PersistentUrl, url: str, *more: Any) -> Response:
@@ -405,7 +386,6 @@ def test_a_resolver_of_the_same_app_resolves(old_with: NewApp, step: str) -> Non
     assert ask(app, "/sid.inpe.br/x").status == 400
 
 
-@pytest.mark.one_database
 @for_each("rule", ["/<path:page>", "/<path:page>/"])
 @for_each("step", ["before", "after"])
 def test_a_route_for_all_paths_leaves_aliases_to_the_archive(
@@ -424,7 +404,6 @@ def test_a_route_for_all_paths_leaves_aliases_to_the_archive(
     assert ask(app, f"/papers/2009/report{end}").text == "own papers/2009/report"
 
 
-@pytest.mark.one_database
 def test_a_view_of_the_host_may_let_the_archive_answer(old_with: NewApp) -> None:
     ibi = IBIArchive()
 
@@ -437,7 +416,6 @@ def test_a_view_of_the_host_may_let_the_archive_answer(old_with: NewApp) -> None
     assert ask(app, "/handle/1/2").text == "own page"
 
 
-@pytest.mark.one_database
 def test_an_app_may_be_mounted_under_a_path(old_with: NewApp) -> None:
     app = old_with()
     outer = Flask("outer")

@@ -201,6 +201,7 @@ def _expected_warnings() -> Iterator[None]:
     logger.removeFilter(is_error)
 
 
+@pytest.mark.postgresql
 @for_each_length
 @pytest.mark.usefixtures("_expected_warnings")
 def test_no_request_fails_or_writes(
@@ -300,7 +301,6 @@ def test_no_request_to_a_resolver_fails_or_writes(
         assert 410 in statuses, statuses
 
 
-@pytest.mark.one_database
 def test_a_malformed_host_header_is_refused_only_for_persistent_urls(web: Flask) -> None:
     def ask(target: str, host: str) -> Answer:
         return run(web, environ_of(target, "GET", {"Host": host}, "::1"))

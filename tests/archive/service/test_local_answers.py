@@ -122,7 +122,6 @@ def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask)
             assert redirect_of(ask(web, f"/{target}", method)) == url, target
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("language", "found"),
     [("pt-BR", PORTUGUESE), ("de, pt;q=0.5, en;q=0.4", PORTUGUESE), ("en", REPORT), ("", REPORT)],
@@ -136,7 +135,6 @@ def test_a_plus_sign_redirects_to_the_translation_that_the_reader_prefers(
     assert ask_with(web, f"/{REPORT}+(pt)", language).headers["Vary"] == "Accept"
 
 
-@pytest.mark.one_database
 def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
     assert redirect_of(ask(web, f"/{CLOSED}", remote=INSIDE)) == col(CLOSED, "doc/report.pdf")
     assert redirect_of(ask(web, f"/{CLOSED}", remote=OUTSIDE)) == col(CLOSED, "metadata")
@@ -153,7 +151,6 @@ def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: N
     )
 
 
-@pytest.mark.one_database
 def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
     here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
     import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
@@ -185,7 +182,6 @@ def test_each_question_is_one_statement(web: Flask) -> None:
 # --- items of other Archives
 
 
-@pytest.mark.one_database
 def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -> None:
     for target in [
         NOBODY,
@@ -202,7 +198,6 @@ def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -
             assert redirect_of(ask(web, f"/{target}", method)) == f"{BASE}/{target}", target
 
 
-@pytest.mark.one_database
 def test_a_translation_in_another_archive_is_left_to_the_resolver(app: Flask) -> None:
     import_records(
         archive_of(app),
@@ -217,12 +212,10 @@ def test_a_translation_in_another_archive_is_left_to_the_resolver(app: Flask) ->
     assert redirect_of(ask(app, f"/{rep(2)}!?x=1")) == f"{BASE}/{rep(2)}!?x=1"
 
 
-@pytest.mark.one_database
 def test_a_modifier_is_passed_to_the_resolver_decoded(web: Flask) -> None:
     assert redirect_of(ask(web, f"/{NOBODY}%21%2b%3a")) == f"{BASE}/{NOBODY}!+:"
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("base", [HOST, f"{HOST}:80/", HOST.upper(), "http://127.0.0.1:8000"])
 def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
     web_with: NewApp, base: str
@@ -237,7 +230,6 @@ def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
     assert page.text("h1") == "This Archive does not have what was requested"
 
 
-@pytest.mark.one_database
 def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     new_app: NewApp,
 ) -> None:
@@ -256,7 +248,6 @@ def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     assert redirect_of(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
 
 
-@pytest.mark.one_database
 def test_a_missing_part_of_a_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
     app = new_app()
     archive_of(app).init()
@@ -269,7 +260,6 @@ def test_a_missing_part_of_a_copy_is_left_to_the_resolver(new_app: NewApp) -> No
     assert ask(app, f"/{rep(2)}/new.txt").status == 404
 
 
-@pytest.mark.one_database
 def test_a_removed_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
     app = new_app()
     archive_of(app).init()
@@ -287,7 +277,6 @@ def test_a_removed_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
 # --- alerts
 
 
-@pytest.mark.one_database
 def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
     for target in (GONE, f"{GONE}:", f"{GONE}/new.txt"):
         answer = ask(web, f"/{target}")
@@ -307,7 +296,6 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
         assert shown.headers["Link"] == f'<{BASE}/{NEW}>; rel="successor-version"'
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("follows", [True, False])
 def test_a_removed_edition_is_passed_over_whether_or_not_editions_are_followed(
     new_app: NewApp, follows: bool
@@ -330,7 +318,6 @@ def test_a_removed_edition_is_passed_over_whether_or_not_editions_are_followed(
     assert ask(app, f"/{rep(3)}!").status == 410
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("ibi", "rest", "missing_part", "missing_part_pt", "found"),
     [
@@ -365,7 +352,6 @@ def test_an_alert_links_to_the_parts_that_an_item_has(
         assert ask(web, one).status == 302
 
 
-@pytest.mark.one_database
 def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> None:
     for target, reason in [
         (f"{REPORT}::", '":" may not follow ":"'),
@@ -386,7 +372,6 @@ def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> 
         assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
 
 
-@pytest.mark.one_database
 def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
     for target in [
         *(
@@ -407,7 +392,6 @@ def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
             assert "<h1>Not Found</h1>" in answer.text, target
 
 
-@pytest.mark.one_database
 def test_only_get_and_head_are_allowed(web: Flask) -> None:
     for target in (REPORT, NOBODY, f"{REPORT}:"):
         answer = ask(web, f"/{target}", "POST")
@@ -415,14 +399,12 @@ def test_only_get_and_head_are_allowed(web: Flask) -> None:
         assert "POST" in answer.alert
 
 
-@pytest.mark.one_database
 def test_a_message_to_another_service_is_not_a_persistent_url(web: Flask) -> None:
     for target in (REPORT, NOBODY):
         message = f"/{target}?servicesubject=inclusionConfirmationRequest"
         assert ask(web, message).status == ask(web, message, "POST").status == 404
 
 
-@pytest.mark.one_database
 def test_a_query_with_a_registration_key_is_refused(web: Flask) -> None:
     for target in (SERVED_ELSEWHERE, NOBODY, f"{REPORT}:"):
         for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
@@ -431,7 +413,6 @@ def test_a_query_with_a_registration_key_is_refused(web: Flask) -> None:
             assert "may only be sent to the resolver's service" in answer.alert
 
 
-@pytest.mark.one_database
 def test_local_resolution_can_be_switched_off(web_with: NewApp) -> None:
     app = web_with(IBI_LOCAL_RESOLUTION=False)
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
@@ -440,7 +421,6 @@ def test_local_resolution_can_be_switched_off(web_with: NewApp) -> None:
     assert ask(app, SERVICE_PATH).status == 400
 
 
-@pytest.mark.one_database
 @pytest.mark.no_tables
 def test_before_init_the_answer_is_503(new_app: NewApp) -> None:
     app = new_app()
@@ -464,7 +444,6 @@ def test_before_init_the_answer_is_503(new_app: NewApp) -> None:
 # --- the host's own routes
 
 
-@pytest.mark.one_database
 def test_routes_of_the_host_have_precedence_except_over_the_service_address(
     web_with: NewApp,
 ) -> None:
@@ -503,7 +482,6 @@ def test_routes_of_the_host_have_precedence_except_over_the_service_address(
     assert ask(app, SERVICE_PATH, "POST").status == 405
 
 
-@pytest.mark.one_database
 def test_a_redirect_of_the_host_has_precedence(web_with: NewApp) -> None:
     app = web_with()
     app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
@@ -511,7 +489,6 @@ def test_a_redirect_of_the_host_has_precedence(web_with: NewApp) -> None:
     assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
 
 
-@pytest.mark.one_database
 def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
     app = web_with()
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
@@ -524,7 +501,6 @@ def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) ->
     assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
 
 
-@pytest.mark.one_database
 @pytest.mark.no_tables
 def test_a_resolver_answers_while_the_archive_of_the_app_is_not_ready(new_app: NewApp) -> None:
     app = new_app(IBI_LOCAL_RESOLUTION=False)
@@ -553,7 +529,6 @@ def filled(app: Flask) -> Flask:
     return app
 
 
-@pytest.mark.one_database
 def test_an_access_is_counted_after_the_response(filled: Flask) -> None:
     headers = {
         "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -569,13 +544,11 @@ def test_an_access_is_counted_after_the_response(filled: Flask) -> None:
     assert (found.downloads, found.views) == (1, 1)
 
 
-@pytest.mark.one_database
 def test_the_access_of_a_robot_is_marked(filled: Flask) -> None:
     ask(filled, f"/{rep(1)}", headers={"User-Agent": "Googlebot/2.1"})
     assert [row["robot"] for row in stored(archive_of(filled))] == [True]
 
 
-@pytest.mark.one_database
 def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
     assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
     for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
@@ -583,7 +556,6 @@ def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
     assert stored(archive_of(filled)) == []
 
 
-@pytest.mark.one_database
 def test_an_error_in_counting_does_not_affect_the_response(
     filled: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -596,7 +568,6 @@ def test_an_error_in_counting_does_not_affect_the_response(
     assert "could not be counted" in caplog.text
 
 
-@pytest.mark.one_database
 def test_an_acknowledgment_by_head_is_not_counted(filled: Flask) -> None:
     key = ask_urls(filled, rep(1))["urlkey"][0]
     raw = (

@@ -30,8 +30,6 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Redirect
 
-pytestmark = pytest.mark.one_database
-
 KEY = "1234567890-0123456789"
 PERSISTENT_URL = "http://archive.example:80/x%20y?z=%C3%A9+%252B"
 

@@ -12,8 +12,6 @@ from support.archives import archive_of, import_file
 from support.vectors import FOLDER
 from support.web import without_key
 
-pytestmark = pytest.mark.slow_on_postgresql
-
 FOLDERS = sorted((FOLDER / "archive").iterdir())
 
 

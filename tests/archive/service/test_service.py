@@ -67,7 +67,6 @@ def refused(answer: Answer, status: int = 400) -> str:
 # --- the four subjects
 
 
-@pytest.mark.one_database
 def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
     assert (answer.status, answer.body) == (200, b"confirmation yes")
@@ -91,7 +90,6 @@ def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
     }
 
 
-@pytest.mark.one_database
 @for_each(
     ("name", "value", "said"),
     [
@@ -113,7 +111,6 @@ def test_the_alert_names_a_wrong_pair_and_the_reason(
     assert said in alert
 
 
-@pytest.mark.one_database
 @for_each(
     "subject",
     ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
@@ -127,7 +124,6 @@ def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
     )
 
 
-@pytest.mark.one_database
 @for_each("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
 def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
     assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
@@ -168,7 +164,6 @@ def test_an_acknowledgment_is_always_answered_with_the_notice(
         check_form(answer)
 
 
-@pytest.mark.one_database
 def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
     key = ask_urls(web, REPORT)["urlkey"][0]
     for urlkey in (key, key, "1" * 10, key[:-1] + "0"):
@@ -177,7 +172,6 @@ def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
         assert answer.body == NOTICE
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
 def test_the_requests_in_the_report_are_answered(
     web_with: Callable[..., Flask], number: int, body: bytes
@@ -195,7 +189,6 @@ def test_the_requests_in_the_report_are_answered(
 # --- methods and length
 
 
-@pytest.mark.one_database
 @for_each(
     "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
 )
@@ -206,7 +199,6 @@ def test_methods_other_than_get_and_head_are_refused(web: Flask, method: str, su
     assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
 
 
-@pytest.mark.one_database
 def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
     get = ask_service(web, SUBJECT, USER, IBI)
     head = ask_service(web, SUBJECT, USER, IBI, method="HEAD")
@@ -215,7 +207,6 @@ def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
     assert ask_service(web, SUBJECT, method="HEAD").status == 400
 
 
-@pytest.mark.one_database
 def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
     start = f"{SERVICE_PATH}?servicesubject=acknowledgment&x="
     room = 8192 - len(start.partition("?")[2])
@@ -229,7 +220,6 @@ def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
 # --- encoding of pairs
 
 
-@pytest.mark.one_database
 @for_each("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
 def test_verbs_are_separated_by_a_space_in_any_encoding(web: Flask, space: str) -> None:
     target = (
@@ -240,7 +230,6 @@ def test_verbs_are_separated_by_a_space_in_any_encoding(web: Flask, space: str) 
     assert pairs["url.lastedition"][0].endswith("/files")
 
 
-@pytest.mark.one_database
 def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> None:
     for space in ("+", "%20"):
         target = (
@@ -253,7 +242,6 @@ def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> No
         assert outside["contenttype"] == ("Metadata",)
 
 
-@pytest.mark.one_database
 def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> None:
     expected = ask_service(web, SUBJECT, USER, IBI).pairs
     expected.pop("urlkey")
@@ -270,6 +258,7 @@ def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> N
         assert found == expected
 
 
+@pytest.mark.postgresql
 @for_each(
     ("written", "path"),
     [
@@ -366,7 +355,6 @@ def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
     assert ask(app, f"/{percent}?servicesubject=inclusionConfirmationRequest").status == 200
 
 
-@pytest.mark.one_database
 @for_each(
     "path",
     [
@@ -458,7 +446,6 @@ def test_the_alert_names_init_and_no_restart_is_needed_after_init(
     check_host_routes(app)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -469,7 +456,6 @@ def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
     assert "flask ibi init" in alert
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -487,13 +473,13 @@ def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
     check_host_routes(app)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_only_archive_is_served_without_a_setting(new_app: Callable[..., Flask]) -> None:
     archive_of(new_app()).init()
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
 
 
+@pytest.mark.postgresql
 def test_a_running_app_recovers_when_the_database_is_back(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -509,7 +495,6 @@ def test_a_running_app_recovers_when_the_database_is_back(
     close(gone)
 
 
-@pytest.mark.slow_on_postgresql
 def test_every_answer_has_the_right_format_for_every_item_and_relation(web: Flask) -> None:
     verbs = ["", "GetFileList", "GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition",
              "GetTranslation", "GetTranslation(pt) GetMetadata",
@@ -534,7 +519,6 @@ class Upper(BaseConverter):
     regex = "[A-Z]+"
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_converter_of_the_app_may_have_the_name_ibi(
     shelf_place: tuple[str, Path], is_first: bool
@@ -564,7 +548,6 @@ def test_a_converter_of_the_app_may_have_the_name_ibi(
         app.extensions["ibi_archive"].archive.database.close()
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("resolver_first", [True, False])
 def test_an_archive_and_a_resolver_can_be_registered_in_any_order(
     web_with: Callable[..., Flask], tmp_path: Path, resolver_first: bool
@@ -585,7 +568,6 @@ def test_an_archive_and_a_resolver_can_be_registered_in_any_order(
         app.extensions["ibi_resolver"].resolver.close()
 
 
-@pytest.mark.one_database
 def test_an_app_can_replace_the_service_with_a_route_for_its_address(
     web_with: Callable[..., Flask],
 ) -> None:
@@ -597,7 +579,6 @@ def test_an_app_can_replace_the_service_with_a_route_for_its_address(
     assert ask(app, other).body == b"confirmation yes"
 
 
-@pytest.mark.one_database
 def test_hooks_of_the_app_run_for_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
     app = web_with()
     seen: list[str] = []
@@ -610,6 +591,5 @@ def test_hooks_of_the_app_run_for_requests_to_the_service(web_with: Callable[...
     assert seen == ["before", "ibi_archive.service", "after", "teardown"]
 
 
-@pytest.mark.one_database
 def test_repeated_slashes_at_the_beginning_of_the_address_are_ignored(web: Flask) -> None:
     assert ask(web, f"/{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE

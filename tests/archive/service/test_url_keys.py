@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from flask import Flask
 from sqlalchemy import event
 from support.archives import archive_of
@@ -223,7 +222,6 @@ def test_none_of_twenty_thousand_forged_keys_is_accepted() -> None:
     assert taken == []
 
 
-@pytest.mark.one_database
 def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
     archive = archive_of(app)
     statements: list[Any] = []
@@ -237,7 +235,6 @@ def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
     assert statements == []
 
 
-@pytest.mark.one_database
 def test_url_keys_use_the_settings_of_the_app(new_app: Callable[..., Flask]) -> None:
     before = archive_of(new_app(SECRET_KEY="old", IBI_URL_KEY_MAX_AGE=5)).url_keys
     now = archive_of(new_app(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old", "older"])).url_keys

@@ -34,7 +34,7 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.http.transport import HttpResponse
 
-pytestmark = [pytest.mark.no_tables, pytest.mark.one_database]
+pytestmark = pytest.mark.no_tables
 
 IBI = a_claim().identifiers[0]
 

@@ -249,7 +249,6 @@ def test_newest_runs_are_merged_until_an_older_one_is_larger_than_all_newer_ones
     assert count_mergeable(sizes) == count
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_number_of_files_grows_with_the_logarithm(index: ClaimIndex) -> None:
     for number in range(64):
         store(index, {(os.urandom(16), number): COPY for _ in range(LIMIT)})
@@ -292,7 +291,6 @@ def kill_at(step: int, database: Database) -> None:
     )
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("operation", [ClaimIndex.fold, ClaimIndex.compact])
 def test_a_process_that_is_killed_at_any_point_leaves_the_same_bindings(

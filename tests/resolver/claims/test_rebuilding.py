@@ -32,7 +32,7 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 OTHER = "b.br/service/2001/01.01.00.00"
 NAMES = [a_claim(number).identifiers[0] for number in (0, 1, 299, 300)]
 
-pytestmark = [pytest.mark.no_tables, pytest.mark.slow_on_postgresql]
+pytestmark = pytest.mark.no_tables
 
 
 @pytest.fixture
@@ -142,7 +142,6 @@ def test_an_archive_that_is_always_asked_remains_so(
     assert (following.row(archive_id).state, following.row(archive_id).size) == (after, size)
 
 
-@pytest.mark.one_database
 def test_the_command_says_what_it_did(
     following: Following, archive_id: int, tmp_path: Path
 ) -> None:

@@ -369,7 +369,6 @@ def check_simultaneous(database: Database, walks: Sequence[Sequence[Step]]) -> N
     assert any(all(log.tree(size).root == trees[size] for size in sizes) for log in LOGS)
 
 
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_simultaneous_requests_never_cosign_contradicting_trees(
     backend: str, tmp_path: Path
 ) -> None:
@@ -383,7 +382,6 @@ def test_simultaneous_requests_never_cosign_contradicting_trees(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_many_simultaneous_requests_never_cosign_contradicting_trees(
     backend: str, tmp_path: Path
 ) -> None:

@@ -27,7 +27,6 @@ from flask_ibi_archive.testing.servers import LoopbackResolver
 
 ACTOR = Credentials("dpi.inpe.br/banon/2001/01.11.16.21", "12xY3z")
 IP = "150.163.34.243"
-pytestmark = pytest.mark.one_database
 
 
 @pytest.fixture(scope="module")

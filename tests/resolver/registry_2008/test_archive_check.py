@@ -121,7 +121,6 @@ def leads(resolver: Flask, target: str) -> tuple[int, str | None]:
     return answer.status, answer.headers.get("Location")
 
 
-@pytest.mark.one_database
 def test_a_stranger_cannot_register_the_items_of_an_archive(
     resolver: Flask, archive: Flask, server: LoopbackServer
 ) -> None:
@@ -143,7 +142,6 @@ def test_a_stranger_cannot_register_the_items_of_an_archive(
     assert call(resolver, document_call(HERMES, "", EVIL)).status == 200
 
 
-@pytest.mark.one_database
 def test_earlier_registrations_of_a_stranger_do_not_take_over_persistent_urls(
     resolver: Flask, archive: Flask, server: LoopbackServer
 ) -> None:
@@ -180,7 +178,6 @@ def test_earlier_registrations_of_a_stranger_do_not_take_over_persistent_urls(
             assert leads(resolver, f"{ibi}{modifier}") == (504, None)
 
 
-@pytest.mark.one_database
 def test_the_archive_of_the_same_app_is_asked_without_http(tmp_path: Path) -> None:
     with new_database("sqlite", tmp_path, ready=True) as uri:
         archive = make_app(uri, tmp_path, IBI_ARCHIVE_ADDRESS="127.0.0.1:1")
@@ -253,7 +250,6 @@ def setting(uri: str) -> Iterator[Setting]:
         yield Setting(database)
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_archive_that_answered_lately_may_have_any_identifier(setting: Setting) -> None:
     setting.silent = {2}
     for days, expected in ((0, "unavailable"), (DAYS, "unavailable"), (DAYS + 0.01, "")):
@@ -269,7 +265,6 @@ def test_an_archive_that_answered_lately_may_have_any_identifier(setting: Settin
     assert error.value.retry_after == RETRY_AFTER
 
 
-@pytest.mark.slow_on_postgresql
 @for_each(
     "ibi",
     [
@@ -295,7 +290,6 @@ def test_an_archive_that_is_down_for_weeks_may_have_what_it_minted_or_what_has_a
     assert setting.refuses(ibi) == ""
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_host_of_the_actor_is_enough_unless_an_archive_has_the_prefix(setting: Setting) -> None:
     setting.silent = {1, 2, 3}
     assert setting.refuses("dpi.inpe.br/hermes/2026/11.23.10.00") == ""
@@ -305,7 +299,6 @@ def test_the_host_of_the_actor_is_enough_unless_an_archive_has_the_prefix(settin
     assert setting.refuses("dpi.inpe.br/hermes/2026/11.23.10.01") == "unavailable"
 
 
-@pytest.mark.slow_on_postgresql
 def test_what_an_archive_has_or_had_is_refused_even_if_the_archive_is_excluded(
     setting: Setting,
 ) -> None:
@@ -326,7 +319,6 @@ def test_what_an_archive_has_or_had_is_refused_even_if_the_archive_is_excluded(
     assert setting.refuses(FOREIGN) == ""
 
 
-@pytest.mark.slow_on_postgresql
 def test_only_a_new_registration_with_an_identifier_asks_the_archives(setting: Setting) -> None:
     assert setting.refuses(FOREIGN) == setting.refuses(None) == ""
     assert setting.asked == [FOREIGN]
@@ -340,7 +332,6 @@ def test_only_a_new_registration_with_an_identifier_asks_the_archives(setting: S
     assert setting.refuses(FOREIGN, setting.other) == ""
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_hint_for_a_registered_document_is_kept(setting: Setting) -> None:
     assert setting.refuses(FOREIGN) == ""
     setting.hint(FOREIGN)
@@ -373,7 +364,6 @@ def test_an_identifier_belongs_to_one_actor_or_to_one_document(setting: Setting)
     assert setting.refuses(FOREIGN) == "conflict"
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_documents_of_a_cancelled_actor_free_their_identifiers(setting: Setting) -> None:
     assert setting.refuses(FOREIGN) == ""
     with setting.database.writing() as connection:
@@ -382,7 +372,6 @@ def test_the_documents_of_a_cancelled_actor_free_their_identifiers(setting: Sett
     assert setting.refuses(FOREIGN, setting.other) == ""
 
 
-@pytest.mark.slow_on_postgresql
 def test_nobody_can_register_the_identifier_of_the_resolver(setting: Setting) -> None:
     service = setting.registry.config.service_ibi
     message = f"{service} is the service of this resolver; send another identifier, or none"

@@ -29,7 +29,6 @@ from flask_ibi_archive.resolver.registry_2008.tables import Actor, RegisteredMet
 from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables
-one_database = pytest.mark.one_database
 
 
 @pytest.fixture
@@ -63,7 +62,6 @@ def changes(found: list[ActorChange]) -> list[tuple[str, str]]:
 # --- what happens to the documents ---------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_documents_go_to_the_oldest_copy_and_lose_the_copyright(database: Database) -> None:
     add_actors(database, "ABC")
     add_documents(
@@ -111,7 +109,6 @@ TIMES: list[tuple[str, float | str | None]] = [
 ]
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_actor_is_cancelled_after_two_years_without_a_working_url(
     database: Database, far: Far
 ) -> None:
@@ -141,7 +138,6 @@ def _empty(database: Database) -> None:
             connection.exec_driver_sql(f"DELETE FROM ibi_registry_{name}")
 
 
-@pytest.mark.slow_on_postgresql
 def test_documents_are_handed_over_to_actors_that_may_be_cancelled_too(
     database: Database, far: Far
 ) -> None:
@@ -161,7 +157,6 @@ def test_documents_are_handed_over_to_actors_that_may_be_cancelled_too(
     assert {change.error for change in found} == {None, "can't be reached (Connection refused)"}
 
 
-@one_database
 def test_an_actor_that_has_only_copies_is_cancelled(database: Database, far: Far) -> None:
     add_actors(database, "AB")
     add_documents(database, {"1": "BA"})
@@ -184,7 +179,6 @@ def test_an_actor_that_has_only_copies_is_cancelled(database: Database, far: Far
 # --- the requests --------------------------------------------------------------------------------
 
 
-@one_database
 def test_the_check_of_an_actor_ends_with_the_first_url_that_works(
     database: Database, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +194,6 @@ def test_the_check_of_an_actor_ends_with_the_first_url_that_works(
     assert [line for line in far.lines if "HEAD" in line] == [f"HEAD {name}" for name in "acdb"]
 
 
-@one_database
 def test_a_host_that_is_down_gets_few_requests_for_an_actor(database: Database) -> None:
     clock = Clock()
     add_actors(database, "A")
@@ -210,7 +203,6 @@ def test_a_host_that_is_down_gets_few_requests_for_an_actor(database: Database) 
     assert len(clock.waits) == 2
 
 
-@one_database
 @pytest.mark.parametrize(
     ("url", "error"),
     [("http://[x/", "is not a valid URL"), ("http://127.0.0.1/", "IBI_RESOLVER_INNER_HOSTS")],
@@ -254,7 +246,6 @@ def test_a_registration_that_arrives_during_the_check_wins(database: Database, f
             assert len(read_documents(database)) == 2
 
 
-@pytest.mark.slow_on_postgresql
 def test_an_actor_that_changes_otherwise_during_the_check_is_left_alone(
     database: Database, far: Far
 ) -> None:
@@ -274,7 +265,6 @@ def test_an_actor_that_changes_otherwise_during_the_check_is_left_alone(
 # --- the network of the resolver -----------------------------------------------------------------
 
 
-@one_database
 def test_nothing_is_stored_if_no_url_of_any_actor_works(database: Database) -> None:
     add_actors(database, "ABC", failing_since=NOON)
     for name in "ABC":
@@ -286,7 +276,6 @@ def test_nothing_is_stored_if_no_url_of_any_actor_works(database: Database) -> N
     assert (read_documents(database), read_actors(database)) == before
 
 
-@one_database
 def test_nothing_is_stored_if_the_network_fails_during_the_check(
     database: Database, far: Far
 ) -> None:
@@ -302,7 +291,6 @@ def test_nothing_is_stored_if_the_network_fails_during_the_check(
     assert changes(check(database)) == [("C", "failing"), ("D", "failing")]
 
 
-@one_database
 def test_the_last_url_that_worked_is_requested_after_the_delay(
     database: Database, far: Far
 ) -> None:
@@ -314,7 +302,6 @@ def test_the_last_url_that_worked_is_requested_after_the_delay(
     assert far.lines == ["HEAD works", "HEAD works"]
 
 
-@one_database
 def test_a_single_actor_can_be_cancelled(database: Database) -> None:
     add_actors(database, "AB", failing_since=NOON)
     add_urls(database, "A", f"http://{unused_address()}/")
@@ -338,7 +325,6 @@ def _many(database: Database, far: Far) -> None:
 AFTER_MANY = {"1": "eF", "2": "g", "4": "DH"}
 
 
-@one_database
 def test_a_run_that_was_stopped_is_continued_by_the_next_run(database: Database, far: Far) -> None:
     for stopped_after in (2, 4):
         _many(database, far)
@@ -357,6 +343,7 @@ def test_a_run_that_was_stopped_is_continued_by_the_next_run(database: Database,
         assert read_documents(database) == AFTER_MANY
 
 
+@pytest.mark.postgresql
 def test_a_cancellation_is_stored_completely_or_not_at_all(database: Database, far: Far) -> None:
     """A failure of each statement of a cancellation undoes the whole cancellation."""
     statements = 0
@@ -382,7 +369,6 @@ def test_a_cancellation_is_stored_completely_or_not_at_all(database: Database, f
         assert (read_documents(database), read_actors(database)) == before
 
 
-@one_database
 def test_a_dry_run_reports_the_same_and_changes_nothing(database: Database, far: Far) -> None:
     _many(database, far)
     before = read_documents(database), read_actors(database)
@@ -392,7 +378,6 @@ def test_a_dry_run_reports_the_same_and_changes_nothing(database: Database, far:
     assert read_documents(database) == AFTER_MANY
 
 
-@one_database
 def test_an_error_in_a_check_ends_the_run(
     database: Database, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:

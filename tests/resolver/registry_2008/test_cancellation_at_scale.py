@@ -34,7 +34,6 @@ pytestmark = [pytest.mark.no_tables, pytest.mark.slow]
 MIB = 2**20
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("all_fail", [False, True])
 def test_the_check_of_3000_actors_needs_little_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch, all_fail: bool

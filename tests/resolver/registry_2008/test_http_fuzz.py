@@ -186,12 +186,7 @@ def check_answer(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backend", "count", "in_urls"),
-    [
-        pytest.param("sqlite", SHORT_RUN, True, marks=pytest.mark.one_database),
-        pytest.param("sqlite", LONG_RUN, True, marks=pytest.mark.slow),
-        pytest.param("postgresql", LONG_RUN, False, marks=pytest.mark.slow),
-    ],
+    ("count", "in_urls"), [(SHORT_RUN, True), pytest.param(LONG_RUN, False, marks=pytest.mark.slow)]
 )
 def test_each_call_gets_a_well_formed_answer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, backend: str, count: int, in_urls: bool

@@ -43,7 +43,6 @@ def a_minter(database: Database, clock: Clock) -> Callable[[], str]:
     return partial(mint, database, MINT_HOST, 2008, clock, clock.wait)
 
 
-@pytest.mark.one_database
 def test_identifiers_are_minted_in_the_order_of_their_dates(
     database: Database, clock: Clock
 ) -> None:
@@ -56,7 +55,6 @@ def test_identifiers_are_minted_in_the_order_of_their_dates(
     assert minter() == f"{PREFIX}/2026/03.01.13.00"
 
 
-@pytest.mark.one_database
 def test_no_transaction_is_open_during_the_wait(database: Database, clock: Clock) -> None:
     def wait(seconds: float) -> None:
         clock.wait(seconds)
@@ -70,7 +68,6 @@ def test_no_transaction_is_open_during_the_wait(database: Database, clock: Clock
     assert waits == [0.001]
 
 
-@pytest.mark.one_database
 def test_given_identifiers_are_not_minted(database: Database, clock: Clock) -> None:
     registry = a_document_registry(database, clock=clock)
     given = [FIRST, f"{FIRST}.00.001", f"{FIRST}.00.002"]
@@ -82,7 +79,6 @@ def test_given_identifiers_are_not_minted(database: Database, clock: Clock) -> N
     assert register(registry, actor) == f"{FIRST}.00.003"
 
 
-@pytest.mark.one_database
 def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
     database: Database, clock: Clock
 ) -> None:
@@ -101,6 +97,7 @@ def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
     assert minter() == f"{FIRST}.31"
 
 
+@pytest.mark.postgresql
 def test_several_minters_never_mint_the_same_identifier(database: Database) -> None:
     start = Barrier(4)
 

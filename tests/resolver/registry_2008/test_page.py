@@ -41,8 +41,6 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
 from flask_ibi_archive.core.protocol.registry_2008.registry_messages import VERBS, list_arguments
 from flask_ibi_archive.server.pages.responses import find_static_url
 
-pytestmark = pytest.mark.one_database
-
 UNKNOWN = "dpi.inpe.br/banon/2008/07.17.17.23"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 HTML, XML, TEXT = "text/html; charset=utf-8", "text/xml; charset=utf-8", "text/plain"

@@ -149,7 +149,6 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 # --- nobody learns which actors exist ------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_wrong_passwords_unknown_and_cancelled_actors_cannot_be_distinguished(
     gate: Gate, computed: list[tuple[Any, ...]]
 ) -> None:
@@ -177,7 +176,6 @@ def test_wrong_passwords_unknown_and_cancelled_actors_cannot_be_distinguished(
             assert scrypts == ((CHEAP, 8, 1, 16),)
 
 
-@pytest.mark.one_database
 def test_each_verb_refuses_them_with_the_same_error_statements_and_computations(
     gate: Gate, computed: list[tuple[Any, ...]]
 ) -> None:
@@ -257,7 +255,6 @@ def test_limits(
     assert gate.send(*last) == expected
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_wait_ends_when_the_seconds_have_passed(gate: Gate) -> None:
     for _ in range(MAX_OF_SENDER):
         assert gate.send() == DENIED

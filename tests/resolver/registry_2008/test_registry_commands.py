@@ -30,7 +30,7 @@ from flask_ibi_archive.resolver.commands import ibi_resolver, registry
 from flask_ibi_archive.resolver.registry_2008 import actor_check
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = [pytest.mark.no_tables, pytest.mark.one_database]
+pytestmark = pytest.mark.no_tables
 
 NewResolver = Callable[..., Flask]
 SUMMARY = "checked 3 actors: 1 working, 2 failing, 0 put off; 1 cancelled"

@@ -455,7 +455,7 @@ def run(machine: type[RegistryMachine], examples: int, steps: int) -> None:
     )
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.postgresql
 def test_a_few_random_operations_have_the_results_of_the_model(
     machine: type[RegistryMachine],
 ) -> None:

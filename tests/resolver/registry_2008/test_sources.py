@@ -207,7 +207,6 @@ def result_of(outcome: Redirect | Alert) -> str | AlertKind:
     return outcome.kind
 
 
-@pytest.mark.slow_on_postgresql
 @pytest.mark.no_tables
 def test_each_modifier_leads_to_what_the_record_has(database: Database) -> None:
     for modifier, entries, expected, language in MODIFIERS:

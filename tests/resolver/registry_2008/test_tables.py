@@ -154,6 +154,7 @@ REFUSED: Sequence[tuple[str, ...]] = (
 )
 
 
+@pytest.mark.postgresql
 def test_the_database_refuses_what_breaks_a_rule(uri: str) -> None:
     with resolver_database(uri) as database:
         registry = a_document_registry(database)

@@ -47,8 +47,6 @@ from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.registry_2008.views import SCHEMA
 
-pytestmark = pytest.mark.one_database
-
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 XML, TEXT = "text/xml; charset=utf-8", "text/plain"
 

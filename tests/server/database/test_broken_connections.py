@@ -16,6 +16,8 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 
+pytestmark = pytest.mark.postgresql
+
 ITEM = "a.br/x/2001/01.01.00.00"
 REQUEST = UrlRequest(parse_identifier(ITEM), ("150.163.2.175",))
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import String, bindparam, literal_column, select
 from sqlalchemy.exc import DBAPIError
-from support.databases import new_database
 
 from flask_ibi_archive.archive.service.catalogue_sql import CompiledStatement
 from flask_ibi_archive.server.database.database import Database
@@ -30,6 +28,7 @@ def repeat(database: Database) -> CompiledStatement:
     return CompiledStatement(select(bindparam("value", type_=String())), database.engine.dialect)
 
 
+@pytest.mark.postgresql
 def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     database = Database.at(uri)
@@ -38,6 +37,7 @@ def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPa
     database.close()
 
 
+@pytest.mark.postgresql
 def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> None:
     statement = repeat(database)
     with database.engine.connect() as connection:
@@ -50,16 +50,15 @@ def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> 
         assert statement.run(connection, VALUES) == [list(VALUES.values())]
 
 
-def test_no_part_of_a_text_is_ignored(tmp_path: Path) -> None:
-    with new_database("postgresql", tmp_path, ready=True) as uri:
-        database = Database.at(uri)
-        with database.reader.connect() as connection:
-            with pytest.raises(DBAPIError, match="NUL"):
-                repeat(database).run(connection, {"value": "a\0b"})
-            assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
-        database.close()
+@pytest.mark.only_on("postgresql")
+def test_no_part_of_a_text_is_ignored(database: Database) -> None:
+    with database.reader.connect() as connection:
+        with pytest.raises(DBAPIError, match="NUL"):
+            repeat(database).run(connection, {"value": "a\0b"})
+        assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
 
 
+@pytest.mark.postgresql
 def test_a_refused_statement_does_not_break_the_connection(database: Database) -> None:
     refused = CompiledStatement(select(literal_column("missing")), database.engine.dialect)
     with database.reader.connect() as connection:
@@ -70,7 +69,8 @@ def test_a_refused_statement_does_not_break_the_connection(database: Database) -
             assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
 
 
-def test_an_interrupted_connection_is_not_used_again(tmp_path: Path) -> None:
+@pytest.mark.only_on("postgresql")
+def test_an_interrupted_connection_is_not_used_again(uri: str) -> None:
     interrupts = False
 
     def find_budget() -> Budget | None:
@@ -78,16 +78,15 @@ def test_an_interrupted_connection_is_not_used_again(tmp_path: Path) -> None:
             raise SystemExit
         return None
 
-    with new_database("postgresql", tmp_path, ready=True) as uri:
-        database = Database.at(uri, find_budget=find_budget)
-        statement = repeat(database)
-        with database.reader.connect() as connection:
-            assert statement.run(connection, VALUES) == [list(VALUES.values())]
-            interrupts = True  # the answer arrives, but nobody reads it
-            with pytest.raises(SystemExit):
-                statement.run(connection, {"value": "unread"})
-            interrupts = False
-            assert connection.invalidated
-        with database.reader.connect() as connection:
-            assert statement.run(connection, VALUES) == [list(VALUES.values())]
-        database.close()
+    database = Database.at(uri, find_budget=find_budget)
+    statement = repeat(database)
+    with database.reader.connect() as connection:
+        assert statement.run(connection, VALUES) == [list(VALUES.values())]
+        interrupts = True  # the answer arrives, but nobody reads it
+        with pytest.raises(SystemExit):
+            statement.run(connection, {"value": "unread"})
+        interrupts = False
+        assert connection.invalidated
+    with database.reader.connect() as connection:
+        assert statement.run(connection, VALUES) == [list(VALUES.values())]
+    database.close()

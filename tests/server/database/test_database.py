@@ -192,6 +192,7 @@ def test_a_database_in_memory_is_one_for_all_connections(uri: str) -> None:
 # --- both databases ------------------------------------------------------------------------------
 
 
+@pytest.mark.postgresql
 def test_reading_opens_no_transaction(database: Database) -> None:
     statements: list[str] = []
     event.listen(
@@ -208,6 +209,7 @@ def test_reading_opens_no_transaction(database: Database) -> None:
     assert statements == [str(COUNT)]
 
 
+@pytest.mark.postgresql
 def test_each_statement_reads_the_latest_committed_data(database: Database) -> None:
     with database.reading() as connection:
         assert connection.execute(COUNT).scalar_one() == 0
@@ -215,6 +217,7 @@ def test_each_statement_reads_the_latest_committed_data(database: Database) -> N
         assert connection.execute(COUNT).scalar_one() == 1
 
 
+@pytest.mark.postgresql
 def test_a_snapshot_sees_one_moment(database: Database) -> None:
     add(database, "a")
     with database.snapshot() as snapshot:
@@ -277,6 +280,7 @@ def test_an_unreachable_database_is_explained(uri: str, way: str) -> None:
     database.close()
 
 
+@pytest.mark.postgresql
 def test_a_read_only_database_is_explained_with_its_place(database: Database, uri: str) -> None:
     reader = Database.at(read_only(uri))
     with pytest.raises(NotReady) as refusal:
@@ -327,6 +331,7 @@ def test_a_file_that_is_not_a_database_is_explained(tmp_path: Path) -> None:
 MOMENT = datetime(2013, 9, 4, 12, 27, 57, 250000, timezone.utc)
 
 
+@pytest.mark.postgresql
 @pytest.mark.parametrize(
     "moment",
     [
@@ -347,6 +352,7 @@ def test_a_timestamp_is_returned_in_UTC(database: Database, moment: datetime | N
     assert found is None or found.tzinfo is timezone.utc
 
 
+@pytest.mark.postgresql
 def test_timestamps_do_not_depend_on_the_time_zone_of_the_server(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,11 +370,10 @@ def test_a_timestamp_without_a_time_zone_is_refused(database: Database) -> None:
         connection.execute(insert(table), {"moment": datetime(2013, 9, 4)})
 
 
+@pytest.mark.only_on("postgresql")
 @pytest.mark.parametrize("style", ["German", "SQL, DMY", "Postgres, MDY"])
 def test_timestamps_do_not_depend_on_the_date_style_of_the_server(uri: str, style: str) -> None:
     url = make_url(uri)
-    if url.get_backend_name() != "postgresql":
-        pytest.skip("SQLite has no date style")
     options = f"{url.query.get('options', '')} -cdatestyle={style.replace(' ', '')}"
     styled = url.update_query_dict({"options": options}).render_as_string(hide_password=False)
     database = Database.at(styled)
@@ -379,9 +384,8 @@ def test_timestamps_do_not_depend_on_the_date_style_of_the_server(uri: str, styl
     database.close()
 
 
+@pytest.mark.only_on("postgresql")
 def test_a_database_that_cannot_store_all_characters_is_refused_in_one_line(uri: str) -> None:
-    if make_url(uri).get_backend_name() != "postgresql":
-        pytest.skip("SQLite databases contain Unicode")
     name = f"ibi_test_{uuid.uuid4().hex}"
     latin = f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"
     server = make_url(POSTGRESQL).set(drivername="postgresql")

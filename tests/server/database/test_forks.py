@@ -9,6 +9,8 @@ import pytest
 from flask import Flask
 from support.archives import archive_of
 
+pytestmark = pytest.mark.postgresql
+
 CHILDREN = 3
 MINTED = 4
 

@@ -26,7 +26,7 @@ from flask_ibi_archive.errors import IBIError, NotReady, StorageError
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
+pytestmark = [pytest.mark.no_tables, pytest.mark.postgresql]
 
 ROOT = Path(migrate.__file__).parents[3]
 REVISIONS = sorted((ROOT / "migrations" / "versions").glob("0*.py"))

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import event
 from support.accesses import acknowledgment_query, request_query
 from support.archives import SERVICE, archive_of, close, import_records, initialise, make_app
-from support.databases import BACKENDS, new_database
+from support.databases import new_database
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_ready
@@ -56,11 +56,11 @@ def fill(uri: str, folder: Path, *records: dict[str, Any]) -> None:
     close(app)
 
 
-@pytest.fixture(params=BACKENDS)
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
+@pytest.fixture
+def pair(backend: str, tmp_path: Path) -> Iterator[Pair]:
     with (
-        new_database(request.param, tmp_path, ready=True) as uri,
-        new_database(request.param, tmp_path, ready=True) as replica_uri,
+        new_database(backend, tmp_path, ready=True) as uri,
+        new_database(backend, tmp_path, ready=True) as replica_uri,
     ):
         fill(uri, tmp_path, {"rep": BOTH, "timestamp": NOW}, {"rep": NEW})
         fill(replica_uri, tmp_path, {"rep": BOTH, "timestamp": EARLIER}, {"rep": OLD})
@@ -71,6 +71,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
             close(app)
 
 
+@pytest.mark.postgresql
 def test_the_replica_answers_urlrequests_and_the_database_pages(pair: Pair) -> None:
     assert f"timestamp {EARLIER}" in pair.ask(BOTH)
     assert OLD in pair.ask(OLD)
@@ -138,7 +139,6 @@ def test_the_health_check_examines_the_replica(pair: Pair, tmp_path: Path) -> No
     close(other)
 
 
-@pytest.mark.one_database
 def test_a_wrong_url_is_refused_without_its_password(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="IBI_READ_DATABASE_URI") as caught:
         make_app("sqlite://", tmp_path, IBI_READ_DATABASE_URI="postgres//user:secret@host/database")

@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import NotReady
 
-pytestmark = [needs_server, pytest.mark.slow, pytest.mark.one_database]
+pytestmark = [needs_server, pytest.mark.slow]
 
 SYNCHRONOUS = {"synchronous_standby_names": "'*'", "synchronous_commit": "remote_apply"}
 

@@ -22,8 +22,6 @@ from support.web import REPORT, ask
 from flask_ibi_archive.server.pages import texts as translations
 from flask_ibi_archive.server.pages.texts import FILE, FOLDER, list_wrong_messages, read_catalogues
 
-pytestmark = pytest.mark.one_database
-
 ROOT = Path(__file__).parents[3]
 TEMPLATES = ROOT / "flask_ibi_archive/server/pages/templates"
 #: The words in templates that are the same in all languages.

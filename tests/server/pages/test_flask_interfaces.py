@@ -18,8 +18,6 @@ from flask_ibi_archive.server.pages.flask_interfaces import (
     select_view,
 )
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def app() -> Flask:

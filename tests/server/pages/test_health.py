@@ -75,6 +75,7 @@ def test_a_database_without_tables_is_reported_until_init(new_app: Callable[...,
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
 
 
+@pytest.mark.postgresql
 def test_tables_of_another_revision_are_reported(app: Flask) -> None:
     assert check(app, "/ibi/health")[0] == 200
     with archive_of(app).database.writing() as connection:
@@ -89,7 +90,6 @@ def test_a_missing_archive_is_reported(new_app: Callable[..., Flask]) -> None:
     assert NOBODY in reason(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
 
 
-@pytest.mark.one_database
 def test_a_missing_folder_of_files_is_reported(app: Flask) -> None:
     archive = archive_of(app)
     archive.config.files_folder.rename(archive.config.files_folder.with_name("elsewhere"))
@@ -109,7 +109,6 @@ def test_a_full_disk_is_reported(app: Flask, monkeypatch: pytest.MonkeyPatch) ->
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("key", ["IBI_FILES_FOLDER", "IBI_SPOOL_FOLDER"])
 def test_a_folder_that_is_not_writable_is_reported(
     new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture, key: str
@@ -120,7 +119,6 @@ def test_a_folder_that_is_not_writable_is_reported(
     assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
 
 
-@pytest.mark.one_database
 def test_a_check_leaves_no_files(app: Flask, tmp_path: Path) -> None:
     archive_of(app).served()  # SQLite creates its files beside the database
     before = sorted(tmp_path.rglob("*"))
@@ -128,7 +126,7 @@ def test_a_check_leaves_no_files(app: Flask, tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.one_database
+@pytest.mark.only_on("sqlite")
 def test_a_locked_file_is_reported_until_it_is_free(
     new_app: Callable[..., Flask], uri: str
 ) -> None:
@@ -145,13 +143,13 @@ def test_a_health_check_reports_a_locked_file_within_ten_seconds() -> None:
     assert CHECK_LOCK_TIMEOUT + DATABASE_TIMEOUT < 10
 
 
+@pytest.mark.postgresql
 def test_a_database_that_is_read_only_is_reported(new_app: Callable[..., Flask], uri: str) -> None:
     archive_of(new_app()).init()
     app = new_app(IBI_DATABASE_URI=read_only(uri))
     assert reason(app).startswith("the database is not writable; ")
 
 
-@pytest.mark.one_database
 def test_another_archive_in_the_database_is_reported(
     new_app: Callable[..., Flask], tmp_path: Path
 ) -> None:

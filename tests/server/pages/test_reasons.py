@@ -20,8 +20,6 @@ from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.reasons import ENGLISH, Reason
 from flask_ibi_archive.server.pages.texts import read_catalogues, translate_reason
 
-pytestmark = pytest.mark.one_database
-
 #: A typed text, the message on an English page, and the message on a Portuguese page: messages of
 #: one part and of several parts.
 TABLE = r"""

@@ -10,7 +10,6 @@ from support.archives import archive_of, close, make_host
 from support.registry_calls import registry_app
 from support.web import ask
 
-pytestmark = pytest.mark.one_database
 PATHS = ("/", "/robots.txt", "/favicon.ico")
 
 

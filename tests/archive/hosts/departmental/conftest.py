@@ -19,7 +19,7 @@ from babel.messages.pofile import read_po
 from flask import Flask
 from sqlalchemy import create_engine, inspect, text
 from support.archives import SERVICE, archive_of, close
-from support.databases import BACKENDS, EMPTYING, Schemas, why_no_postgresql
+from support.databases import EMPTYING, Schemas, why_no_postgresql
 
 HERE = Path(__file__).parent
 MODES = ("plain", "embedded")
@@ -181,16 +181,17 @@ def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture
 def department(
     request: pytest.FixtureRequest,
+    backend: str,
     mode: str,
     built: Callable[[str], Built],
     tmp_path: Path,
 ) -> Iterator[Department]:
     """The app of the department with an empty database."""
     found = built(mode)
-    if request.param == "sqlite":
+    if backend == "sqlite":
         path = shutil.copy(found.database, tmp_path / "department.sqlite")
         uri = f"sqlite:///{path}"
     else:

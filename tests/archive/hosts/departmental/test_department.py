@@ -23,8 +23,6 @@ from sqlalchemy.orm.exc import StaleDataError
 from werkzeug.security import generate_password_hash
 
 pytestmark = pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning")
-#: The database hardly matters for what a browser sees.
-web = pytest.mark.slow_on_postgresql
 
 Command = Callable[..., tuple[int, str]]
 
@@ -139,7 +137,6 @@ def test_a_migration_in_batch_mode_keeps_the_children(flask: Command, db: Any, t
     assert (thesis.author, thesis.views, len(thesis.chapters)) == ("Silva, Ana", 0, 2)
 
 
-@pytest.mark.slow_on_postgresql
 def test_rows_can_be_changed_after_a_downgrade_and_an_upgrade(
     flask: Command, db: Any, thesis: Any
 ) -> None:
@@ -150,7 +147,6 @@ def test_rows_can_be_changed_after_a_downgrade_and_an_upgrade(
     assert db.session.scalar(text("SELECT title FROM thesis")) == "On snow"
 
 
-@pytest.mark.slow_on_postgresql
 def test_all_tables_can_be_removed_and_created_again(flask: Command, db: Any, thesis: Any) -> None:
     assert flask("db", "downgrade", "base")[0] == 0
     assert not {"thesis", "chapter", "user"} & set(inspect(db.engine).get_table_names())
@@ -158,7 +154,6 @@ def test_all_tables_can_be_removed_and_created_again(flask: Command, db: Any, th
     assert count(db, "thesis") == 0
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_new_table_is_all_that_a_migration_contains(
     flask: Command, db: Any, department: Any
 ) -> None:
@@ -177,7 +172,6 @@ def test_a_new_table_is_all_that_a_migration_contains(
         db.metadata.remove(table)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_revision_of_the_database_is_the_newest_one(db: Any, department: Any) -> None:
     heads = ScriptDirectory(str(department.migrations)).get_heads()
     assert db.session.scalars(text("SELECT version_num FROM alembic_version")).all() == heads
@@ -186,7 +180,6 @@ def test_the_revision_of_the_database_is_the_newest_one(db: Any, department: Any
 # --- rows ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_deleting_a_thesis_deletes_its_chapters(db: Any, thesis: Any) -> None:
     db.session.execute(text("DELETE FROM review"))
     db.session.delete(thesis)
@@ -194,14 +187,12 @@ def test_deleting_a_thesis_deletes_its_chapters(db: Any, thesis: Any) -> None:
     assert (count(db, "thesis"), count(db, "chapter"), count(db, "advisor")) == (0, 0, 1)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_removed_chapter_is_deleted(db: Any, thesis: Any) -> None:
     del thesis.chapters[0]
     db.session.commit()
     assert db.session.scalars(text("SELECT title FROM chapter")).all() == ["Drops"]
 
 
-@pytest.mark.slow_on_postgresql
 def test_deleting_an_advisor_keeps_the_thesis(db: Any, thesis: Any) -> None:
     db.session.delete(thesis.advisor)
     db.session.commit()
@@ -234,7 +225,6 @@ def test_a_bulk_update_changes_all_rows(db: Any, department: Any, thesis: Any) -
     assert (found.rowcount, thesis.year) == (1, 2027)
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_bulk_delete_deletes_all_rows(db: Any, department: Any, thesis: Any) -> None:
     db.session.execute(text("DELETE FROM review"))
     found = db.session.execute(sql_delete(department.module.Thesis))
@@ -242,7 +232,6 @@ def test_a_bulk_delete_deletes_all_rows(db: Any, department: Any, thesis: Any) -
     assert (found.rowcount, count(db, "thesis")) == (1, 0)
 
 
-@pytest.mark.slow_on_postgresql
 def test_many_rows_are_inserted_together(db: Any, department: Any) -> None:
     model = department.module.Thesis
     rows = [{"title": f"Thesis {n}", "author": "A", "version": 1} for n in range(50)]
@@ -252,7 +241,6 @@ def test_many_rows_are_inserted_together(db: Any, department: Any) -> None:
     assert count(db, "thesis") == 51
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_rollback_leaves_nothing(db: Any, department: Any, thesis: Any) -> None:
     thesis.title = "On snow"
     db.session.add(department.module.Thesis(title="New", author="A"))
@@ -286,7 +274,6 @@ def test_the_session_works_again_after_an_error(db: Any, department: Any, thesis
     assert (count(db, "advisor"), thesis.title) == (1, "On snow")
 
 
-@pytest.mark.slow_on_postgresql
 def test_two_editors_do_not_overwrite_each_other(db: Any, thesis: Any) -> None:
     db.session.refresh(thesis)
     db.session.execute(text("UPDATE thesis SET version = version + 1, title = 'On ice'"))
@@ -296,7 +283,6 @@ def test_two_editors_do_not_overwrite_each_other(db: Any, thesis: Any) -> None:
     db.session.rollback()
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_version_counts_changes(db: Any, thesis: Any) -> None:
     before = thesis.version
     thesis.title = "On snow"
@@ -304,7 +290,6 @@ def test_the_version_counts_changes(db: Any, thesis: Any) -> None:
     assert (before, thesis.version) == (1, 2)
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_hook_of_the_session_stamps_changed_rows(db: Any, thesis: Any) -> None:
     assert thesis.updated is not None
     db.session.execute(text("UPDATE thesis SET updated = NULL"))
@@ -314,7 +299,6 @@ def test_the_hook_of_the_session_stamps_changed_rows(db: Any, thesis: Any) -> No
     assert thesis.updated is not None
 
 
-@pytest.mark.slow_on_postgresql
 def test_other_connections_see_rows_after_the_commit(db: Any, department: Any) -> None:
     db.session.add(department.module.Thesis(title="On rain", author="A"))
     db.session.flush()
@@ -326,7 +310,6 @@ def test_other_connections_see_rows_after_the_commit(db: Any, department: Any) -
         assert other.scalar(found) == 1
 
 
-@pytest.mark.slow_on_postgresql
 def test_a_row_without_a_thesis_costs_the_statements_it_needs(db: Any, department: Any) -> None:
     with statements(db) as seen:
         db.session.add(department.module.Page(path="about", text="About us"))
@@ -339,7 +322,6 @@ def test_a_row_without_a_thesis_costs_the_statements_it_needs(db: Any, departmen
 # --- pages ---------------------------------------------------------------------------------------
 
 
-@web
 def test_the_index_is_in_the_language_of_the_browser_or_of_the_session(
     client: FlaskClient, thesis: Any
 ) -> None:
@@ -349,7 +331,6 @@ def test_the_index_is_in_the_language_of_the_browser_or_of_the_session(
     assert "Teses do departamento" in client.get("/", headers={"Accept-Language": "en"}).text
 
 
-@web
 def test_the_page_of_a_thesis_counts_views(client: FlaskClient, thesis: Any) -> None:
     for views in (1, 2):
         page = client.get(f"/theses/{thesis.id}", headers={"Accept-Language": "pt"}).text
@@ -359,7 +340,6 @@ def test_the_page_of_a_thesis_counts_views(client: FlaskClient, thesis: Any) -> 
         assert "<li>Clouds</li><li>Drops</li>" in page
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_page_of_a_thesis_needs_few_statements(
     client: FlaskClient, db: Any, thesis: Any
 ) -> None:
@@ -370,7 +350,6 @@ def test_the_page_of_a_thesis_needs_few_statements(
     assert seen == ["SELECT", "UPDATE", "SELECT", "SELECT"]
 
 
-@web
 def test_an_intranet_asks_for_a_login(
     browse: Callable[..., FlaskClient], department: Any, app: Flask
 ) -> None:
@@ -382,13 +361,11 @@ def test_an_intranet_asks_for_a_login(
     assert client.get("/").status_code == 200
 
 
-@web
 def test_a_wrong_password_is_refused(client: FlaskClient, department: Any) -> None:
     assert "Wrong name or password." in log_in(client, department, "guess").text
     assert client.get("/theses/new").location == "/login?next=%2Ftheses%2Fnew"
 
 
-@web
 def test_a_user_adds_a_thesis_with_a_file_and_deletes_it(
     client: FlaskClient, department: Any, db: Any
 ) -> None:
@@ -406,7 +383,6 @@ def test_a_user_adds_a_thesis_with_a_file_and_deletes_it(
     assert Path(department.folder / "a.pdf").read_bytes() == b"%PDF"
 
 
-@web
 def test_an_incomplete_form_is_shown_again(client: FlaskClient, department: Any, db: Any) -> None:
     log_in(client, department)
     answer = client.post("/theses/new", data={"csrf_token": token(client, "/theses/new")})
@@ -414,7 +390,6 @@ def test_an_incomplete_form_is_shown_again(client: FlaskClient, department: Any,
     assert count(db, "thesis") == 0
 
 
-@web
 def test_a_form_without_its_token_is_refused(client: FlaskClient, department: Any, db: Any) -> None:
     log_in(client, department)
     answer = client.post("/theses/new", data={"title": "On rain", "author": "A"})
@@ -423,7 +398,6 @@ def test_a_form_without_its_token_is_refused(client: FlaskClient, department: An
     assert count(db, "thesis") == 0
 
 
-@web
 def test_the_api_needs_its_own_token_alone(client: FlaskClient, db: Any) -> None:
     values = {"title": "On rain", "author": "Silva, Ana"}
     assert client.post("/api/theses", json=values).status_code == 401
@@ -434,7 +408,6 @@ def test_the_api_needs_its_own_token_alone(client: FlaskClient, db: Any) -> None
     assert (missing.status_code, missing.json) == (404, {"error": "Not Found"})
 
 
-@web
 def test_clients_have_a_limit(browse: Callable[..., FlaskClient], app: Flask) -> None:
     client = browse(LIMIT="2 per minute")
     answers = [client.get("/api/theses") for _ in range(3)]
@@ -445,7 +418,6 @@ def test_clients_have_a_limit(browse: Callable[..., FlaskClient], app: Flask) ->
     assert "Something went wrong" in [client.get("/login") for _ in range(3)][-1].text
 
 
-@web
 def test_requests_are_redirected_to_https(browse: Callable[..., FlaskClient], app: Flask) -> None:
     client = browse(FORCE_HTTPS=True)
     assert client.get("/login").location == "https://localhost/login"
@@ -455,14 +427,12 @@ def test_requests_are_redirected_to_https(browse: Callable[..., FlaskClient], ap
     assert answer.headers["Strict-Transport-Security"].startswith("max-age=")
 
 
-@web
 def test_pages_have_the_policy_of_the_app(client: FlaskClient) -> None:
     for path in ("/", "/login", "/no/such/page"):
         policies = client.get(path).headers.getlist("Content-Security-Policy")
         assert policies == ["default-src 'self'; object-src 'none'"]
 
 
-@web
 def test_the_index_is_cached_until_a_thesis_is_added(
     client: FlaskClient, department: Any, db: Any, thesis: Any
 ) -> None:
@@ -475,7 +445,6 @@ def test_the_index_is_cached_until_a_thesis_is_added(
     assert "On snow" in client.get("/").text
 
 
-@web
 def test_all_other_paths_are_pages_in_the_database(
     client: FlaskClient, department: Any, db: Any
 ) -> None:
@@ -490,7 +459,6 @@ def test_all_other_paths_are_pages_in_the_database(
         assert (answer.status_code, "Something went wrong: Not Found" in answer.text) == (404, True)
 
 
-@web
 def test_the_hooks_of_the_app_run_once_in_their_order(client: FlaskClient) -> None:
     ended: list[object] = []
     client.application.teardown_request(lambda error: ended.append(error))
@@ -502,7 +470,6 @@ def test_the_hooks_of_the_app_run_once_in_their_order(client: FlaskClient) -> No
         assert g.hooks == ["started"]
 
 
-@web
 def test_signals_are_sent_once(client: FlaskClient, thesis: Any) -> None:
     app, seen = client.application, []
 
@@ -515,7 +482,6 @@ def test_signals_are_sent_once(client: FlaskClient, thesis: Any) -> None:
     assert seen == ["thesis.html", "finished", "finished"]
 
 
-@web
 def test_an_error_has_a_page(client: FlaskClient) -> None:
     answer = client.get("/broken")
     assert (answer.status_code, "Internal Server Error" in answer.text) == (500, True)
@@ -525,13 +491,11 @@ def test_an_error_has_a_page(client: FlaskClient) -> None:
 # --- the administration --------------------------------------------------------------------------
 
 
-@web
 def test_the_administration_needs_a_login(client: FlaskClient, thesis: Any) -> None:
     assert client.get("/admin/theses/").status_code == 403
     assert client.post("/admin/theses/delete/", data={"id": thesis.id}).status_code == 403
 
 
-@web
 def test_the_administration_lists_adds_edits_and_deletes_theses(
     client: FlaskClient, department: Any, db: Any
 ) -> None:
@@ -555,7 +519,6 @@ def test_the_administration_lists_adds_edits_and_deletes_theses(
 # --- the command line ----------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_command_import_adds_theses(flask: Command, tmp_path: Path) -> None:
     file = tmp_path / "theses.json"
     file.write_text(json.dumps([{"title": f"Thesis {n}", "author": "A"} for n in range(3)]))
@@ -565,7 +528,6 @@ def test_the_command_import_adds_theses(flask: Command, tmp_path: Path) -> None:
     assert flask("theses", "import", "missing.json")[0] == 2
 
 
-@pytest.mark.slow_on_postgresql
 def test_the_command_purge_deletes_the_theses_of_a_year(
     flask: Command, db: Any, thesis: Any
 ) -> None:
@@ -575,7 +537,6 @@ def test_the_command_purge_deletes_the_theses_of_a_year(
     assert flask("theses", "purge", "2026") == (0, "1 deleted\n")
 
 
-@web
 def test_the_commands_and_the_shell_are_those_of_the_app(flask: Command, app: Flask) -> None:
     status, output = flask("theses", "--help")
     assert (status, re.findall(r"^  (import|purge) ", output, re.M)) == (0, ["import", "purge"])
@@ -585,7 +546,6 @@ def test_the_commands_and_the_shell_are_those_of_the_app(flask: Command, app: Fl
 # --- several apps --------------------------------------------------------------------------------
 
 
-@pytest.mark.slow_on_postgresql
 def test_two_apps_of_one_process_share_the_database(department: Any, db: Any, thesis: Any) -> None:
     other = department.create()
     db.session.rollback()

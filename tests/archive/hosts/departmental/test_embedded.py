@@ -28,7 +28,6 @@ from flask_ibi_archive.archive.commands import ibi as commands
 from flask_ibi_archive.archive.hosts import model_checks
 
 pytestmark = [
-    pytest.mark.slow_on_postgresql,
     pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning"),
 ]
 HERE = Path(__file__).parent
