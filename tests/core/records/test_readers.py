@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from textwrap import dedent
 from typing import Any
 
@@ -110,6 +111,17 @@ def test_each_name_of_a_column_belongs_to_one_field() -> None:
     assert {word: find_column(word) for _, word in names} == {
         word: (name, None) for name, word in names
     }
+
+
+@pytest.mark.parametrize("unit", [" ", "[pt] ", "[pt-a", "\u0301\u0327"])
+def test_the_time_of_a_long_name_of_a_column_grows_linearly(unit: str) -> None:
+    def measure(length: int) -> float:
+        begun = time.process_time()
+        assert find_column(f"título{unit * (length // len(unit))}x") is None
+        return time.process_time() - begun
+
+    # quadratic time would be 256 times as long
+    assert measure(64_000) < 100 * max(measure(4_000), 0.0001)
 
 
 @pytest.mark.parametrize("mark", ["", BOM])
