@@ -27,12 +27,7 @@ from flask_ibi_archive.archive.identification.stated import (
     naming_record,
     parse_stated,
 )
-from flask_ibi_archive.archive.items.identifiers import (
-    HELD,
-    RELEASED,
-    find_held,
-    find_status,
-)
+from flask_ibi_archive.archive.items.identifiers import HELD, RELEASED, find_held, find_status
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, StoreMinted
 from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle

@@ -204,8 +204,10 @@ def test_a_wrong_request_is_refused(program: Program, json: object, field: str |
         (b"\xff", "application/json", 400),
         (b"count=1", "application/x-www-form-urlencoded", 415),
         (b" " * (1 << 20) + b"{}", "application/json", 413),
+        (b'{"record": ' + b"[" * 101 + b"]" * 101 + b"}", "application/json", 400),
+        (rb'{"note": "\ud800"}', "application/json", 400),
     ],
-    ids=["no-json", "twice", "no-utf-8", "form", "long"],
+    ids=["no-json", "twice", "no-utf-8", "form", "long", "deep", "surrogate"],
 )
 def test_a_body_that_is_no_json_is_refused(
     program: Program, body: bytes, content_type: str, status: int
