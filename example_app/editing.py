@@ -27,6 +27,8 @@ from example_app.models import Publication, User
 from flask_ibi_archive import IBIError
 
 editing = Blueprint("editing", __name__)
+#: The beginning of the addresses of a publication. Its column of the database has no larger id.
+PUBLICATION = "/publications/<int(max=2147483647):id>"
 #: The fields of the form whose names differ from those of the record.
 FORM_FIELDS = {
     "creators": "authors",
@@ -62,7 +64,7 @@ def deposit() -> str | Response:
     return edit_new(_("Deposit a publication"))
 
 
-@editing.route("/publications/<int:id>/edition", methods=["GET", "POST"])
+@editing.route(f"{PUBLICATION}/edition", methods=["GET", "POST"])
 def new_edition(id: int) -> str | Response:
     """Deposit the next edition of a publication."""
     previous = get_publication(id)
@@ -70,7 +72,7 @@ def new_edition(id: int) -> str | Response:
     return edit_new(_("New edition"), previous, previous_edition=previous)
 
 
-@editing.route("/publications/<int:id>/translation", methods=["GET", "POST"])
+@editing.route(f"{PUBLICATION}/translation", methods=["GET", "POST"])
 def translation(id: int) -> str | Response:
     """Deposit a translation of a publication."""
     original = get_publication(id)
@@ -96,7 +98,7 @@ def edit_new(title: str, like: Publication | None = None, **related: Publication
     return render_template("form.html", form=form, title=title, button=_("Store the draft"))
 
 
-@editing.route("/publications/<int:id>/edit", methods=["GET", "POST"])
+@editing.route(f"{PUBLICATION}/edit", methods=["GET", "POST"])
 def edit(id: int) -> str | Response:
     """Edit a publication."""
     publication = get_publication(id)
@@ -109,7 +111,7 @@ def edit(id: int) -> str | Response:
     return render_template("form.html", form=form, title=_("Edit"), button=_("Store the changes"))
 
 
-@editing.post("/publications/<int:id>/publish")
+@editing.post(f"{PUBLICATION}/publish")
 def publish(id: int) -> str | Response:
     """Publish a draft: from now on, its persistent URL leads to it."""
     publication = get_publication(id)
@@ -123,7 +125,7 @@ def publish(id: int) -> str | Response:
     return redirect(record_url(publication))
 
 
-@editing.route("/publications/<int:id>/withdraw", methods=["GET", "POST"])
+@editing.route(f"{PUBLICATION}/withdraw", methods=["GET", "POST"])
 def withdraw(id: int) -> str | Response:
     """Withdraw a publication. Its page then states the reason."""
     publication = get_publication(id)
@@ -138,7 +140,7 @@ def withdraw(id: int) -> str | Response:
     return render_template("form.html", form=form, title=title, button=_("Withdraw"))
 
 
-@editing.post("/publications/<int:id>/discard")
+@editing.post(f"{PUBLICATION}/discard")
 def discard(id: int) -> Response:
     """Delete a draft. Its identifier is released, and never issued again."""
     publication = get_publication(id)
@@ -151,7 +153,7 @@ def discard(id: int) -> Response:
     return redirect(url_for("editing.mine"))
 
 
-@editing.get("/publications/<int:id>/files/<name>")
+@editing.get(f"{PUBLICATION}/files/<name>")
 def draft_file(id: int, name: str) -> Response:
     """Send a file of a draft. The files of public items are at the address of the item."""
     publication = get_publication(id)

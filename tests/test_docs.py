@@ -119,7 +119,7 @@ def test_the_tables_of_addresses_have_each_route(tmp_path: Path) -> None:
     for rule in app.url_map.iter_rules():
         # fixed words are parts of a converter, such as <own_word('health'):word>
         address = re.sub(r"<\w+\('([^']+)'\):\w+>", r"\1", rule.rule)
-        address = re.sub(r"<(?:\w+:)?(\w+)>", r"<\1>", address)
+        address = re.sub(r"<(?:\w+(?:\(\S+?\))?:)?(\w+)>", r"<\1>", address)
         if rule.endpoint.startswith("ibi_") and address not in ("/<ibi>", f"/{SERVICE}"):
             assert f"``{address}``" in text, address
 

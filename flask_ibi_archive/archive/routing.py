@@ -34,6 +34,7 @@ from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import SettingsReader
 from flask_ibi_archive.server.pages import flask_interfaces
 from flask_ibi_archive.server.pages.app_hooks import (
+    NUMBER,
     SERVICE,
     PageBlueprint,
     add_page,
@@ -93,12 +94,13 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "health_live", "/ibi/health/live", health_response)
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
     add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
-    add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
+    add_page(blueprint, "year", f"/ibi/items/<{NUMBER}:year>", crawl_lists.show_year)
     add_page(blueprint, "undated", "/ibi/items/undated", crawl_lists.show_undated)
     add_page(blueprint, "newest", "/ibi/newest", crawl_lists.show_newest)
     add_page(blueprint, "feed", "/ibi/feed", crawl_lists.send_feed)
     add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
-    add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
+    part = f"/ibi/sitemap/<{NUMBER}:number>"
+    add_page(blueprint, "sitemap_part", part, crawl_lists.send_sitemap_part)
     add_server_page(
         blueprint, "claims_checkpoint", f"{claims.PATH}/checkpoint", claims.send_checkpoint
     )
@@ -150,7 +152,7 @@ def add_offers(blueprint: PageBlueprint) -> None:
     add_page(blueprint, "offer", base, views.answer_offer, methods)
     add_page(blueprint, "offered_items", f"{base}/items", views.answer_items, methods)
     add_page(blueprint, "switch", f"{base}/switch", views.answer_switch, methods)
-    file = f"{base}/files/<int:number>/<path:path>"
+    file = f"{base}/files/<{NUMBER}:number>/<path:path>"
     add_page(blueprint, "offered_file", file, views.answer_file, methods)
 
 

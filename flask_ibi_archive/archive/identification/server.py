@@ -27,7 +27,7 @@ from flask_ibi_archive.archive.identification.stated import (
     naming_record,
     parse_stated,
 )
-from flask_ibi_archive.archive.items.identifiers import HELD, RELEASED, find_status
+from flask_ibi_archive.archive.items.identifiers import HELD, RELEASED, find_held, find_status
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, StoreMinted
 from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle
@@ -231,11 +231,17 @@ class IdentificationServer:
             operations = _Operations(archive.context)
             life_cycle.delete(operations, found.minted.rep, reason, successor=successor)
 
-    def _find_issued(self, connection: Connection, names: Sequence[str]) -> Minted | None:
+    def _find_issued(
+        self, connection: Connection, names: Sequence[str], *, of_all: bool = False
+    ) -> Minted | None:
+        """Return the identifiers with some names that the program may see.
+
+        :param of_all: whether those that other programs requested are also returned.
+        """
         row = IssuedIdentifier
         is_named = or_(row.rep.in_(names), row.ibip.in_(names))
         found = connection.execute(
-            select(row.rep, row.ibip).where(is_named, self._is_visible())
+            select(row.rep, row.ibip).where(is_named, self._is_visible(of_all))
         ).first()
         return None if found is None else Minted(found.rep, found.ibip)
 
@@ -258,10 +264,11 @@ class IdentificationServer:
         """Check that a record changes nothing that belongs to others.
 
         An alias would lead readers of another identifier to the item, and a relation would appear
-        on the page of the other item. Relations to items of other Archives are allowed.
+        on the page of the other item, also if that item is deposited later. Relations to items of
+        other Archives are allowed.
 
-        :raises FieldError: if a new reference is neither to an item of the program nor to another
-            Archive.
+        :raises FieldError: if a new reference is neither to an identifier of the program nor to
+            another Archive.
         """
         known = () if before is None else (*before.aliases, *list_related(before).values())
         for number, alias in enumerate(record.aliases):
@@ -270,13 +277,19 @@ class IdentificationServer:
         related = {name: ibi for name, ibi in list_related(record).items() if ibi not in known}
         with self.archive.own_context.reading() as store:
             for field, ibi in related.items():
-                is_here = store.find_owners([ibi]).get(ibi, (0, ELSEWHERE))[1] != ELSEWHERE
-                if is_here and self._find_issued(store.connection, [ibi]) is None:
-                    raise FieldError(field, f"{ibi} is an item of others; the scope all allows it")
+                if self._find_issued(store.connection, [ibi]) is None and (
+                    store.find_owners([ibi]).get(ibi, (0, ELSEWHERE))[1] != ELSEWHERE
+                    or find_held(store.connection, store.archive_id, [ibi])
+                    or self._find_issued(store.connection, [ibi], of_all=True)
+                ):
+                    raise FieldError(field, f"{ibi} belongs to others; the scope all allows it")
 
-    def _is_visible(self) -> ColumnElement[bool]:
-        """Return the condition for the identifiers that the program may see."""
-        if not self.key.may("all"):
+    def _is_visible(self, of_all: bool = False) -> ColumnElement[bool]:
+        """Return the condition for the identifiers that the program may see.
+
+        :param of_all: whether these are those of all programs, as with the scope ``all``.
+        """
+        if not of_all and not self.key.may("all"):
             return IssuedIdentifier.key_id == self.key.id
         of_archive = select(ApiKey.id).where(ApiKey.archive_id == self.archive.served().id)
         return IssuedIdentifier.key_id.in_(of_archive)

@@ -280,7 +280,7 @@ def _explain(response: HttpResponse) -> str:
     if 300 <= status < 400:
         return f"redirects (status {status}); ask the giver for the present address of the offer"
     try:
-        detail = json.loads(response.body)["detail"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        detail = read_json(response.body)["detail"]
+    except (FieldError, TypeError, KeyError):
         detail = "it gives no reason"
     return f"answers with status {status}: {make_printable(str(detail))}"

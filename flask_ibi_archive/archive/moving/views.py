@@ -34,7 +34,7 @@ from flask_ibi_archive.server.pages.requests import current_archive, user_addres
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-_NUMBER = re.compile("[0-9]{1,18}")
+_NUMBER = re.compile("[0-9]{1,9}")
 #: A function that answers a request of the taker of an offer.
 Answer = Callable[["Archive", KnownOffer], Response]
 

@@ -53,8 +53,6 @@ SHOWN, FED, NEWEST = 100, 50, 10
 SITEMAP_SIZE = 50_000
 #: The years that a date may have.
 YEARS = range(1, 10_000)
-#: The largest number of a sitemap. The ids in the sitemap are integers of the database.
-MAX_SITEMAP = 2**63 // SITEMAP_SIZE - 1
 #: Matches the position of an item of a host's catalogue: its timestamp and its identifier.
 _PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z_(.+)", re.ASCII)
 _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -365,8 +363,6 @@ def send_sitemap() -> Response:
 @_answering
 def send_sitemap_part(number: int) -> Response:
     """Send one of several sitemaps."""
-    if number > MAX_SITEMAP:
-        abort(404)
     entries = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
     if not entries:
         abort(404)

@@ -105,14 +105,19 @@ def parse_text(field: str, value: Any) -> str:
         raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
         raise FieldError(field, "the text contains a NUL character")
-    if not value.isascii():
+    check_characters(field, value)
+    return value
+
+
+def check_characters(field: str, text: str) -> None:
+    """Check that a text consists of characters. JSON and Python also allow halves of them."""
+    if not text.isascii():
         try:
-            value.encode()
+            text.encode()
         except UnicodeEncodeError:
             raise FieldError(
                 field, "the text contains half of a surrogate pair, which is not a character"
             ) from None
-    return value
 
 
 def parse_xml_text(field: str, value: Any) -> str:

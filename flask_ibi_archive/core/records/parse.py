@@ -6,6 +6,7 @@ Every field of the JSON object is checked.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -32,6 +33,11 @@ from flask_ibi_archive.core.records.record import (
 
 #: Parses the value of a field with a name; raises FieldError.
 Parser = Callable[[str, Any], Any]
+#: The largest depth of lists and objects in JSON. Records need less than ten.
+MAX_DEPTH = 100
+_TOO_DEEP = f"the JSON is nested too deeply; a depth of {MAX_DEPTH} is allowed"
+#: Half of a surrogate pair, as a text in JSON states it.
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_line(line: str | bytes) -> Record:
@@ -66,24 +72,58 @@ def find_errors(line: str | bytes) -> list[FieldError]:
 def read_json(line: str | bytes) -> Any:
     """Return the value of a text in JSON.
 
-    :raises FieldError: if the text is not JSON in UTF-8, or if an object has a field twice.
+    :raises FieldError: if the text is not JSON in UTF-8, if an object has a field twice, or if
+        :func:`check_json` refuses the value.
     """
     try:
-        return _DECODER.decode(line.decode("utf-8") if isinstance(line, bytes) else line)
+        text = line.decode("utf-8") if isinstance(line, bytes) else line
     except UnicodeDecodeError as error:
         raise FieldError("", f"byte {error.start + 1} is not UTF-8") from None
+    value = decode_json(_DECODER.decode, text)
+    # other values are right, and to check each of them takes time
+    if _SURROGATE.search(text) or text.count("[") + text.count("{") > MAX_DEPTH:
+        check_json("", value)
+    return value
+
+
+def decode_json(decode: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a method of a JSON decoder.
+
+    :raises FieldError: if the text is not JSON, or if it is nested too deeply for the decoder.
+    """
+    try:
+        return decode(*arguments)
     except json.JSONDecodeError as error:
-        raise FieldError(
-            "", f"the text is not JSON: {error.msg} at character {error.colno}"
-        ) from None
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        reason = f"the text is not JSON: {error.msg} at {line}character {error.colno}"
+        raise FieldError("", reason) from None
     except RecursionError:
-        raise FieldError(
-            "", "the text is not a record, because the JSON is nested too deeply"
-        ) from None
+        raise FieldError("", _TOO_DEEP) from None
     except FieldError:
         raise
     except ValueError as error:
         raise FieldError("", f"the text is not JSON: {error}") from None
+
+
+def check_json(field: str, value: Any, depth: int = 0) -> None:
+    """Check that a JSON value can be stored, and be passed to recursive functions.
+
+    :param field: the name of the field that has the value; "" for the whole.
+    :raises FieldError: if a text contains half of a surrogate pair, or if the value is nested too
+        deeply.
+    """
+    if depth > MAX_DEPTH:
+        raise FieldError("", _TOO_DEEP)
+    if isinstance(value, str):
+        fields.check_characters(field, value)
+    elif isinstance(value, list):
+        for number, member in enumerate(value):
+            check_json(f"{field}[{number}]", member, depth + 1)
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            inside = f"{field}.{quoted_name(name)}" if field else quoted_name(name)
+            fields.check_characters(inside, name)
+            check_json(inside, member, depth + 1)
 
 
 def parse_record(data: Any, has_identifier: bool = True) -> Record:

@@ -26,7 +26,7 @@ from flask_ibi_archive.resolver.claims.tables import Conflict
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import VARY
-from flask_ibi_archive.server.pages.app_hooks import add_page
+from flask_ibi_archive.server.pages.app_hooks import NUMBER, add_page
 from flask_ibi_archive.server.pages.requests import read_query, request_root
 from flask_ibi_archive.server.pages.texts import gettext
 
@@ -45,7 +45,7 @@ FORMATS = {"html": "text/html", "json": "application/json", "atom": "application
 def add_conflict_pages(blueprint: Blueprint) -> None:
     """Add the routes of the pages to a blueprint."""
     add_page(blueprint, "conflicts", PATH, show_conflicts)
-    add_page(blueprint, "conflict", f"{PATH}/<int:number>", show_conflict)
+    add_page(blueprint, "conflict", f"{PATH}/<{NUMBER}:number>", show_conflict)
 
 
 def describe_conflict(conflict: FoundConflict, base: str | None) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def show_conflict(number: int) -> Response:
         return responses.error_response(400, "the format is unknown; use format=html or json")
     try:
         found = current_resolver().database.read(
-            lambda connection: list_conflicts(connection, Conflict.id == min(number, 2**63 - 1))
+            lambda connection: list_conflicts(connection, Conflict.id == number)
         )
     except errors.NotReady as error:
         return _unavailable_response(error, format)

@@ -27,6 +27,8 @@ SERVICE = "ibi_service_route"
 SERVER_PAGES = "ibi_server_pages"
 #: The name of the converter in the routes of this package.
 OWN_WORD = "flask_ibi_archive_own_word"
+#: The converter of a number in a path. A larger number is an error in the columns of databases.
+NUMBER = f"int(max={2**31 - 1})"
 
 
 class PageBlueprint(Blueprint):
@@ -88,7 +90,7 @@ def add_page(
     """Add a page with a fixed path to a blueprint; a route of the app for the path has precedence.
 
     :param path: the path, such as ``/ibi/health/live``. Two words or more are required. The third
-        word and later words may be parameters of the view, such as ``<int:year>``.
+        word and later words may be parameters of the view, such as ``f"<{NUMBER}:year>"``.
     """
     first, word, *rest = path.lstrip("/").split("/")
     rule = "/".join(["", first, f"<{OWN_WORD}('{word}'):word>", *rest])

@@ -193,8 +193,10 @@ def test_a_wrong_request_is_refused(program: Program, json: object, field: str |
         (b"\xff", "application/json", 400),
         (b"count=1", "application/x-www-form-urlencoded", 415),
         (b" " * (1 << 20) + b"{}", "application/json", 413),
+        (b'{"record": ' + b"[" * 101 + b"]" * 101 + b"}", "application/json", 400),
+        (rb'{"note": "\ud800"}', "application/json", 400),
     ],
-    ids=["no-json", "twice", "no-utf-8", "form", "long"],
+    ids=["no-json", "twice", "no-utf-8", "form", "long", "deep", "surrogate"],
 )
 def test_a_body_that_is_no_json_is_refused(
     program: Program, body: bytes, content_type: str, status: int
@@ -331,20 +333,32 @@ def test_an_alias_gives_no_right_to_an_item(new_program: Callable[..., Program])
 
 
 @pytest.mark.parametrize("field", ["next_edition", "translations", "metadata"])
-def test_a_program_relates_its_items_to_no_item_of_others(
-    new_program: Callable[..., Program], field: str
+def test_a_program_relates_its_items_to_no_identifier_of_others(
+    new_program: Callable[..., Program], served_app: Flask, field: str
 ) -> None:
     mine, theirs = new_program("ojs"), new_program("dspace")
-    own, other = (new(program, {"record": {"language": "en"}})["rep"] for program in (mine, theirs))
 
     def relate(ibi: str) -> dict[str, Any]:
         value = {"translations": {"en": ibi}, "metadata": {"ibi": ibi}}.get(field, ibi)
         return {"record": {"language": "pt", field: value}}
 
-    refused = mine("POST", json=relate(other))
-    assert (refused.status_code, refused.json["field"].split(".")[1]) == (422, field)
-    assert mine("POST", json=relate(own)).status_code == 201
+    released = new(theirs, {"reserve": True})
+    theirs("DELETE", f"/{released['rep']}")
+    kinds: tuple[Any, ...] = ({"record": {"language": "en"}}, {"reserve": True}, {"count": 1})
+    names = [released, *(new(theirs, kind) for kind in kinds)]
+    others = [name[form] for name in names for form in ("rep", "ibip")]
+    draft = archive_of(served_app).reserve("a draft of the repository")
+    others += [draft.rep, draft.ibip]
+    for other in others:
+        refused = mine("POST", json=relate(other))
+        assert refused.status_code == 422, other
+        assert refused.json["field"].split(".")[1] == field
+        assert refused.json["detail"] == f"{other} belongs to others; the scope all allows it"
+    for own in [new(mine, kind)["ibip"] for kind in kinds]:
+        assert mine("POST", json=relate(own)).status_code == 201
     assert mine("POST", json=relate("sid.inpe.br/elsewhere/2001/01.01.00.00")).status_code == 201
+    everything = new_program("monitor", "deposit,all")
+    assert everything("POST", json=relate(others[-1])).status_code == 201
 
 
 def test_an_item_of_a_row_is_changed_by_the_repository_alone(

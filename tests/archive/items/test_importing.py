@@ -286,7 +286,7 @@ WRONG_LINES = {
     "a number that is not a text": (item(B, language=1), "language", "not a text"),
     "a NUL": (item(B, metadata={"dc": {"title": ["a\0b"]}}), "metadata.dc.title[0]", "NUL"),
     "half a surrogate": (item(B, files=[{"path": "a\ud800"}]), "files[0].path", "surrogate"),
-    "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "this field is unknown"),
+    "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "surrogate"),
     "a line end in a name": ({"a\nb": 1}, r"a\nb", "this field is unknown"),
     "a list": ([1], None, "not an object"),
     "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is not UTF-8"),

@@ -201,6 +201,27 @@ def test_the_same_row_twice_is_an_error(app: Flask, tmp_path: Path) -> None:
     assert mint(app, path).out == f"{path}, row 4: this is the same work as in row 2\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "where"),
+    [
+        ("w.jsonl", r'{"metadata": {"dc": {"title": ["\ud800"]}}}', "line 2, metadata.dc.title[0]"),
+        ("w.jsonl", r'{"key": "\ud800"}', "line 2, key"),
+        ("w.jsonl", '{"key": ' + "[" * 101 + "]" * 101 + "}", "line 2"),
+        ("w.json", r'[{"type": "book", "title": "\ud800"}]', "item 1, title"),
+        ("w.json", "[" * 100_000, "item 1"),
+    ],
+)  # fmt: skip
+def test_json_that_cannot_be_stored_is_an_error_of_one_line(
+    app: Flask, tmp_path: Path, name: str, content: str, where: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(f"\n{content}")
+    outcome = mint(app, path)
+    assert outcome.err == f"Error: {path} has 1 error; nothing was changed\n"
+    assert outcome.out.startswith(f"{path}, {where}: the ")
+    assert outcome.out.count("\n") == 1
+
+
 USAGE = {
     "standard input": (["-", "--mint"], "--mint requires a file"),
     "an unknown field": (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),

@@ -275,6 +275,8 @@ def test_only_files_of_offered_items_are_sent(archive: Archive, offer: Make) -> 
         ("/files/1/b.txt", 404),
         ("/files/1/../../../../etc/passwd", 404),
         ("/files/1/%2e%2e/a.txt", 404),
+        (f"/files/{2**31}/a.txt", 404),
+        (f"/files/{10**22}/a.txt", 404),
     ):
         assert taker(path).status_code == status, path
     assert Taker(taker.client, taker.address.text, other.secret)("").status_code == 401
@@ -290,6 +292,7 @@ WRONG_REQUESTS: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", "/items?after=1&after=2", {}, 400, "the query must be after=NUMBER, or numbers="),
     ("GET", "/items?before=1", {}, 400, "the query must be after=NUMBER, or numbers="),
     ("GET", "/items?numbers=1,,2", {}, 400, "'' is not a whole number"),
+    ("GET", f"/items?after={2**31}", {}, 400, "'2147483648' is not a whole number"),
     ("GET", f"/items?numbers={'1,' * 500}1", {}, 400, "the list has 501 numbers"),
     ("GET", "/switch", {}, 405, "the method GET is not allowed; use POST"),
     ("POST", "", {"json": {}}, 405, "the method POST is not allowed; use GET"),

@@ -584,6 +584,32 @@ def test_an_offer_that_is_wrong_is_not_accepted(archive: Archive, case: str) -> 
     assert states(archive) == {}
 
 
+#: Answers with JSON that cannot be stored: the end of the path, the status, the body and the error.
+HOSTILE_JSON: dict[str, tuple[str, int, bytes, str]] = {
+    "half a surrogate in a problem": ("", 410, rb'{"detail": "\ud800"}', "gives no reason"),
+    "a deep problem": ("", 410, b'{"detail": ' + b"[" * 200 + b"]" * 200 + b"}", "gives no reason"),
+    "half a surrogate in the offer": ("", 200, rb'{"kind": "\ud800"}', "wrong: kind: .* surrogate"),
+    "half a surrogate in an item": (
+        "/items", 200, rb'{"number": 1, "record": {"rep": "\ud800"}}' + b"\n", "rep: .* surrogate",
+    ),
+    "a deep item": ("/items", 200, b"[" * 100_000 + b"\n", "nested too deeply"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HOSTILE_JSON)
+def test_json_that_cannot_be_stored_is_refused(archive: Archive, case: str) -> None:
+    from werkzeug import Response
+
+    end, status, body, reason = HOSTILE_JSON[case]
+    giver = Giver([item(1)])
+    giver.answer = lambda request: (
+        Response(body, status) if request.path.endswith(end or ID) else None
+    )
+    with taking(archive, giver) as taker, pytest.raises(OfferError, match=reason) as error:
+        taker.run()
+    assert str(error.value).isprintable()
+
+
 def test_an_endless_answer_is_cut(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     from werkzeug import Response
 

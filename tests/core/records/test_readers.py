@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from textwrap import dedent
 from typing import Any
 
@@ -110,6 +111,17 @@ def test_each_name_of_a_column_belongs_to_one_field() -> None:
     assert {word: find_column(word) for _, word in names} == {
         word: (name, None) for name, word in names
     }
+
+
+@pytest.mark.parametrize("unit", [" ", "[pt] ", "[pt-a", "\u0301\u0327"])
+def test_the_time_of_a_long_name_of_a_column_grows_linearly(unit: str) -> None:
+    def measure(length: int) -> float:
+        begun = time.process_time()
+        assert find_column(f"título{unit * (length // len(unit))}x") is None
+        return time.process_time() - begun
+
+    # quadratic time would be 256 times as long
+    assert measure(64_000) < 100 * max(measure(4_000), 0.0001)
 
 
 @pytest.mark.parametrize("mark", ["", BOM])
@@ -267,12 +279,26 @@ def test_a_date_of_csl(date: dict[str, Any], expected: str) -> None:
         ('[{"id": "k", "type": "book", "author": ["X"]}]', "item 1 (k)", "is not a name"),
         ('[{"type": "book"},\n {"type": ]', "item 2", "not JSON: Expecting value at line 2"),
         ('[{"type": "book"}', "item 2", "not JSON"),
+        ('[{"title": ' + "[" * 100_000, "item 1", "nested too deeply"),
+        (f'[{{"id": "k", "note": {"[" * 101}{"]" * 101}}}]', "item 1", "nested too deeply"),
+        ('[{"type": "book", "title": ' + "1" * 5000, "item 1", "not JSON: Exceeds the limit"),
     ],
 )
 def test_a_wrong_item_of_csl_is_refused(text: str, place: str, reason: str) -> None:
     [entry] = [entry for entry in read_csl_json(text).entries if entry.errors]
     assert entry.place == place
     assert reason in entry.errors[0].reason
+
+
+def test_half_a_surrogate_in_csl_is_named() -> None:
+    text = r'[{"author": [{"family": "\ud800"}]}, {"id": "\udc00"}, {"a\ud800": 1}, {"id": "k"}]'
+    entries = [*read_csl_json(text).entries]
+    errors = [error for entry in entries for error in entry.errors]
+    assert [error.field for error in errors] == ["author[0].family", "id", r"a\ud800"]
+    assert {error.reason for error in errors} == {
+        "the text contains half of a surrogate pair, which is not a character"
+    }
+    assert len(entries) == 4
 
 
 def test_json_lines_without_identifiers() -> None:

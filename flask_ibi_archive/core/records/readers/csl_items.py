@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from flask_ibi_archive.core.records.fields import FieldError, quoted
-from flask_ibi_archive.core.records.parse import read_json
+from flask_ibi_archive.core.records.parse import check_json, decode_json, read_json
 from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
 from flask_ibi_archive.core.records.readers.entries import (
     Entry,
@@ -148,25 +148,24 @@ def _read_items(text: str, position: int) -> Iterator[Entry]:
         number += 1
         place = f"item {number}"
         try:
-            item, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError as error:
-            reason = f"the text is not JSON: {error.msg} at line {error.lineno}"
-            yield Entry(place, {}, "", (FieldError("", reason),))
+            item, position = decode_json(decoder.raw_decode, text, position)
+        except FieldError as error:
+            yield Entry(place, {}, "", (error,))
             return
         yield _read_item(place, item)
 
 
 def _read_item(place: str, item: Any) -> Entry:
-    if not isinstance(item, dict):
-        reason = f"{quoted(item)} is not an item of CSL-JSON"
-        return Entry(place, {}, "", (FieldError("", reason),))
-    if item.get("id") not in (None, ""):
-        place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
-    name = str(item.get("id") or digest(json.dumps(item, sort_keys=True)))
     try:
+        check_json("", item)
+        if not isinstance(item, dict):
+            raise FieldError("", f"{quoted(item)} is not an item of CSL-JSON")
+        if item.get("id") not in (None, ""):
+            place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
+        name = str(item.get("id") or digest(json.dumps(item, sort_keys=True)))
         entry = build_entry(place, name, _list_values(item))
     except FieldError as error:
-        return Entry(place, {}, name, (error,))
+        return Entry(place, {}, "", (error,))
     if isinstance(custom := item.get("custom"), dict):
         # what an export of this package states in the words of records
         stated = {field: value for field, value in custom.items() if field in WORK_FIELDS}

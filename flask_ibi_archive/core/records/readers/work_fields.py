@@ -47,7 +47,8 @@ class WorkField(NamedTuple):
 
 def fold(name: str) -> str:
     """Return a name in lower case without accents, spaces and punctuation."""
-    decomposed = unicodedata.normalize("NFKD", name.casefold())
+    # one by one, because to sort many accents on one letter takes quadratic time
+    decomposed = "".join(unicodedata.normalize("NFKD", letter) for letter in name.casefold())
     return re.sub(r"[^\w]|_|[\u0300-\u036f]", "", decomposed)
 
 
@@ -323,7 +324,9 @@ _BY_NAME = {
     for name, described in FIELDS.items()
     for word in [name, *_split_words(described.words)]
 }
-_WITH_LANGUAGE = re.compile(r"(.*?)\s*[\[(]([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*)[\])]\s*")
+#: The language at the end of a name. The name itself is not matched, because that takes quadratic
+#: time if it contains many spaces.
+_LANGUAGE = re.compile(r"[\[(]([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*)[\])]\s*\Z")
 
 
 def find_column(name: str) -> Column | None:
@@ -333,11 +336,11 @@ def find_column(name: str) -> Column | None:
     """
     if (field := _BY_NAME.get(fold(name))) is not None:
         return Column(field)
-    found = _WITH_LANGUAGE.fullmatch(name)
-    field = None if found is None else _BY_NAME.get(fold(found[1]))
+    found = _LANGUAGE.search(name)
+    field = None if found is None else _BY_NAME.get(fold(name[: found.start()]))
     if found is None or field is None or FIELDS[field].member != "value":
         return None
-    return Column(field, found[2].replace("_", "-"))
+    return Column(field, found[1].replace("_", "-"))
 
 
 def list_names() -> list[str]:
