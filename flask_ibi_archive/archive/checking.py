@@ -20,6 +20,7 @@ from werkzeug.exceptions import HTTPException
 from flask_ibi_archive.archive.claims.views import PATH as CLAIMS_PATH
 from flask_ibi_archive.archive.identification.api_keys import PATH, list_keys
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
+from flask_ibi_archive.archive.items.item_parts import count_newer_files
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host
@@ -123,7 +124,7 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
     yield database
-    yield run_check("files", lambda: _check_files(archive))
+    yield run_check("files", lambda: _check_files(archive, database.ok))
     if archive.config.identification and database.ok:
         yield run_check("programs", lambda: _check_programs(archive))
     if database.ok:
@@ -189,9 +190,20 @@ def _check_database(archive: Archive) -> str:
     return f"the database is up to date{replica}; the service IBI is {archive.served().service_ibi}"
 
 
-def _check_files(archive: Archive) -> str:
-    check_files(archive.config.files_folder)
-    return f"{archive.config.files_folder} can be written"
+def _check_files(archive: Archive, compares: bool) -> str:
+    """Check the folder of files.
+
+    :param compares: whether the files are compared with the database, which may be older.
+    """
+    folder, files = archive.config.files_folder, archive.files_folder
+    check_files(folder)
+    if compares and (newer := archive.database.read(partial(count_newer_files, files=files))):
+        raise CheckFailed(
+            f"{newer} files in {folder} are newer than the last change in the database, and no "
+            "item has them; if an older database was restored, repeat what was done since (see "
+            "docs/howto/backup.rst)"
+        )
+    return f"{folder} can be written"
 
 
 def _check_claims(archive: Archive) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from sqlalchemy import select
 from support.accesses import stored
 from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
+from support.databases import copy_database
 from support.loopback import Later, nobody, raw, sends, serving
 
 from flask_ibi_archive.archive import checking
@@ -133,6 +137,33 @@ def test_check_finds_that_another_archive_is_at_the_address(new_app: NewApp) -> 
         ok, text = findings(command(new_app(**settings), "check"))["address"]
     assert not ok
     assert f"/{SERVICE} answers 404 " in text
+
+
+def test_check_finds_that_the_database_is_older_than_the_files_beside_it(
+    app: Flask, mocked: responses.RequestsMock, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    archive.deposit(title="On rain", files=[("a.txt", BytesIO(b"a"))])
+    path = archive.database.engine.url.database
+    copy_database(path, tmp_path / "backup")
+    new = archive.deposit(title="On snow", files=[("b.txt", BytesIO(b"b"))])
+    item = archive.get(new)
+    assert item is not None
+    later = time.time() + 100  # timestamps that are nearly the same prove nothing
+    os.utime(str(item.record.files[0].source), (later, later))
+    archive.claims.checkpoint(archive.clock())
+    found = findings(command(app, "check"))
+    assert found["files"][0]
+    assert found["claims"][0]
+    copy_database(tmp_path / "backup", path)
+    found = findings(command(app, "check"))
+    ok, text = found["files"]
+    assert not ok
+    assert text.startswith("1 files in ")
+    assert "docs/howto/backup.rst" in text
+    ok, text = found["claims"]
+    assert not ok
+    assert text.startswith("the database is older than the claims that the Archive has signed")
 
 
 def test_check_asks_for_a_page_and_a_persistent_url(

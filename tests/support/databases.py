@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,12 @@ def why_no_postgresql() -> str | None:
         if "engine" in locals():
             engine.dispose()
     return None
+
+
+def copy_database(source: Any, target: Any) -> None:
+    """Copy an SQLite database, as ``sqlite3 SOURCE ".backup TARGET"`` does."""
+    with closing(sqlite3.connect(source)) as reader, closing(sqlite3.connect(target)) as writer:
+        reader.backup(writer)
 
 
 @contextmanager

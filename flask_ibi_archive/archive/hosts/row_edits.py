@@ -119,9 +119,7 @@ class RowEdits:
         """
         with naming(row.name, row.ibi):
             check_owner(self.context, row, before.key)
-            if before.state == State.COPY.value or (
-                before.tombstone and before.tombstone.original_archive
-            ):
+            if before.original_elsewhere:
                 # the Original is in another Archive, which may edit it
                 return self._change_key(row, item_id, before)
             if before.state == State.DELETED.value:

@@ -123,6 +123,7 @@ IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
 )
 @life_commands.same_as_option
 @click.option("--no-same-as", is_flag=True, help="Remove all Handles, DOIs and former addresses.")
+@click.option("--take-back", is_flag=True, help="Make an item that was moved the Original again.")
 @click.option("--target-file", metavar="PATH", help="The file to which the persistent URL leads.")
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
@@ -131,6 +132,9 @@ def edit_command(ibi: str, **options: Any) -> None:
     values of its element. Repeat the option for several values (--subject a --subject b). An empty
     value removes the element (--subject ""). --no-metadata first removes all elements. --same-as
     replaces all Handles, DOIs and former addresses; the command alias adds and removes single ones.
+
+    An item whose Original is in another Archive can't be edited. If the other Archive gives up its
+    Original, take it back with --take-back.
 
     If one change is not possible, the command changes nothing.
 
@@ -156,6 +160,7 @@ def edit_command(ibi: str, **options: Any) -> None:
         raise click.UsageError(str(error)) from error
     standard_output()
     single = {name: values[name] for name in SINGLE_CHANGES if name in values}
+    single["take_back"] = options["take_back"]
     archive.edit(ibi, files=values.get("files"), **single, **changes)
     write(f"edited {item.record.identifiers[0]}")
 

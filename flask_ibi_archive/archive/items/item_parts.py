@@ -36,7 +36,7 @@ from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, S
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.description import Text as LanguageText
 from flask_ibi_archive.core.records.record import DublinCore, RelatedItem, RelationKind
-from flask_ibi_archive.server.database.dialects import Key, run_on_postgresql
+from flask_ibi_archive.server.database.dialects import Key, batched, run_on_postgresql
 
 #: The exceptions that are raised if a value in a row is malformed.
 MALFORMED = (ValueError, TypeError, AttributeError, LookupError, DataError)
@@ -272,6 +272,21 @@ def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> s
     """
     statement = select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
+
+
+def count_newer_files(connection: Connection, files: FileStore) -> int:
+    """Return the number of stored files that were added after the last change in the database.
+
+    There are such files if an older database was restored beside the present files.
+    """
+    changed = connection.scalars(select(func.max(Item.timestamp))).one()
+    last = changed.timestamp() + 60  # timestamps are whole seconds, and clocks differ a little
+    newer = {file.sha256: file.modified for file in files.walk() if file.modified > last}
+    for part in batched(newer):
+        # an imported item may have an older timestamp than its files
+        needed = find_needed_checksums(connection, part)
+        last = max([last, *(newer[sha256] for sha256 in needed)])
+    return sum(modified > last for modified in newer.values())
 
 
 def remove_unneeded(

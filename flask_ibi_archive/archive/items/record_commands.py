@@ -46,6 +46,11 @@ ITEMS_PER_UPDATE = 100
     help="What to do with an item that already exists.",
 )
 @click.option(
+    "--take-back",
+    is_flag=True,
+    help="With --on-conflict update: items whose Originals are elsewhere may become Originals.",
+)
+@click.option(
     "--files-folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -61,6 +66,7 @@ ITEMS_PER_UPDATE = 100
 @works_options
 def import_command(
     source: str,
+    take_back: bool,
     files_folder: Path | None,
     dry_run: bool,
     mint: bool,
@@ -75,6 +81,10 @@ def import_command(
     FILE contains one item per line. The name - means standard input. If a line is wrong, no item is
     imported. The error names the file, the line and the field. Items may refer to each other in any
     order.
+
+    After a move, the Original of an item is in another Archive. A line that would make a second
+    Original here is refused. If the other Archive gives up its Original, take it back with
+    --take-back.
 
     "source" fields name files in the folder of FILE or below. Paths are relative to this folder.
     No other files of this computer are read. If the files are in another folder, or FILE is -, name
@@ -118,6 +128,7 @@ def import_command(
             identifiers,
             dry_run=dry_run,
             updates=updates,
+            take_back=take_back,
         )
         return
     if mapped or ignored or identifiers:
@@ -129,7 +140,7 @@ def import_command(
     stream = standard_input() if source == "-" else io.BytesIO()
     with open_source(source, stream, files_folder) as opened, Bars(work="Importing") as bars:
         report = ImportReport(opened, bars, dry_run)
-        result = report.run(archive, archive_id, **options)
+        result = report.run(archive, archive_id, take_back=take_back, **options)
     report.finish(result)
 
 

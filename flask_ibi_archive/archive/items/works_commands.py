@@ -75,6 +75,7 @@ def import_works(
     *,
     dry_run: bool,
     updates: bool,
+    take_back: bool,
 ) -> None:
     """Import a file of works, and give each item new identifiers."""
     from flask_ibi_archive.archive.items.importing.source import open_source
@@ -109,6 +110,7 @@ def import_works(
             write_error,
             dry_run=dry_run,
             updates=updates,
+            take_back=take_back,
             on_identified=on_identified,
             progress=bars.show if bars.shown else None,
         )

@@ -154,6 +154,8 @@ def offer_command(
         url = f"{archive.addresses.base}{PATH}/{new.public_id}"
         write(OfferAddress(url, new.secret).text)
     _report(new, terms, folder)
+    if terms.leaves is State.DELETED:
+        say("Once an item is moved, the other Archive has the only Original, and no copy is here.")
 
 
 def _choose(

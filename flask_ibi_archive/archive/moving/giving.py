@@ -26,7 +26,6 @@ from flask_ibi_archive.core.records.offers import (
     hash_secret,
     offer_record,
 )
-from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.server.database.dialects import is_one_of
 
 #: The number of items that are read with one statement.
@@ -174,7 +173,7 @@ def show_item(number: int, item: ItemView, other: str) -> OfferedRecord | None:
     record = item.record
     if record.original_archive == other:
         record = replace(record, state=State.ORIGINAL.value, original_archive=None)
-    if record.state == State.COPY.value or _get_original_archive(record) is not None:
+    if record.original_elsewhere:
         return None
     translations = {
         other.language: other.ibi
@@ -182,10 +181,6 @@ def show_item(number: int, item: ItemView, other: str) -> OfferedRecord | None:
         if other.kind == "translation" and other.language is not None
     }
     return offer_record(number, replace(record, translations=translations), item.sizes)
-
-
-def _get_original_archive(record: Record) -> str | None:
-    return None if record.tombstone is None else record.tombstone.original_archive
 
 
 def find_content(

@@ -195,6 +195,14 @@ class Record:
         return (*forms, *self.aliases)
 
     @property
+    def original_elsewhere(self) -> str | None:
+        """The other Archive that has the Original of a Copy or of a tombstone, by its service IBI.
+
+        None for an Original, and for a tombstone of an item that was removed here.
+        """
+        return (self.tombstone or self).original_archive
+
+    @property
     def target_path(self) -> str | None:
         """The path of the target file, or None if the item has no files."""
         return self.target_file or (self.files[0].path if self.files else None)

@@ -168,8 +168,10 @@ def test_an_import_interrupted_at_every_step_ends_in_the_same_database(
     with another(backend, tmp_path) as whole:
         for one in (archive, whole):
             import_records(one, before, tmp_path, clock=clock)
-        runs = run_until_done(archive, path, random.Random(batch), on_conflict=on_conflict)
-        import_file(whole, path, on_conflict=on_conflict, clock=clock)
+        runs = run_until_done(
+            archive, path, random.Random(batch), on_conflict=on_conflict, take_back=True
+        )
+        import_file(whole, path, on_conflict=on_conflict, take_back=True, clock=clock)
         assert runs > size / batch
         assert state_of(archive) == state_of(whole)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from support.archives import import_records
-from support.databases import BACKENDS
+from support.databases import copy_database
 from support.givers import Killed, item, rep
 from support.moves import Place, open_place
 
@@ -145,6 +145,39 @@ def test_tombstones_may_remain(places: Places, tmp_path: Path) -> None:
     back = taker.offer(giver, "--all", "--leave", "tombstone")
     assert giver.accept(back).status == 0
     assert (giver.states(), giver.files()) == (MOVED, files)
+
+
+def test_an_old_export_makes_no_second_original(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    old = tmp_path / "old.jsonl"
+    assert giver.run("export", old).status == 0
+    assert taker.accept(giver.offer(taker, "--all")).status == 0
+    refused = giver.run("import", old, "--on-conflict", "update", "--dry-run")
+    assert (refused.status, refused.out.count(f"the Original is in {taker.service}")) == (1, 7)
+    assert giver.run("import", old, "--on-conflict", "update").status == 1
+    assert giver.states() == LEFT
+
+
+def test_a_taker_that_has_lost_what_arrived_accepts_again(tmp_path: Path) -> None:
+    with (
+        open_place("sqlite", tmp_path / "giver", 1) as giver,
+        open_place("sqlite", tmp_path / "taker", 2) as taker,
+    ):
+        import_records(giver.archive, [item(1), item(8)])
+        database = taker.archive.database.engine.url.database
+        copy_database(database, tmp_path / "backup")
+        address = giver.offer(taker, "--all")
+        for _ in range(2):
+            assert taker.accept(address).status == 0
+            assert taker.states() == {rep(1): "Original", rep(8): "Original"}
+            copy_database(tmp_path / "backup", database)
+            assert taker.states() == {}
+        # the offer may have ended: the giver takes an item back, and offers it again
+        assert giver.run("edit", rep(8), "--take-back").status == 0
+        assert taker.accept(giver.offer(taker, rep(8))).status == 0
+        assert taker.states() == {rep(8): "Original"}
+        assert giver.states() == {rep(1): "Copy", rep(8): "Copy"}
 
 
 def test_a_copy_can_be_renewed(places: Places, tmp_path: Path) -> None:

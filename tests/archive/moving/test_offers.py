@@ -59,6 +59,12 @@ def test_the_address_is_printed_once_and_the_secret_is_stored_as_a_hash(
     assert base[-16:] in shown
 
 
+def test_an_offer_says_if_the_taker_will_have_the_only_original(archive: Archive, run: Run) -> None:
+    for leave, is_said in (("copy", False), ("tombstone", True)):
+        made = run("offer", deposit(archive, "On rain"), "--to", FAR_SERVICE, "--leave", leave)
+        assert ("the other Archive has the only Original" in made.stderr) is is_said
+
+
 def test_offers_are_listed_with_their_progress(
     archive: Archive, run: Run, offer: Make, clock: list[datetime]
 ) -> None:

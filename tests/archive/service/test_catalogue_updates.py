@@ -50,7 +50,7 @@ def test_the_last_record_of_every_item_counts(app: Flask, monkeypatch: pytest.Mo
     import_records(archive, StoreMaker(0, SIZE).records)
     records = StoreMaker(1, SIZE).records
     random.Random(0).shuffle(records)
-    result = import_records(archive, records, on_conflict="update")
+    result = import_records(archive, records, on_conflict="update", take_back=True)
     assert (result.added, result.updated) == (0, SIZE)
     check_answers(archive, records)
 
@@ -75,7 +75,7 @@ def test_after_random_updates_the_export_describes_the_archive(
     for record in StoreMaker(81, SIZE).records:
         before = export(archive) if updated % 10 == 0 else None
         try:
-            import_records(archive, [record], on_conflict="update")
+            import_records(archive, [record], on_conflict="update", take_back=True)
             updated += 1
         except RecordError as error:
             refusals.add(error.field)

@@ -61,6 +61,7 @@ class Steps:
         that the present phase has completed; the reader continues there.
     :param remembered: whether the table of imports keeps the complete import, so that the same file
         is not imported again.
+    :param take_back: see :class:`Importer`.
     """
 
     source: ImportSource
@@ -68,6 +69,7 @@ class Steps:
     limits: Limits
     remembered: bool = False
     errors: Errors = field(default_factory=Errors)
+    take_back: bool = False
     reader: LineReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +131,7 @@ class Steps:
         if not lines:
             return self._begin_phase(Phase.LANGUAGES, lines=reader.line)
         prepare_for_many_rows(store.connection)
-        batch = ItemBatch(store, log, state, self.source.name, lines, self.errors)
+        batch = ItemBatch(store, log, state, self.source.name, lines, self.errors, self.take_back)
         batch.write()
         return replace(
             self._at_reader(Phase.ITEMS),
@@ -279,6 +281,8 @@ class Importer:
 
     :param files: the folder of stored files.
     :param on_conflict: what is done if an item already exists: error, skip or update.
+    :param take_back: whether a line may make an item an Original again whose Original is in another
+        Archive.
     :param dry_run: if true, the file is only checked and nothing is changed.
     :param resume: if true, each batch is committed, and an interrupted import is continued.
     :param restart: if true, an interrupted import is not continued. The import starts at the first
@@ -297,6 +301,7 @@ class Importer:
     archive_id: int
     files: FileStore
     on_conflict: str = "error"
+    take_back: bool = False
     dry_run: bool = False
     resume: bool = False
     restart: bool = False
@@ -406,7 +411,7 @@ class Importer:
         now = self.clock()
         new = ImportState(0, source.place or source.name, self.on_conflict, now)
         errors = Errors(self.on_error if self.dry_run else None)
-        steps = Steps(source, earlier or new, Limits(BATCH), self.resume, errors)
+        steps = Steps(source, earlier or new, Limits(BATCH), self.resume, errors, self.take_back)
         if earlier is not None:
             if not steps.move_to_position():
                 raise StorageError(

@@ -60,6 +60,7 @@ class ItemBatch:
 
     :param name: the name of the file in messages.
     :param errors: the object to which errors of lines are added.
+    :param take_back: see :class:`~.importer.Importer`.
     """
 
     store: ItemStore
@@ -68,6 +69,7 @@ class ItemBatch:
     name: str
     lines: Sequence[Line]
     errors: Errors
+    take_back: bool = False
     added: int = 0
     updated: int = 0
     skipped: int = 0
@@ -228,6 +230,10 @@ class ItemBatch:
         if exists:
             lock_items(self.store.connection, [item_id])
             before = self.store.reader.read_record(item_id)
+            elsewhere = before.original_elsewhere
+            if elsewhere and record.state == State.ORIGINAL and not self.take_back:
+                reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
+                raise FieldError("state", reason)
             record = with_all_identifiers(record, before)
             record = replace(keep_same_as(record, before), key=record.key or before.key)
             check_record(record)

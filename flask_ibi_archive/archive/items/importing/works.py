@@ -54,6 +54,7 @@ class WorksImporter:
     :param dry_run: if true, the file is only checked.
     :param updates: whether entries that were imported earlier update their items. Otherwise they
         are skipped.
+    :param take_back: see :class:`~.importer.Importer`.
     :param on_identified: called with each work and its identifiers, also if it was imported before.
     :param progress: called with a stage (``check`` or ``work``), the number of units of work that
         are done, and the total number of units. None: the progress is not reported.
@@ -63,6 +64,7 @@ class WorksImporter:
     on_error: Callable[[RecordError], None]
     dry_run: bool = False
     updates: bool = False
+    take_back: bool = False
     on_identified: Callable[[IdentifiedWork], None] | None = None
     progress: Callable[[str, int, int], None] | None = None
     _errors: int = 0
@@ -196,6 +198,7 @@ class WorksImporter:
             context.archive.id,
             context.folder,
             on_conflict="update" if self.updates else "skip",
+            take_back=self.take_back,
             clock=context.now,
             notifier=context.notifier,
             progress=None

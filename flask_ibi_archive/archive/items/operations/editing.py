@@ -58,6 +58,7 @@ def edit(
     remove_files: Sequence[str] = (),
     add_aliases: Sequence[str] = (),
     remove_aliases: Sequence[str] = (),
+    take_back: bool = False,
     **changes: Any,
 ) -> None:
     """Change fields of an Original, and set the timestamp of the item to the current time.
@@ -71,6 +72,8 @@ def edit(
     :param remove_files: the paths of files to remove.
     :param add_aliases: further identifiers to add to the item.
     :param remove_aliases: wrong aliases to remove. Another item may get a removed alias.
+    :param take_back: True: if the Original is in another Archive, and a Copy or a tombstone here,
+        make this item the Original again. The other Archive must give up its Original.
     :param changes: the new values of fields of :class:`ItemRecord`, by name.
     :raises TypeError: if a field cannot be edited.
     :raises StorageError: if a value is wrong, or if a file cannot be read.
@@ -91,12 +94,16 @@ def edit(
         now = context.now()
 
         def change(before: Record) -> tuple[Record, Contents]:
-            next_state(State(before.state), Event.EDIT, canonicalize(text))
+            if not (take_back and before.original_elsewhere):
+                next_state(State(before.state), Event.EDIT, canonicalize(text))
             old_files = before.files if files is None else ()
             remaining = _remaining_files(old_files, remove_files, new_files)
             # The edit may replace or remove the old target file.
             keeps_target = before.target_file in [file.path for file in remaining]
             new_values = {
+                "state": State.ORIGINAL.value,
+                "original_archive": None,
+                "tombstone": None,
                 "files": (*remaining, *new_files),
                 "target_file": before.target_file if keeps_target else None,
                 **read_description(changes, before.metadata).values,
