@@ -8,6 +8,7 @@ version that this process knows. Therefore list and claims are always of the sam
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -20,9 +21,12 @@ import sqlalchemy as sa
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.resolution.asking import Claims
+from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.claims.index import Holding
 from flask_ibi_archive.resolver.claims.tables import CURRENT, SILENT
+
+_logger = logging.getLogger(__name__)
 
 #: The maximum number of Archives with the same prefix that are asked.
 MAX_HOLDERS = 4
@@ -147,14 +151,19 @@ class ArchiveListReader:
         After Archives were removed, it executes two.
 
         :param identifiers: at most :data:`PLACES` identifiers.
+        If the claims can't be read, the list says that all Archives are always asked.
+
         :param hints: whether to read the hint for the first identifier.
-        :raises StorageError: if a file of the index is missing or damaged.
         """
         keys = [identifier_key(ibi.text) for ibi in identifiers]
         aliases: Sequence[str] = [ibi.prefix for ibi in identifiers]
         hinted = identifiers[0].text if hints else None
         archives, rows = self._read(connection, keys, aliases, hinted)
-        states = self._read_claims(archives, keys, rows)
+        try:
+            states = self._read_claims(archives, keys, rows)
+        except NotReady as error:
+            _logger.error("all Archives are asked: %s", error)
+            archives, states = self._ignore_claims(archives), {key: {} for key in keys}
         holders: dict[str, list[int]] = {}
         for row in rows[_HOLDER]:
             if row[1] in archives.archives:
@@ -172,6 +181,7 @@ class ArchiveListReader:
         """Return the included Archives, and who claims names, by the keys of the names.
 
         :param keys: any number of keys. There is one SELECT for :data:`PLACES` keys.
+        :raises NotReady: if the claims can't be read.
         """
         found: dict[bytes, Claims] = {}
         archives = self._list
@@ -218,18 +228,26 @@ class ArchiveListReader:
     def _read_claims(
         self, archives: ArchiveList, keys: Sequence[bytes], rows: Rows
     ) -> dict[bytes, dict[int, Any]]:
+        """Return the states that Archives claim, by the keys of the names.
+
+        :raises NotReady: if the index is damaged, or the database does not answer.
+        """
         recent: dict[bytes, list[tuple[int, int]]] = {key: [] for key in keys}
         for _, archive_id, number, key, _ in rows[_BINDING]:
             recent[bytes(key)].append((archive_id, number))
         version = rows[_STATE][0][2]
-        return {
-            key: {
-                archive_id: STATES[number]
-                for archive_id, number in self._find_in_files(key, found, version)
-                if archive_id in archives.archives
+        try:
+            return {
+                key: {
+                    archive_id: STATES[number]
+                    for archive_id, number in self._find_in_files(key, found, version)
+                    if archive_id in archives.archives
+                }
+                for key, found in recent.items()
             }
-            for key, found in recent.items()
-        }
+        except (StorageError, KeyError) as error:
+            advice = "run: flask ibi-resolver check"
+            raise NotReady("the claims can't be read", advice, str(error)) from error
 
     def _is_followed(self, followed_at: str | None) -> bool:
         """Return whether the follower has read all logs lately.

@@ -85,6 +85,7 @@ def _check_claims(resolver: ResolverService) -> str:
     check_writable_folder(
         "the claims of Archives", resolver.config.claims_folder, "IBI_RESOLVER_CLAIMS_FOLDER"
     )
+    resolver.claim_index.check()
     logs = [log for log in resolver.database.read(list_logs) if log.is_included]
     if not logs:
         return "no included Archive publishes claims; each Archive is asked about each item"

@@ -21,6 +21,7 @@ from flask_ibi_archive.core.resolution.asking import Claims, order_claimants
 from flask_ibi_archive.core.resolution.former_links import (
     FormerLink,
     find_former_links,
+    is_at_host,
     is_named,
 )
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
@@ -50,12 +51,18 @@ def answer_former_link() -> Response | None:
     is_meant = is_named(target)
     if not is_meant and _is_persistent_url(target):
         return None
-    # a former address is asked for at its own host
-    links = find_former_links(target, [] if is_meant else [_find_base()])
+    resolver = current_resolver()
+    # a former address is asked for at its own host, but never at that of the resolver; without
+    # SERVER_NAME, each host may be that of the resolver
+    own_host = resolver.config.server_name or request_host()
+    links = [
+        link
+        for link in find_former_links(target, [] if is_meant else [_find_base()])
+        if not is_at_host(str(link.alias), own_host)
+    ]
     if not links:
         return None
     keys = [name_key(str(link.alias)) for link in links]
-    resolver = current_resolver()
     try:
         archives, claims = resolver.database.read(
             partial(resolver.archive_list.find_claimants, keys=keys)

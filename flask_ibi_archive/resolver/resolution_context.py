@@ -19,7 +19,7 @@ from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Ques
 from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.archive_list import ArchiveList, Knowledge
+from flask_ibi_archive.resolver.archive_list import Knowledge
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply, Target
@@ -120,21 +120,19 @@ ReadDocuments: TypeAlias = Callable[
 ]
 
 #: Reads what is known about some identifiers. The function may raise NotReady.
-LookUp: TypeAlias = Callable[[Sequence[Identifier]], Mapping[Identifier, Claims]]
+LookUp: TypeAlias = Callable[[Sequence[Identifier]], Knowledge]
 
 
 @dataclass(slots=True)
 class ResolutionContext:
     """The data that all rounds of a resolution share.
 
-    :param archives: the Archives that are always asked. All included ones if none publishes claims.
-    :param hinted_id: the id of the Archive in the hint (hints.py). This Archive is asked before the
-        other Archives. None if there is no hint.
+    :param knowledge: the included Archives, what is known about the requested item, and the hint
+        (hints.py). The Archive in the hint is asked before the other Archives.
     :param own: the Archive in this process. None if this process has no Archive.
     :param documents: reads the document registry. None if the resolver has none.
     :param trace: a function that receives each trace event.
     :param clock: returns the time in seconds.
-    :param knowledge: the included Archives, and what is known about the requested item.
     :param look_up: reads the same for further identifiers. None if no Archive publishes claims.
     :ivar included: the included Archives by their ids.
     :ivar claims: what is known about identifiers so far.
@@ -149,8 +147,7 @@ class ResolutionContext:
     """
 
     request: ResolutionRequest
-    archives: Collection[IncludedArchive]
-    hinted_id: int | None
+    knowledge: Knowledge
     config: ResolverConfig
     fan_out: FanOut
     circuit_breaker: CircuitBreaker
@@ -158,7 +155,6 @@ class ResolutionContext:
     documents: ReadDocuments | None = None
     trace: Trace | None = None
     clock: Callable[[], float] = monotonic
-    knowledge: Knowledge | None = None
     look_up: LookUp | None = None
     included: Mapping[int, IncludedArchive] = field(init=False)
     always_ids: Collection[int] = field(init=False)
@@ -174,9 +170,6 @@ class ResolutionContext:
 
     def __post_init__(self) -> None:
         self.end = self.clock() + self.config.deadline
-        if self.knowledge is None:
-            included = {archive.id: archive for archive in self.archives}
-            self.knowledge = Knowledge(ArchiveList(0, included), {}, self.hinted_id)
         archives = self.knowledge.archives
         self.included, self._silent = archives.archives, archives.silent
         self.always_ids = archives.always.keys()
@@ -207,7 +200,10 @@ class ResolutionContext:
         """
         missing = [question.ibi for question in questions if question.ibi not in self.claims]
         if missing and self.look_up is not None:
-            self.claims.update(self.look_up(missing))
+            knowledge = self.look_up(missing)
+            self.claims.update(knowledge.claims)
+            if not knowledge.archives.has_claims:  # they can't be read any more
+                self.always_ids, self._silent = self.included.keys(), ()
 
     def list_unknown(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions about items that no Archive has known so far, or claims.

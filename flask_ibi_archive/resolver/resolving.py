@@ -107,14 +107,15 @@ class Resolution:
                 return ResolutionResult(outcome, self._find_archive(outcome))
             if context.clock() >= context.end:
                 self._is_in_time = False
-                return ResolutionResult(self._create_timeout_alert(analysis))
+                number = len(context.always_ids)  # the last questions were not sent to anyone
+                return ResolutionResult(analysis.create_alert(AlertKind.SILENT, number, number))
 
     def _choose_archives(self, analysis: Analysis) -> list[tuple[Question, Asking]]:
         """Return the questions of the round, and whom to ask each of them."""
         context = self._context
         context.find_claims(analysis.questions)
-        is_hinted = context.rounds == 1 and context.hinted_id in context.included
-        hints = (context.hinted_id,) if is_hinted else ()
+        hinted = context.knowledge.hinted if context.rounds == 1 else None
+        hints = () if hinted is None else (hinted,)
         asking = []
         for question in analysis.questions:
             claims = context.claims.get(question.ibi, NOTHING)
@@ -122,7 +123,7 @@ class Resolution:
                 claims,
                 context.always_ids,
                 context.list_silent((*hints, *claims.states, *claims.holders)),
-                context.hinted_id if is_hinted else None,
+                hinted,
                 analysis.waits_for_all,
                 analysis.names_item(question),
             )
@@ -135,8 +136,3 @@ class Resolution:
         if outcome.kind is AlertKind.REMOVED:
             return self._context.sources.get(outcome.sources[0])
         return None
-
-    def _create_timeout_alert(self, analysis: Analysis) -> Alert:
-        # the last questions were not sent to any Archive
-        number = len(self._context.always_ids)
-        return Alert(AlertKind.SILENT, analysis.questions[0].ibi, silent=number, asked=number)

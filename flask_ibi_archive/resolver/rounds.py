@@ -301,9 +301,9 @@ class Round:
             unanswered.update(asking.silent)
             for archive_id in sorted(unanswered.difference(asking.optional)):
                 state = asking.stand_ins.get(archive_id)
-                if state is not None and isinstance(self._analysis, Analysis):
+                if isinstance(self._analysis, Analysis):
                     source = self._context.name_source(self._context.included[archive_id])
-                    self._analysis.add_claim(source, question, state)
+                    self._analysis.add_silence(source, question, state)
                 if state is not State.DELETED:
                     silent.add(archive_id)
         return silent

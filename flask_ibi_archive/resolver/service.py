@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -14,9 +14,9 @@ from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import is_same_address
-from flask_ibi_archive.core.resolution.asking import NOTHING, Claims, order_claimants
+from flask_ibi_archive.core.resolution.asking import NOTHING, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolver.archive_list import ArchiveListReader
+from flask_ibi_archive.resolver.archive_list import ArchiveListReader, Knowledge
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.audit import Auditor
@@ -145,15 +145,13 @@ class ResolverService:
         archives = knowledge.archives
         context = ResolutionContext(
             request,
-            archives.always.values(),
-            knowledge.hinted,
+            knowledge,
             self.config,
             self.fan_out,
             self.circuit_breaker,
             own,
             None if self.document_registry is None else self.document_registry.list_answers,
             trace,
-            knowledge=knowledge,
             look_up=self._look_up if archives.has_claims else None,
         )
         outcome, archive = Resolution(context).run()
@@ -190,9 +188,8 @@ class ResolverService:
         ]
         return replace(alert, claimants=tuple(silent))
 
-    def _look_up(self, identifiers: Sequence[Identifier]) -> Mapping[Identifier, Claims]:
-        read = partial(self.archive_list.read, identifiers=identifiers)
-        return self.database.read(read).claims
+    def _look_up(self, identifiers: Sequence[Identifier]) -> Knowledge:
+        return self.database.read(partial(self.archive_list.read, identifiers=identifiers))
 
     def _add_hints(
         self, outcome: Redirect | Alert, archive: IncludedArchive, is_always_asked: bool

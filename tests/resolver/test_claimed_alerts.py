@@ -45,6 +45,17 @@ def test_a_silent_claimant_is_named(app: Flask, archives: list[TableArchive]) ->
             assert archive.service in response.text
 
 
+def test_the_alert_does_not_say_that_an_item_was_not_found_which_was_found(
+    hosts: Servers, tmp_path: Path
+) -> None:
+    archives = archives_of(hosts, {f"{X}+(pt)": f"ibi {{rep {X}}}"}, {})
+    archives[1].table[f"{X}+(pt)"] = http("", "500 No")
+    with app_over(archives, tmp_path) as app:
+        response = app.test_client().get(f"/{X}+(pt)", headers=PAIRS)
+    assert response.status_code == 504
+    assert f"{X} was found, but not what was requested of it" in response.text
+
+
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_suspicion_links_to_the_conflict(app: Flask, is_noted: bool) -> None:
     path = "/ibi/conflicts"  # the list, if the follower has not noted the conflict

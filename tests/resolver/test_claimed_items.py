@@ -248,6 +248,24 @@ def test_the_claim_of_a_removal_counts_if_its_archive_is_silent(run: Run) -> Non
     assert told(resolver.resolve(wants(f"{X}!"))) is AlertKind.SILENT
 
 
+def test_a_translation_whose_archive_is_silent_is_not_replaced(run: Run) -> None:
+    offered = leads(HERE, relation=".translation(en)") + f"\r\nibi.translation(pt) {{rep {Y}}}"
+    verbs = f"{X}?ibiurl.verblist=GetTranslation&ibiurl.requireditemstatus=Original"
+    resolver, archives = run({f"{X}+": offered}, {})
+    store_claims(resolver.database, {1: {X: ORIG}, 2: {Y: ORIG}})
+    for answer, expected in (
+        (http("", "500 No"), AlertKind.SILENT),
+        (leads(THERE), THERE),
+        ("", HERE),
+    ):
+        archives[1].table[Y] = answer
+        for text in (f"{X}+", verbs):
+            outcome = resolver.resolve(wants(text, "pt, en"))
+            assert told(outcome) == expected
+            if isinstance(outcome, Alert):
+                assert [source.address for source in outcome.claimants] == [archives[1].address]
+
+
 # --- required Originals --------------------------------------------------------------------------
 
 

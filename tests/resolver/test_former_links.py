@@ -17,6 +17,8 @@ from flask_ibi_archive.resolver.claims.tables import SILENT
 
 HANDLE, DOI, ARK = "hdl:20.500.12345/678", "doi:10.5281/zenodo.1", "ark:12345/x54xz321"
 OLD = "http://old.example.org/handle/1/2?x=y"
+OWN_HOST = "resolver.example"
+OWN = f"https://{OWN_HOST}/login"
 ORIG, COPY, GONE = State.ORIGINAL, State.COPY, State.DELETED
 
 
@@ -28,8 +30,8 @@ def archives(hosts: Servers) -> list[TableArchive]:
 @pytest.fixture
 def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
     """A resolver whose second and third Archive claim an item with aliases."""
-    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0) as app:
-        names = HANDLE, DOI, ARK, OLD
+    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0, SERVER_NAME=OWN_HOST) as app:
+        names = HANDLE, DOI, ARK, OLD, OWN
         claims = {
             2: {X: COPY, **dict.fromkeys(names, COPY)},
             3: {X: ORIG, **dict.fromkeys(names, ORIG)},
@@ -71,6 +73,26 @@ def test_a_former_address_leads_to_the_archive_that_claims_it(
         assert response.status_code == 302
         assert response.headers["Location"] == f"http://{archives[2].address}/{OLD}"
     assert app.test_client().get("/handle/1/2?x=y").status_code == 400  # at another host
+
+
+@for_each(
+    "target", ["/login", f"/http://{OWN_HOST}/login", f"/{OWN}", f"/http://{OWN_HOST}./login"]
+)
+def test_an_address_of_the_resolver_itself_is_not_redirected(
+    app: Flask, archives: list[TableArchive], target: str
+) -> None:
+    for host in (OWN_HOST, f"{OWN_HOST.upper()}:80"):
+        assert app.test_client().get(target, headers={"Host": host}).status_code == 400
+
+
+def test_without_server_name_each_host_may_be_that_of_the_resolver(
+    archives: list[TableArchive], tmp_path: Path
+) -> None:
+    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0) as app:
+        store_claims(resolver_of(app).database, {1: {"http://localhost/login": ORIG, OLD: ORIG}})
+        client = app.test_client()
+        assert client.get("/login").status_code == 400
+        assert client.get(f"/{OLD}").status_code == 302
 
 
 def test_a_silent_archive_is_avoided(app: Flask, archives: list[TableArchive]) -> None:

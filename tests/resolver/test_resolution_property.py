@@ -36,7 +36,7 @@ from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.records.fields import format_record
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
-from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 
 Archives = Sequence[tuple[ArchiveSource, Archive]]
@@ -78,6 +78,26 @@ def test_several_archives_resolve_like_one_with_all_items(seeds: range) -> None:
         several = memory_archives(split(whole, random_), random_, user)
         led += check(whole, (alone, several), random_, 6, user)
     assert led > len(seeds)
+
+
+def test_a_silent_archive_never_changes_where_a_reader_is_led() -> None:
+    led = 0
+    for number in range(60):
+        random_ = random.Random(number)
+        whole = state_everything(make_records(number, random_.choice((6, 9, 12))))
+        archives = memory_archives(split(whole, random_), random_)
+        silent, _ = archives.pop(random_.randrange(len(archives)))
+        world = MemoryCatalogue(whole)
+        for _ in range(6):
+            wanted = make_wanted(random_, whole)
+            ranges = parse_accept_language(random_.choice(PREFERENCES))
+            found = resolve(archives, wanted, ranges, random_, [silent])
+            if isinstance(found.outcome, Alert):
+                assert found.outcome.kind is AlertKind.SILENT, (wanted, found)
+            else:
+                led += 1
+                assert found.url in find_urls(world, wanted, ranges), (wanted, ranges, found)
+    assert led > 20
 
 
 @pytest.mark.parametrize("is_split", [False, True], ids=["one Archive", "two Archives"])

@@ -263,10 +263,9 @@ def test_a_hint_is_used_in_the_first_round_only() -> None:
     assert network.times(f"{Y}!") == {1: 0.0, 2: 0.0}
 
 
-@for_each("hinted", [None, 9])
-def test_without_a_hint_all_archives_are_asked_at_once(hinted: int | None) -> None:
+def test_without_a_hint_all_archives_are_asked_at_once() -> None:
     network = Network({X: (0.1, leads(HERE))}, {})
-    network.resolve(X, hinted)
+    network.resolve(X)
     assert network.times(X) == {1: 0.0, 2: 0.0}
 
 

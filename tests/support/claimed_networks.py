@@ -170,18 +170,19 @@ class ClaimedNetwork:
         self.answered.clear()
         context = ResolutionContext(
             ResolutionRequest(wanted, "http://urlib.net:80/", addresses, tuple(ranges)),
-            self.list.always.values(),
-            hinted,
+            self._know([wanted.ibi], hinted),
             self.config,
             self,  # type: ignore[arg-type]
             CircuitBreaker(),
             None if self.own is None else OwnArchive(self._own.service, self._answer_own),
             None if self.documents is None else self._read_documents,
             clock=lambda: self.now,
-            knowledge=Knowledge(self.list, self.look_up([wanted.ibi]), hinted),
-            look_up=self.look_up if self.list.has_claims else None,
+            look_up=self._know if self.list.has_claims else None,
         )
         return Resolution(context).run().outcome
+
+    def _know(self, identifiers: Sequence[Identifier], hinted: int | None = None) -> Knowledge:
+        return Knowledge(self.list, self.look_up(identifiers), hinted)
 
     def use(self, address: str, query: str) -> list[Pair]:
         """Return the answer of an Archive, whose order counts from now on."""

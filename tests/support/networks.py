@@ -166,8 +166,12 @@ def resolve(
     wanted: PersistentUrl,
     ranges: Sequence[LanguageRange],
     random_: random.Random,
+    silent: Sequence[ArchiveSource] = (),
 ) -> Resolution:
-    """Resolve with the answers of some Archives, in random order."""
+    """Resolve with the answers of some Archives, in random order.
+
+    :param silent: Archives that do not answer.
+    """
     analysis = Analysis(wanted, ranges)
     rounds: list[tuple[Question, ...]] = []
     while True:
@@ -177,7 +181,10 @@ def resolve(
             redirect = analysis.add_answer(Answer(source, question, archive(question)))
             if redirect is not None:
                 return Resolution(redirect, rounds)
-        outcome = analysis.finish_round(asked=len(archives))
+        for source in silent:
+            for question in analysis.questions:
+                analysis.add_silence(source, question, None)
+        outcome = analysis.finish_round(len(silent), len(archives) + len(silent))
         if not isinstance(outcome, NextRound):
             return Resolution(outcome, rounds)
 

@@ -21,6 +21,7 @@ from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.archive_list import ArchiveList, Knowledge
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
@@ -270,10 +271,10 @@ class Network:
         def clock() -> float:
             return self.now
 
+        included = {archive.id: archive for archive in self.archives}
         context = ResolutionContext(
             wants(text, language),
-            self.archives,
-            hinted,
+            Knowledge(ArchiveList(0, included), {}, hinted),
             a_config(IBI_RESOLVER_DEADLINE=DEADLINE, IBI_RESOLVER_MAX_ROUNDS=max_rounds),
             fan_out,
             breaker or CircuitBreaker(clock),

@@ -40,6 +40,8 @@ class Route:
     :param visited: the keys of all earlier routes and of this route.
     :param origins: the earlier candidates whose follow-up question is this question.
     :param depends_on_language: whether Accept-Language was used on the route.
+    :param has_language: whether a language was chosen on the route, so that the question is about a
+        translation.
     """
 
     question: Question
@@ -47,6 +49,7 @@ class Route:
     visited: frozenset[RouteKey] = frozenset()
     origins: tuple[Candidate, ...] = ()
     depends_on_language: bool = False
+    has_language: bool = False
 
     @property
     def key(self) -> RouteKey:
@@ -70,6 +73,11 @@ class Candidate:
     def depends_on_language(self) -> bool:
         """Whether Accept-Language influenced the question or the choice in the answer."""
         return self.route.depends_on_language or self.match.depends_on_language
+
+    @property
+    def has_language(self) -> bool:
+        """Whether a language was chosen on the route or in the answer."""
+        return self.route.has_language or self.match.has_language
 
     @cached_property
     def follow_up(self) -> FollowUp | None:
@@ -218,6 +226,7 @@ class QuestionGroup:
             visited | {(question, self.remaining)},
             tuple(candidates),
             any(candidate.depends_on_language for candidate in candidates),
+            any(candidate.has_language for candidate in candidates),
         )
 
 

@@ -19,14 +19,16 @@ translation steps without a language. A candidate is in one of three states:
 
 1. A redirect is taken. Every redirect is right, so the first one ends the resolution at once. But
    there can be only one Original: if the Original is required, all answers are awaited, and two
-   sources that claim to have it lead to an alert.
+   sources that claim to have that of the same item lead to an alert. And a redirect to the item
+   itself in place of its translation waits for the answers about the translation.
 2. Follow-up questions that were not asked yet are the next round. Those beyond
    :data:`MAX_QUESTIONS` are postponed; they precede the questions of the round after that.
 3. For a follow-up question that was asked already, the earlier answers are candidates again, now
    for another rest of the path.
 4. Otherwise, all candidates are dead ends. Postponed candidates are tried, then other languages:
    the choice that was made last is replaced first, then the choices in earlier rounds. If nothing
-   helps, the outcome is an alert.
+   helps, the outcome is an alert. While an Archive is silent that may have the item in the chosen
+   language, no other language is used: the reader must learn that there is a translation.
 
 These rules lose no way to the item: a rule has used each candidate, or the candidate is an origin
 of an open question, or the candidate is kept as postponed or as a dead end. The resolution always
@@ -56,6 +58,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.core.protocol.languages import LanguageRange, ReaderPreferences
 from flask_ibi_archive.core.protocol.states import State
@@ -123,6 +126,8 @@ class Analysis:
         #: Candidates whose follow-up questions did not fit into the next round.
         self._postponed: list[Candidate] = []
         self._has_cycle = self._is_too_long = False
+        #: Whether an Archive did not answer a question about an item in a chosen language.
+        self._is_language_silent = False
         #: The candidates of the last round that had new ends of routes.
         self._known: list[Candidate] = []
         #: Answers of this round that an item was removed, each with the date of the removal.
@@ -149,20 +154,25 @@ class Analysis:
         elif content.entries or content.next_edition:
             candidate = create_candidate(answer, route, content, self._reader)
             self._candidates.append(candidate)
-            if not self.waits_for_all:
+            # the item itself is right only if nobody has the translation that is asked for
+            is_right = candidate.has_language or not self._asks_for_translation
+            if is_right and not self.waits_for_all:
                 return candidate.redirect
         return None
 
-    def add_claim(self, source: ArchiveSource, question: Question, state: State) -> None:
-        """Use the claim of an Archive in place of its answer, which did not come.
+    def add_silence(self, source: ArchiveSource, question: Question, state: State | None) -> None:
+        """Note that an Archive did not answer, and use its claim in place of the answer.
 
-        :param question: a question of the current round for which :meth:`names_item` is true.
-        :param state: what the Archive claims: Deleted, or Original if only this is acceptable.
+        :param question: a question of the current round.
+        :param state: what the Archive claims: Deleted, or Original if only this is acceptable. None
+            if its claim can't stand in for the answer, as always if :meth:`names_item` is false.
         """
         if state is State.DELETED:
             self.add_answer(Answer(source, question, {"state": (state.value,)}))
-        else:
-            self._claimants.append(source)
+            return
+        self._is_language_silent |= self._routes[question].has_language
+        if state is not None:
+            self._claims.append((source, {question.ibi}))
 
     def names_item(self, question: Question) -> bool:
         """Return whether the reader wants the item of a question itself, not a related item."""
@@ -208,9 +218,9 @@ class Analysis:
             )
             outcome = self._choose_postponed()
         if outcome is None and self._has_cycle:
-            outcome = self._create_alert(AlertKind.LOOP)
+            outcome = self.create_alert(AlertKind.LOOP)
         if outcome is None and self._is_too_long:
-            outcome = self._create_alert(AlertKind.TOO_LONG)
+            outcome = self.create_alert(AlertKind.TOO_LONG)
         return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
 
     def _list_removed(self) -> set[Question]:
@@ -229,14 +239,20 @@ class Analysis:
     def _choose(self, candidates: Sequence[Candidate]) -> Redirect | NextRound | Alert | None:
         """Return the outcome for some candidates, or None if all candidates are dead ends."""
         candidates = [self._pass_over_edition(candidate) or candidate for candidate in candidates]
-        redirects = [candidate.redirect for candidate in candidates if candidate.redirect]  # rule 1
+        found = [candidate for candidate in candidates if candidate.redirect]  # rule 1
         # anyone can be an actor, so the claims of Archives outweigh those of actors
-        redirects = [each for each in redirects if not each.source.is_actor] or redirects
+        found = [each for each in found if not each.answer.source.is_actor] or found
+        translations = [each for each in found if each.has_language]
+        found = translations if translations or self._is_language_silent else found
+        redirects = [candidate.redirect for candidate in found if candidate.redirect]
         if self.waits_for_all:
-            sources = [redirect.source for redirect in redirects] + self._claimants
-            claimants = tuple(dict.fromkeys(sources))
+            claims = [(redirect.source, redirect.names) for redirect in redirects] + self._claims
+            item = claims[0][1] if claims else set()
+            # another item has another Original; without identifiers, the item may be the same
+            same = [one for one, names in claims if names & item or not (names and item)]
+            claimants = tuple(dict.fromkeys(same))
             if len(claimants) > 1:
-                return self._create_alert(AlertKind.SUSPECTS, sources=claimants)
+                return self.create_alert(AlertKind.SUSPECTS, sources=claimants)
         if redirects:
             return redirects[0]
         if not self._new_groups(candidates):
@@ -298,11 +314,13 @@ class Analysis:
             self._visited.add(route.key)
         self.questions = tuple(self._routes)
         self._asked |= self._routes.keys()
+        self._asks_for_translation = any(route.has_language for route in self._routes.values())
         self._rounds += 1
         self._candidates: list[Candidate] = []
         self._tombstones = []
-        #: Archives that did not answer, but claim to have the Original that is required.
-        self._claimants: list[ArchiveSource] = []
+        #: Archives that did not answer, but claim to have the Original that is required, each with
+        #: the identifier of the item.
+        self._claims: list[tuple[ArchiveSource, set[Identifier]]] = []
 
     def _new_groups(self, candidates: Iterable[Candidate]) -> list[QuestionGroup]:
         """Return the groups of candidates whose follow-up question was not asked yet."""
@@ -317,6 +335,8 @@ class Analysis:
 
         The language that was chosen last is replaced first.
         """
+        if self._is_language_silent:
+            return None
         origins = self._list_candidates()
         asked = {question for candidate in origins for question in candidate.questions}
         # the last element is tried first; sorting moves answers to the current questions to the end
@@ -366,10 +386,10 @@ class Analysis:
             timestamps = [timestamp for _, timestamp in tombstones if timestamp is not None]
             # an Archive that did not answer may still have the item
             kind = AlertKind.SILENT if silent else AlertKind.REMOVED
-            alert = self._create_alert(kind, silent, asked, sources)
+            alert = self.create_alert(kind, silent, asked, sources)
             return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
         if silent:
-            return self._create_alert(AlertKind.SILENT, silent, asked)
+            return self.create_alert(AlertKind.SILENT, silent, asked)
         nearest = max(reversed(self._known), key=self._measure_progress, default=None)
         # if an item has a next edition that no Archive has, the requested item is unknown
         if nearest is None or (
@@ -377,8 +397,8 @@ class Analysis:
             and not self._candidates
             and not self._tombstones
         ):
-            return self._create_alert(AlertKind.UNKNOWN, silent, asked)
-        alert = self._create_alert(AlertKind.MISSING, silent, asked)
+            return self.create_alert(AlertKind.UNKNOWN, silent, asked)
+        alert = self.create_alert(AlertKind.MISSING, silent, asked)
         return replace(
             alert,
             ibi=nearest.missing_from,
@@ -394,20 +414,23 @@ class Analysis:
         match = candidate.match
         return self._is_end(candidate), match.entry is not None, len(match.chosen)
 
-    def _create_alert(
+    def create_alert(
         self,
         kind: AlertKind,
         silent: int = 0,
         asked: int = 0,
         sources: tuple[ArchiveSource, ...] = (),
     ) -> Alert:
+        """Return an alert about the item of the first question of the current round."""
+        ibi = self.questions[0].ibi
         depends_on_language = any(route.depends_on_language for route in self._routes.values())
         return Alert(
             kind,
-            self.questions[0].ibi,
+            ibi,
             sources,
             silent,
             asked,
+            is_found=bool(silent) and any(question.ibi == ibi for question in self._earlier),
             depends_on_language=depends_on_language
             or any(candidate.depends_on_language for candidate in self._candidates),
         )

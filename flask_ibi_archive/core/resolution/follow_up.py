@@ -53,6 +53,8 @@ class StepMatch:
     :ivar chosen: the steps that the answer contains. Open translations have the chosen language.
     :ivar choices: sequences of first steps of ``chosen``. Each sequence ends with a language that
         may be replaced by another language.
+    :ivar has_language: whether a language was chosen. None was chosen if the item itself is used,
+        because no translation suits the reader.
     :ivar depends_on_language: whether the language preferences of the reader were used.
     """
 
@@ -71,7 +73,7 @@ class StepMatch:
         self.checks_languages = checks_languages
         self.chosen: Steps = ()
         self.choices: list[Steps] = []
-        self.depends_on_language = False
+        self.has_language = self.depends_on_language = False
         self.stop = self._match()
 
     @property
@@ -132,6 +134,7 @@ class StepMatch:
             return Stop.MISSING_STEP
         if get_language_without_country(step):
             self.choices.append(ahead)
+            self.has_language = True
         return ahead
 
     def _choose_language(self) -> Stop | Steps:
@@ -164,6 +167,7 @@ class StepMatch:
         if ahead in self.rejected:
             return Stop.REJECTED
         self.choices.append(ahead)
+        self.has_language |= language is not None
         return ahead
 
     def _may_have_more_languages(self) -> bool:

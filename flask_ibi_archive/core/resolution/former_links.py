@@ -13,12 +13,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from urllib.parse import urlsplit
 
 from flask_ibi_archive.core.identifiers.foreign import (
     ForeignIdentifier,
     parse_address,
     parse_foreign_path,
 )
+from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import ForeignIdentifierError, MalformedPersistentUrl
 
@@ -50,6 +52,11 @@ class FormerLink:
 def is_named(target: str) -> bool:
     """Return whether a target begins with the scheme of a foreign identifier, as ``/doi:``."""
     return _NAMED.match(target) is not None
+
+
+def is_at_host(alias: str, host: str | None) -> bool:
+    """Return whether an alias is an address at a host. A port may follow the host."""
+    return host is not None and normalize_host(urlsplit(alias).netloc) == normalize_host(host)
 
 
 def find_former_links(target: str, bases: Sequence[str]) -> list[FormerLink]:

@@ -39,6 +39,11 @@ class Redirect:
     depends_on_language: bool
     question: Question
 
+    @property
+    def names(self) -> set[Identifier]:
+        """The known identifiers of the item at the URL."""
+        return {*self.ibi, *(() if self.question.verbs.relation.steps else [self.question.ibi])}
+
     def create_acknowledgment(
         self, client_addresses: tuple[str, ...], persistent_url: str
     ) -> Acknowledgment | None:
@@ -138,6 +143,8 @@ class Alert:
     :param depends_on_language: whether the alert depends on Accept-Language.
     :param missing_part: the missing part of the item.
     :param removed: the items that were removed, among those to which the item leads.
+    :param is_found: whether an Archive knows the item, but not what was requested of it, and others
+        did not answer.
     :param claimants: the Archives that claim to have the item, but did not answer.
     :param is_conflict: whether the sources claim the same Original in their logs, so that the
         resolver has told their administrators.
@@ -159,6 +166,7 @@ class Alert:
     missing_part: MissingPart | None = None
     removed: frozenset[Identifier] = frozenset()
     alternatives: tuple[PersistentUrl, ...] = ()
+    is_found: bool = False
     claimants: tuple[ArchiveSource, ...] = ()
     is_conflict: bool = False
     conflict: int | None = None
@@ -181,6 +189,8 @@ class Alert:
                 return f"{_name_sources(self.claimants)} has {self.ibi}, but did not answer"
             if self.sources:
                 return f"{self.ibi} was removed from an Archive, but {silent}"
+            if self.is_found:
+                return f"{self.ibi} was found, but not what was requested of it; {silent}"
             return f"{self.ibi} was not found, but {silent}"
         if self.kind is AlertKind.LOOP:
             return f"the answers about {self.ibi} form a cycle"

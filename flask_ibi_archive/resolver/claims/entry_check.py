@@ -14,6 +14,7 @@ from flask_ibi_archive.core.claims.claim import (
 )
 from flask_ibi_archive.core.identifiers import Form, Identifier
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.former_links import is_at_host
 from flask_ibi_archive.errors import ClaimError
 from flask_ibi_archive.server.http.transport import make_printable
 
@@ -28,7 +29,8 @@ class CheckedEntries:
     """The entries of a log that were read.
 
     :param claims: the claims, in the order of the log.
-    :param rejected: why an entry is no claim that the Archive may make, by its position.
+    :param rejected: why an entry is no claim that the Archive may make, or only in part, by its
+        position.
     """
 
     claims: list[Claim] = field(default_factory=list)
@@ -59,12 +61,13 @@ class CheckedEntries:
 
 
 def check_entries(
-    entries: Iterable[bytes], start: int, services: Collection[str]
+    entries: Iterable[bytes], start: int, services: Collection[str], own_host: str | None = None
 ) -> CheckedEntries:
     """Parse entries, and check that they claim only what their Archive may claim.
 
     :param start: the position of the first entry.
     :param services: the IBIs of the service of the Archive.
+    :param own_host: the host of the resolver. Its addresses are reported; nobody looks them up.
     Source: federation CL-1, CL-7.
     """
     checked = CheckedEntries()
@@ -76,6 +79,9 @@ def check_entries(
             checked.rejected[position] = make_printable(str(error), MAX_REASON)
         else:
             checked.claims.append(claim)
+            if own := [alias for alias in claim.aliases if is_at_host(alias, own_host)]:
+                reason = f"aliases: this resolver ignores addresses at its own host: {own[0]}"
+                checked.rejected[position] = make_printable(reason, MAX_REASON)
     return checked
 
 

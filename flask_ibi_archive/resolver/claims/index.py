@@ -34,6 +34,7 @@ rows of that moment are in its runs, too.
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,16 +43,10 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, delete, func, insert, literal, select, text
 from sqlalchemy.types import LargeBinary
 
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims.index_runs import Holding as Holding
-from flask_ibi_archive.resolver.claims.index_runs import (
-    OnRivals,
-    Run,
-    explain_damage,
-    merge,
-    pack,
-    write_run,
-)
+from flask_ibi_archive.resolver.claims.index_runs import Run, explain_damage, merge, pack, write_run
 from flask_ibi_archive.resolver.claims.tables import Binding, IndexRun
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import batched
@@ -76,6 +71,7 @@ NOT_CLAIMED = 0
 VERSION = select(func.max(IndexRun.id)).scalar_subquery().label("index_version")
 
 _RUNS = select(IndexRun.id, IndexRun.name).order_by(IndexRun.id)
+_IS_WRONG = Binding.state.not_in([NOT_CLAIMED, *STATE_NUMBERS.values()])
 _BINDINGS = select(Binding.key, Binding.archive_id, Binding.state)
 #: PostgreSQL: lets others read the bindings, but not change them.
 _LOCK = f"LOCK TABLE {Binding.__tablename__} IN SHARE ROW EXCLUSIVE MODE"
@@ -163,13 +159,26 @@ class ClaimIndex:
                 runs = {
                     id: self._runs.get(id) or Run(self._folder / name) for id, name in names.items()
                 }
-            except FileNotFoundError as error:
+            except OSError as error:
                 if names == lost:  # nobody has replaced the file
-                    raise explain_damage(Path(error.filename), "is missing") from error
+                    reason = f"can't be opened: {error.strerror}"
+                    raise explain_damage(error.filename or self._folder, reason) from error
                 lost = names
             else:
                 self._runs = runs
                 return runs
+
+    def check(self) -> None:
+        """Read all bindings.
+
+        :raises StorageError: if a file is missing or damaged, or if a row has an unknown state.
+        """
+        deque(merge(list(self._reload(self._database.read).values())), 0)
+        if self._database.read_rows(select(Binding.key).where(_IS_WRONG).limit(1)):
+            raise StorageError(
+                f"the table {Binding.__tablename__} has a row with an unknown state; run: flask "
+                "ibi-resolver rebuild-index"
+            )
 
     # --- storing ---------------------------------------------------------------------------------
 
@@ -191,15 +200,13 @@ class ClaimIndex:
                 records = b"".join(pack(*row) for row in batch)
                 connection.execute(_STORE_RECORDS, {"records": records})
 
-    def fold(self, force: bool = False, on_rivals: OnRivals | None = None) -> bool:
+    def fold(self, force: bool = False) -> bool:
         """Move the rows of the table to a file if there are many, and merge files.
 
         The caller must not be in a transaction. Nothing happens if another process is doing this.
         While the rows are moved, nobody can change them; on SQLite, nobody can write.
 
         :param force: whether to move the rows even if there are few.
-        :param on_rivals: is told of the keys that several Archives claim in the state Original, as
-            far as they are in the merged files. The same key may be reported again.
         :returns: whether rows were moved.
         :raises StorageError: if a file can't be written, is missing or damaged.
         """
@@ -210,23 +217,22 @@ class ClaimIndex:
                 self._move_rows()
                 runs = self._reload(self._database.read)
                 count = count_mergeable([run.records for run in runs.values()])
-                self._merge(dict(list(runs.items())[-count:]), on_rivals)
+                self._merge(dict(list(runs.items())[-count:]))
                 self._remove_old_files()
         return locked
 
-    def compact(self, on_rivals: OnRivals | None = None) -> None:
+    def compact(self) -> None:
         """Move all rows to one file. It contains each binding once.
 
         The caller must not be in a transaction.
 
-        :param on_rivals: is told of all keys that several Archives claim in the state Original.
         :raises StorageError: if a file can't be written, is missing or damaged, or if another
             process is changing the files.
         """
         with self._locking() as locked:
             self._refuse_unless(locked)
             self._move_rows()
-            self._merge(self._reload(self._database.read), on_rivals)
+            self._merge(self._reload(self._database.read))
             self._remove_old_files()
 
     def clear(self) -> None:
@@ -243,6 +249,8 @@ class ClaimIndex:
 
     def rebuild(self, holdings: Iterable[tuple[bytes, int, int]], batch: int = FILE_ROWS) -> None:
         """Replace all files by one with other bindings. The rows of the table remain, and win.
+
+        Rows with an unknown state are deleted.
 
         Until all bindings are in the new file, lookups use the old files.
 
@@ -262,6 +270,7 @@ class ClaimIndex:
                 parts = [self._merge_parts(parts)]
             with self._database.writing() as connection:
                 connection.execute(delete(IndexRun))
+                connection.execute(delete(Binding).where(_IS_WRONG))
                 for part in parts:
                     row = {"name": part.path.name, "records": part.records}
                     connection.execute(insert(IndexRun), row)
@@ -302,11 +311,11 @@ class ClaimIndex:
                 connection.execute(delete(Binding))
         self._room = self._limit
 
-    def _merge(self, runs: Runs, on_rivals: OnRivals | None) -> None:
+    def _merge(self, runs: Runs) -> None:
         """Replace the newest runs by one that contains their records."""
-        if len(runs) < 2 and (on_rivals is None or not runs):
+        if len(runs) < 2:
             return
-        run = self._write_run(merge(list(runs.values()), on_rivals))
+        run = self._write_run(merge(list(runs.values())))
         with self._database.writing() as connection:
             connection.execute(insert(IndexRun), run)
             connection.execute(delete(IndexRun).where(IndexRun.id.in_(runs)))

@@ -18,15 +18,13 @@ import os
 import struct
 import weakref
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, groupby
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from flask_ibi_archive.core.claims.claim import KEY_SIZE, STATE_NUMBERS
-from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.claims.claim import KEY_SIZE
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.files import new_file
 
@@ -41,9 +39,6 @@ FEW = 4
 #: The steps of a search that only interpolate. On average two steps suffice.
 FIRST_STEPS = 4
 
-#: Called with a key and the ids of the Archives that claim it in the state Original, at least two.
-OnRivals = Callable[[bytes, list[int]], None]
-
 #: The header: the kind of the file, the number of records, their checksum; then its own checksum.
 _HEADER = struct.Struct(">8sQI")
 _CHECKSUM = struct.Struct(">I")
@@ -53,8 +48,6 @@ _START = _HEADER.size + _CHECKSUM.size
 _ITEM = struct.Struct(">19sc")
 #: A record as its key, the id of the Archive in two parts, and its state.
 _RECORD = struct.Struct(">16sBHB")
-_ORIGINAL = bytes([STATE_NUMBERS[State.ORIGINAL]])
-_get_key = itemgetter(slice(KEY))
 
 
 class Holding(NamedTuple):
@@ -167,7 +160,7 @@ def _to_number(key: bytes) -> int:
     return int.from_bytes(key[:8], "big")
 
 
-def explain_damage(path: Path, reason: str) -> StorageError:
+def explain_damage(path: Path | str, reason: str) -> StorageError:
     """Return the error about a file of the index that can't be used."""
     return StorageError(
         f"the file {path} of the index of claims {reason}; run: flask ibi-resolver rebuild-index"
@@ -193,7 +186,7 @@ def write_run(path: Path, blocks: Iterable[bytes]) -> int:
     return length // SIZE
 
 
-def merge(runs: Sequence[Run], on_rivals: OnRivals | None = None) -> Iterator[bytes]:
+def merge(runs: Sequence[Run]) -> Iterator[bytes]:
     """Yield the records of some runs in ascending order, in blocks; newer records win.
 
     In each step, the lowest of the last keys in memory is the bound, and all records below the
@@ -201,7 +194,6 @@ def merge(runs: Sequence[Run], on_rivals: OnRivals | None = None) -> Iterator[by
     yielded. The records of a key are always in one block.
 
     :param runs: the runs, from the oldest to the newest.
-    :param on_rivals: is told of the keys that several Archives claim in the state Original.
     :raises StorageError: if a file can't be read or is damaged.
     """
     sources = [_Source(run) for run in runs]
@@ -211,19 +203,7 @@ def merge(runs: Sequence[Run], on_rivals: OnRivals | None = None) -> Iterator[by
         for source in sources:
             states.update(_ITEM.iter_unpack(source.take(bound)))
         names = sorted(states)
-        if on_rivals is not None:
-            originals = [name for name in names if states[name] == _ORIGINAL]
-            _report_rivals(originals, on_rivals)
         yield b"".join(chain.from_iterable(zip(names, map(states.__getitem__, names), strict=True)))
-
-
-def _report_rivals(names: list[bytes], on_rivals: OnRivals) -> None:
-    """Report the keys that are in several names. A name is a key with the id of an Archive."""
-    if len(set(map(_get_key, names))) < len(names):
-        for key, group in groupby(names, _get_key):
-            archive_ids = [int.from_bytes(name[KEY:], "big") for name in group]
-            if len(archive_ids) > 1:
-                on_rivals(key, archive_ids)
 
 
 class _Source:

@@ -76,7 +76,9 @@ class ReadingStore:
         checked: dict[int, CheckedEntries] = {}
         for log, reading in readings:
             services = {log.service_ibi, get_service_rep(log.origin)}
-            checked[log.archive_id] = check_entries(reading.entries, reading.start, services)
+            checked[log.archive_id] = check_entries(
+                reading.entries, reading.start, services, self._config.server_name
+            )
         self._note_conflicts(connection, checked, now)
         self._index.store(
             connection,
@@ -91,7 +93,7 @@ class ReadingStore:
                 followed_logs.store_rejected(connection, log.archive_id, rejected, now)
                 position, reason = min(rejected.items())
                 _logger.warning(
-                    "%d new entries in the log of %s are not valid and were kept out; the first is"
+                    "%d new entries in the log of %s can't be used, or not in full; the first is"
                     " entry %d: %s; to list them, run: flask ibi-resolver claims --rejected",
                     len(rejected), log.service_ibi, position, reason,
                 )  # fmt: skip

@@ -24,6 +24,7 @@ from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.relations import SHAPES, format_verb_list, parse_verb_list
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
@@ -91,6 +92,8 @@ def resolve(
                 redirect = analysis.add_answer(Answer(source_of(number), question, read(pairs)))
                 if redirect is not None:
                     return asked, redirect
+        for question in analysis.questions if silent else ():
+            analysis.add_silence(source_of(9), question, None)
         outcome = analysis.finish_round(silent=silent, asked=3)
         if not isinstance(outcome, NextRound):
             return asked, outcome
@@ -181,6 +184,32 @@ STATUSES = {
     "loop": 508,
     "too_long": 508,
 }
+
+
+def test_the_alert_about_silence_says_whether_the_item_was_found() -> None:
+    for known, text in (
+        (X_IS, "was found, but not what was requested of it; 1 of 3 Archives did not answer"),
+        ("", "was not found, but 1 of 3 Archives did not answer"),
+    ):
+        _, alert = resolve("/X+(pt)", None, {"X+(pt)": [known]}, silent=1)
+        assert isinstance(alert, Alert)
+        assert alert.summary == f"{NAMES['X']} {text}"
+
+
+@pytest.mark.parametrize("rival", ["Y", "Z"])
+def test_two_claims_without_answers_count_only_if_they_are_about_one_item(rival: str) -> None:
+    analysis = Analysis(parse_persistent_target(insert_identifiers(f"/X+{ORIGINAL}")))
+    (question,) = analysis.questions
+    for number, name in enumerate("YZ"):
+        pairs = read(f"ibi.translation {{rep {name}}}")
+        analysis.add_answer(Answer(source_of(number), question, pairs))
+    assert isinstance(analysis.finish_round(), NextRound)
+    questions = {abbreviate(question.ibi.text): question for question in analysis.questions}
+    for number, name in enumerate(["Y", rival]):
+        analysis.add_silence(source_of(number), questions[name], State.ORIGINAL)
+    outcome = analysis.finish_round(silent=2, asked=2)
+    assert isinstance(outcome, Alert)
+    assert outcome.kind is (AlertKind.SUSPECTS if rival == "Y" else AlertKind.SILENT)
 
 
 def test_a_redirect_contains_what_the_acknowledgment_needs() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
 
 import pytest
-from support.archive_servers import http
+from support.archive_servers import Servers, http
 from support.cases import for_each
 from support.claim_logs import ClaimLog, a_claim, garble
 from support.followers import Following
@@ -37,6 +38,7 @@ from flask_ibi_archive.resolver.claims.tables import (
     RejectedEntry,
     ResolverState,
 )
+from flask_ibi_archive.server.database.database import Database
 
 OTHER = "b.br/service/2001/01.01.00.00"
 ORIGINAL, COPY, DELETED = 1, 2, 3
@@ -428,6 +430,22 @@ def test_entries_that_are_no_valid_claims_are_kept_out_and_reported_once(
     log.add(a_claim(2))
     following.follow(60)
     assert len(caplog.messages) == 1
+
+
+def test_an_address_at_the_host_of_the_resolver_is_reported_and_the_claim_counts(
+    database: Database, hosts: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    following = Following(database, hosts, tmp_path / "claims", SERVER_NAME="urlib.example")
+    own = "HTTPS://urlib.example:443/login"
+    log = following.new_log().add(a_claim(aliases=("http://old.example/login", own)))
+    archive_id = following.include(log)
+    following.follow()
+    assert following.row(archive_id).state == CURRENT
+    assert following.holders(IBI) == [(archive_id, ORIGINAL)]
+    [rejected] = following.rows(RejectedEntry)
+    assert rejected.reason == f"aliases: this resolver ignores addresses at its own host: {own}"
+    assert rejected.reason in caplog.text
+    following.close()
 
 
 # --- conflicts -----------------------------------------------------------------------------------

@@ -136,26 +136,17 @@ BINDINGS = st.dictionaries(st.tuples(KEYS, st.integers(0, 5)), st.integers(1, 3)
 
 
 @given(parts=st.lists(BINDINGS, min_size=1, max_size=5), block=st.sampled_from([2, 3, 8, 8192]))
-def test_merging_keeps_the_newest_state_and_reports_rivals(
-    tmp_path: Path, parts: list[Bindings], block: int
-) -> None:
+def test_merging_keeps_the_newest_state(tmp_path: Path, parts: list[Bindings], block: int) -> None:
     runs = [write(tmp_path / str(number), part) for number, part in enumerate(parts)]
     expected: Bindings = {}
     for part in parts:
         expected |= part
-    rivals: dict[bytes, list[int]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_runs, "MERGE_BLOCK", block)
-        records = b"".join(merge(runs, rivals.__setitem__))
-        assert records == b"".join(merge(runs))
+        records = b"".join(merge(runs))
     assert unpack(records) == expected
     assert len(records) == 20 * len(expected)
     assert records == b"".join(sorted(records[n : n + 20] for n in range(0, len(records), 20)))
-    originals: dict[bytes, list[int]] = {}
-    for (key, archive), state in sorted(expected.items()):
-        if state == 1:
-            originals.setdefault(key, []).append(archive)
-    assert rivals == {key: ids for key, ids in originals.items() if len(ids) > 1}
 
 
 def test_a_key_with_more_claimants_than_a_block_is_merged(
