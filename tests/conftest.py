@@ -21,6 +21,7 @@ from support.databases import BACKENDS, new_database
 from support.far import Far, far_server
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.server.database.migrate import ARCHIVE, History
 
 pytest_plugins = [
     "flask_ibi_archive.testing",
@@ -121,15 +122,23 @@ def environment() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def history() -> History:
+    """Whose tables are in new databases: those of an Archive, but of a resolver in its tests."""
+    return ARCHIVE
+
+
 @pytest.fixture
-def uri(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[str]:
+def uri(
+    request: pytest.FixtureRequest, backend: str, history: History, tmp_path: Path
+) -> Iterator[str]:
     """The URL of a new database.
 
     Our tables are in it already, but for tests with the mark ``no_tables`` that don't use ``app``.
     """
     marked = request.node.get_closest_marker("no_tables") is not None
     ready = "app" in request.fixturenames or not marked
-    with new_database(backend, tmp_path, ready=ready) as url:
+    with new_database(backend, tmp_path, ready=ready, history=history) as url:
         yield url
 
 

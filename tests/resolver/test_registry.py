@@ -57,8 +57,6 @@ from flask_ibi_archive.resolver.secret_checks import hash_secret, matches_hash
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
-pytestmark = pytest.mark.no_tables
-
 OTHER_KEY = "9876543210"
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])

@@ -28,8 +28,6 @@ from flask_ibi_archive.resolver.registry_2008.actors import Cancellation, cancel
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, RegisteredMetadata
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 
 @pytest.fixture
 def far() -> Iterator[Far]:

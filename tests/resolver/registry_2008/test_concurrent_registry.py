@@ -31,7 +31,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import Actor
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 
-pytestmark = [pytest.mark.no_tables, pytest.mark.postgresql]
+pytestmark = pytest.mark.postgresql
 
 DOCUMENT = an_ibi("document")
 #: The number of operations at the same time.

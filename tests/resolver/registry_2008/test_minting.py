@@ -28,8 +28,6 @@ from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.new_identifiers import MAX_WAIT, mint
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 #: The date in which each test begins, in an identifier.
 FIRST = f"{PREFIX}/2026/03.01.12.00"
 

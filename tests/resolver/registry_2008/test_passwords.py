@@ -41,8 +41,6 @@ from flask_ibi_archive.resolver.secret_checks import COST, MAX_OF_SENDER, WINDOW
 from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ACTOR
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 PASSWORD, WRONG = "right", "wrong"

@@ -53,8 +53,6 @@ from flask_ibi_archive.resolver.registry_2008.tables import Actor
 from flask_ibi_archive.resolver.tables import ResolverBase
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 ACTORS = [an_ibi(name) for name in "abcd"]
 DOCUMENTS = [an_ibi(name) for name in ("one", "two", "three")]
 UNKNOWN = an_ibi("unknown")

@@ -207,7 +207,6 @@ def result_of(outcome: Redirect | Alert) -> str | AlertKind:
     return outcome.kind
 
 
-@pytest.mark.no_tables
 def test_each_modifier_leads_to_what_the_record_has(database: Database) -> None:
     for modifier, entries, expected, language in MODIFIERS:
         store(database, entries)
@@ -215,7 +214,6 @@ def test_each_modifier_leads_to_what_the_record_has(database: Database) -> None:
         assert result_of(found) == expected, (modifier, entries, found)
 
 
-@pytest.mark.no_tables
 def test_the_holder_decides_what_the_next_edition_is(database: Database) -> None:
     for name, (entries, expected) in EDITIONS.items():
         store(database, entries)

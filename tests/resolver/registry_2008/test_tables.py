@@ -20,8 +20,6 @@ from support.registries import NOON, resolver_database
 
 from flask_ibi_archive.server.database.dialects import UTCDateTime
 
-pytestmark = pytest.mark.no_tables
-
 NOW = bindparam("now", NOON, UTCDateTime)
 DOCUMENT, OTHER = an_ibi("document"), an_ibi("other")
 
