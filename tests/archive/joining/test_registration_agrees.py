@@ -251,6 +251,7 @@ class World:
         self.calm = False
 
 
+@pytest.mark.rule("R5-11")
 def test_both_sides_agree_after_random_failures(
     uri: str, tmp_path: Path, records: Database
 ) -> None:

@@ -66,6 +66,7 @@ def test_no_transaction_is_open_during_the_wait(database: Database, clock: Clock
     assert waits == [0.001]
 
 
+@pytest.mark.rule("P4-04")
 def test_given_identifiers_are_not_minted(database: Database, clock: Clock) -> None:
     registry = a_document_registry(database, clock=clock)
     given = [FIRST, f"{FIRST}.00.001", f"{FIRST}.00.002"]
@@ -77,6 +78,7 @@ def test_given_identifiers_are_not_minted(database: Database, clock: Clock) -> N
     assert register(registry, actor) == f"{FIRST}.00.003"
 
 
+@pytest.mark.rule("P4-04")
 def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
     database: Database, clock: Clock
 ) -> None:

@@ -147,6 +147,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 # --- nobody learns which actors exist ------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-18")
 def test_wrong_passwords_unknown_and_cancelled_actors_cannot_be_distinguished(
     gate: Gate, computed: list[tuple[Any, ...]]
 ) -> None:
@@ -215,6 +216,7 @@ def test_an_unknown_actor_costs_as_much_as_an_actor_with_a_hash_of_today(
 # --- the limits ----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-18")
 @for_each(
     ("name", "attempts", "last", "expected"),
     [
