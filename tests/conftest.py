@@ -16,11 +16,14 @@ import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
 from support.archives import archive_of, close, initialise, make_app
+from support.compiled_rules import share_compiled_rules
+from support.compiled_statements import share_compiled_statements
 from support.compiled_templates import share_compiled_templates
 from support.databases import BACKENDS, new_database
 from support.far import Far, far_server
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.server.database.migrate import ARCHIVE, History
 
 pytest_plugins = [
     "flask_ibi_archive.testing",
@@ -41,8 +44,10 @@ MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# to compile the templates of each app takes a tenth of the time
+# to compile for each app takes a third of the time
 share_compiled_templates()
+share_compiled_rules()
+share_compiled_statements()
 
 # a slow machine is not a failure; .ci/full tries six times as many examples (--hypothesis-profile)
 for profile, examples in (("quick", 16), ("thorough", 100)):
@@ -121,15 +126,23 @@ def environment() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def history() -> History:
+    """Whose tables are in new databases: those of an Archive, but of a resolver in its tests."""
+    return ARCHIVE
+
+
 @pytest.fixture
-def uri(request: pytest.FixtureRequest, backend: str, tmp_path: Path) -> Iterator[str]:
+def uri(
+    request: pytest.FixtureRequest, backend: str, history: History, tmp_path: Path
+) -> Iterator[str]:
     """The URL of a new database.
 
     Our tables are in it already, but for tests with the mark ``no_tables`` that don't use ``app``.
     """
     marked = request.node.get_closest_marker("no_tables") is not None
     ready = "app" in request.fixturenames or not marked
-    with new_database(backend, tmp_path, ready=ready) as url:
+    with new_database(backend, tmp_path, ready=ready, history=history) as url:
         yield url
 
 

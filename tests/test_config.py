@@ -217,6 +217,7 @@ def setting(key: str, config: ArchiveConfig) -> Any:
     return getattr(config, key.removeprefix("IBI_").lower())
 
 
+@pytest.mark.rule("R2-03", "R4-02")
 @for_each(("key", "default"), DEFAULTS.items())
 @for_each("empty", [None, ""])
 def test_a_key_that_is_not_set_has_its_default(key: str, default: Any, empty: Any) -> None:
@@ -224,11 +225,13 @@ def test_a_key_that_is_not_set_has_its_default(key: str, default: Any, empty: An
     assert setting(key, read(**{key: empty})) == default
 
 
+@pytest.mark.rule("R4-04")
 @for_each(("key", "value", "expected"), RIGHT)
 def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
     assert setting(key, read(**{key: value})) == expected
 
 
+@pytest.mark.rule("R4-04")
 @for_each(
     ("key", "expected", "value"),
     [(key, expected, value) for key, expected, values in WRONG for value in values],
@@ -548,6 +551,7 @@ UNUSABLE = [
 ]
 
 
+@pytest.mark.rule("G6-11")
 @for_each(("host", "reason"), UNUSABLE)
 def test_an_unusable_mint_host_is_an_error_when_minting(host: str, reason: str) -> None:
     config = read(IBI_MINT_HOST=host, IBI_ARCHIVE_IP="150.163.34.243")

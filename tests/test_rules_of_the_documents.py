@@ -1,4 +1,4 @@
-"""Tests for rules of the documents that no other module tests; see ``conformance.rst``."""
+"""Tests for rules of the documents that no other module tests."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ IDENTIFIERS = load("identifiers.json")
 # --- [G]: generation -----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("G5-05")
 def test_an_identifier_is_parsed_without_the_dns(monkeypatch: pytest.MonkeyPatch) -> None:
     """[G] 5, below Example 1."""
 
@@ -74,6 +75,7 @@ def test_an_identifier_is_parsed_without_the_dns(monkeypatch: pytest.MonkeyPatch
             parse_identifier(text)
 
 
+@pytest.mark.rule("G6-01")
 @given(repository_names())
 def test_a_repository_name_has_four_parts_that_can_be_directories(text: str) -> None:
     """[G] 6, a to d."""
@@ -84,6 +86,7 @@ def test_a_repository_name_has_four_parts_that_can_be_directories(text: str) -> 
         assert part == part.lower()
 
 
+@pytest.mark.rule("G6-01")
 def test_repository_names_can_be_nested_directories_without_conflicts(tmp_path: Path) -> None:
     """[G] 6, a to d."""
     date = Fraction(1234806360)
@@ -102,6 +105,7 @@ def test_repository_names_can_be_nested_directories_without_conflicts(tmp_path: 
     assert list(tmp_path.glob("*/*/*/*/*")) == []
 
 
+@pytest.mark.rule("G6-12")
 @pytest.mark.skipif(
     not hasattr(time, "tzset"), reason="this system cannot set the time zone of a process"
 )
@@ -130,6 +134,7 @@ def test_a_suffix_is_in_utc_in_any_time_zone_of_the_server(
         time.tzset()
 
 
+@pytest.mark.rule("G7-12")
 def test_digits_of_tables_7_4_and_7_5_count_from_zero() -> None:
     """[G] Tables 7.4 and 7.5."""
     assert "".join(convert_from_decimal(number, 11) for number in range(11)) == "0123456789."
@@ -139,6 +144,7 @@ def test_digits_of_tables_7_4_and_7_5_count_from_zero() -> None:
 # --- [D] and [P]: the identifiers in the text ----------------------------------------------------
 
 
+@pytest.mark.rule("D3-01")
 def test_the_example_of_the_draft_is_parsed_and_its_persistent_url_is_shown(app: Flask) -> None:
     """[D] 3, Example 1; [P] 3."""
     text = "sid.inpe.br/md-m09@80/2008/04.14.11.53"
@@ -157,6 +163,7 @@ def test_the_example_of_the_draft_is_parsed_and_its_persistent_url_is_shown(app:
     assert f'href="http://urlib.net/{text}"' in answer.text
 
 
+@pytest.mark.rule("P0-01")
 def test_the_three_identifiers_in_the_note_of_2008_identify_one_item(app: Flask) -> None:
     """[P] title page."""
     rep, ibip, legacy = "iconet.com.br/banon/2008/05.16.17.13", "LK47B6W/335L8GH", "APM77Z/UaJFT"
@@ -175,6 +182,7 @@ def url_list_of(app: Flask, ibi: str) -> dict[str, Any]:
     return dict(archive_of(app).list_urls(UrlRequest(parse_identifier(ibi), ("150.163.2.175",))))
 
 
+@pytest.mark.rule("R72-33")
 def test_the_answers_have_the_pairs_of_examples_7_4_7_6_7_8_and_7_10(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -224,6 +232,7 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
     return set(), ahead
 
 
+@pytest.mark.rule("R72-28")
 @for_each("seed", range(4))
 def test_filtering_does_not_change_the_outcome_of_resolving(seed: int) -> None:
     """[R] 7.2, FILTRARLISTADEURL."""

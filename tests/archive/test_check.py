@@ -90,6 +90,7 @@ def mocked() -> Iterator[responses.RequestsMock]:
         yield mock
 
 
+@pytest.mark.rule("R4-02")
 @pytest.mark.parametrize("status", [404, 500])
 def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> None:
     place = Later()

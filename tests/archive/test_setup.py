@@ -44,6 +44,7 @@ def tables_of(uri: str) -> list[str]:
         engine.dispose()
 
 
+@pytest.mark.rule("R5-03")
 def test_each_init_prints_the_ibi_of_the_service(new_app: NewApp) -> None:
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "init").data == f"{SERVICE}\n"

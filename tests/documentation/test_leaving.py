@@ -478,6 +478,7 @@ def test_each_system_can_be_harvested(
     assert command(move.app, "import", move.folder / "harvested.jsonl").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="there is no nginx")
 def test_the_web_server_leads_addresses_of_files_to_the_files(
     move: Move, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,8 @@ from support.documentation import FILES, blocks, commands
 from support.loopback import PATIENCE, free_port, serving
 from werkzeug import Request, Response
 
+pytestmark = pytest.mark.slow
+
 PAGE = "howto/reverse-proxy.rst"
 HOST = "repository.example.org"
 #: A persistent URL with all kinds of characters that a proxy could change.

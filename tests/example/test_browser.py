@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from support.browser import browser as find_browser
 from support.commands import ROOT, command
 from support.databases import new_database
@@ -19,7 +17,10 @@ from example_app.extensions import db
 from example_app.models import Publication
 from example_app.seed import PASSWORD
 
-# tests/archive/pages/test_browser.py renders pages in the default run
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page
+
+# tests/archive/pages/test_browser.py renders a page in the default run
 pytestmark = pytest.mark.slow
 
 #: The background of the theme in light and in dark mode.
@@ -33,6 +34,8 @@ IMPORTED = "/col/sid.inpe.br/mtc-m18@80/2009/07.21.13.23/"
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A browser; the tests are skipped if there is none."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         yield browser
@@ -190,6 +193,8 @@ def test_every_page_that_a_librarian_sees(new_tab: Any, paths: dict[str, str]) -
 def test_the_pages_are_accessible_in_each_colour_scheme(
     new_tab: Any, paths: dict[str, str], colours: str, language: str
 ) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
     tab: Tab = new_tab(color_scheme=colours, locale=language)
     tab.log_in("librarian")
     for path in (

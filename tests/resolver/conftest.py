@@ -12,6 +12,7 @@ from support.registries import resolver_database
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER, History
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ def make_fan_out() -> Iterator[MakeFanOut]:
     yield make
     for one in made:
         one.close(0)
+
+
+@pytest.fixture(scope="session")
+def history() -> History:
+    """New databases have the tables of a resolver."""
+    return RESOLVER
 
 
 @pytest.fixture

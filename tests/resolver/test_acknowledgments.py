@@ -43,6 +43,7 @@ READERS = {
 }
 
 
+@pytest.mark.rule("R62-14")
 def test_an_acknowledgment_has_the_header_of_the_users_program(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -66,6 +67,7 @@ def test_an_acknowledgment_has_the_header_of_the_users_program(
     assert question[-1] == "User-Agent: flask_ibi_archive"
 
 
+@pytest.mark.rule("R62-13")
 def test_close_waits_for_pending_acknowledgments(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http("notice {acknowledgment received}")), seconds=0.01)
     asks = make_fan_out()
@@ -113,6 +115,7 @@ def test_acknowledgments_are_discarded_when_too_many_are_pending(
     assert thank(asks, host)
 
 
+@pytest.mark.rule("R62-13")
 @for_each(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
 def test_an_acknowledgment_is_retried_once(
     works: int, tries: int, make_fan_out: MakeFanOut, caplog: pytest.LogCaptureFixture

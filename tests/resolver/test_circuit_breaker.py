@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -42,6 +43,7 @@ STEPS = {
 }
 
 
+@pytest.mark.rule("R62-05")
 @for_each("steps", STEPS.values())
 def test_a_failing_archive_is_skipped_and_probed_later(steps: str) -> None:
     clock = Clock(1000.0)

@@ -45,6 +45,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 # --- questions -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R62-05")
 def test_archives_are_asked_concurrently(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     late = hosts.add(hangs)
     quick = [hosts.add(says(http(KNOWN))) for _ in range(40)]
@@ -79,6 +80,7 @@ def test_no_targets_give_no_replies(make_fan_out: MakeFanOut) -> None:
     assert all_of(make_fan_out().ask([], PATIENCE)) == []
 
 
+@pytest.mark.rule("R62-06")
 def test_the_url_is_sent_unchanged(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     host = hosts.add(says(http(KNOWN)))
     target = (
@@ -155,6 +157,7 @@ def test_an_invalid_url_is_not_requested(
 # --- no other server is contacted ----------------------------------------------------------------
 
 
+@pytest.mark.rule("R62-05")
 def test_no_redirect_is_followed_and_no_proxy_used(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:

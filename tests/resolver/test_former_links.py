@@ -40,6 +40,7 @@ def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
         yield app
 
 
+@pytest.mark.rule("FI-4")
 @for_each(
     "target",
     [
@@ -104,6 +105,7 @@ def test_a_silent_archive_is_avoided(app: Flask, archives: list[TableArchive]) -
     assert response.headers["Location"] == f"http://{archives[2].address}/{DOI}"
 
 
+@pytest.mark.rule("FI-4")
 @for_each("accept", ["text/html", "text/plain"])
 def test_a_foreign_identifier_that_nobody_claims_is_unknown(
     app: Flask, archives: list[TableArchive], accept: str

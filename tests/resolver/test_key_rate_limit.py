@@ -20,8 +20,6 @@ from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ARC
 from flask_ibi_archive.resolver.tables import KeyAttempt
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 WRONG_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 UNKNOWN = "a.br/unknown/2001/01.01.00.00"

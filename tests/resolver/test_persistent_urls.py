@@ -113,6 +113,7 @@ def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
 # --- persistent URLs -----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R62-16")
 @for_each(
     ("target", "location"),
     [
@@ -167,6 +168,7 @@ ALERTS = [
 ]
 
 
+@pytest.mark.rule("R62-17")
 @for_each(("target", "status"), ALERTS)
 def test_alerts_are_pages_for_browsers_and_text_for_programs(
     app: Flask, target: str, status: int
@@ -260,6 +262,7 @@ def test_the_persistent_url_is_acknowledged_with_host_and_port(
     assert thanks.url == HERE
 
 
+@pytest.mark.rule("R62-07")
 @for_each(
     ("peer", "forwarded", "told"),
     [

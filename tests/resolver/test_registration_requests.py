@@ -92,6 +92,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield found
 
 
+@pytest.mark.rule("R5-09", "R5-12", "R5-13")
 def test_a_real_archive_is_included_confirmed_and_excluded(world: World) -> None:
     [item] = [{"rep": "a.br/x/2001/01.01.00.00", "files": [{"path": "a", "url": "http://a.br/a"}]}]
     import_records(archive_of(world.archives[KEY]), [item])
@@ -159,6 +160,7 @@ def test_an_internal_address_is_refused(world: World) -> None:
     assert resolver.registry.list()[0].included_at is None
 
 
+@pytest.mark.rule("R5-12")
 def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: World) -> None:
     with nobody() as address:
         world.add_archive(KEY, address)
@@ -166,6 +168,7 @@ def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: Wo
     assert (outcome.status, outcome.out) == (3, f"{UNSUCCESSFUL}\n")
 
 
+@pytest.mark.rule("R61-01")
 def test_the_persistent_urls_of_the_standard_are_redirected(world: World) -> None:
     ibis = [urlsplit(url).path[1:] for url in PLAIN]
     records = [

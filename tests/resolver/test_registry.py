@@ -57,8 +57,6 @@ from flask_ibi_archive.resolver.secret_checks import hash_secret, matches_hash
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
-pytestmark = pytest.mark.no_tables
-
 OTHER_KEY = "9876543210"
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
@@ -205,6 +203,7 @@ def test_the_confirmation_email_names_the_service_and_the_resolver(database: Dat
 # --- inclusion and exclusion ---------------------------------------------------------------------
 
 
+@pytest.mark.rule("R5-09", "R5-12")
 @memory
 def test_an_archive_is_called_for_confirmation_before_inclusion(database: Database) -> None:
     ours = a_registry(database)
@@ -255,6 +254,7 @@ NO_CONFIRMATION: list[HttpResponse | TransportError] = [
 ]
 
 
+@pytest.mark.rule("R5-11")
 def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) -> None:
     assert include(registry).confirmed
     for answer in NO_CONFIRMATION:
@@ -266,6 +266,7 @@ def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) 
     assert include(registry).confirmed
 
 
+@pytest.mark.rule("R5-09")
 @memory
 def test_the_confirmation_call_follows_no_redirect(registry: Registry) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
@@ -319,6 +320,7 @@ def test_an_internal_archive_is_included_only_if_allowed(
     assert only(registry).address == f"localhost:{port}"
 
 
+@pytest.mark.rule("R5-13", "R5-14")
 def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry) -> None:
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
@@ -361,6 +363,7 @@ def test_an_archive_that_was_never_included_can_be_excluded(registry: Registry) 
     assert get_state(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
 
 
+@pytest.mark.rule("R5-11")
 @memory
 @for_each("ask", [include, exclude])
 def test_a_wrong_key_and_an_unknown_archive_change_nothing(

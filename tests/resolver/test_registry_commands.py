@@ -190,6 +190,7 @@ def test_another_key_requires_replace(resolver: Flask) -> None:
     registry_of(resolver).process(a_request(key=OTHER_KEY))
 
 
+@pytest.mark.rule("R5-04")
 def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")
     run(app, "init")
@@ -203,6 +204,7 @@ def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp)
     assert "is registered" in text
 
 
+@pytest.mark.rule("R5-04")
 def test_the_confirmation_is_sent_by_the_mail_server(new_resolver: NewApp) -> None:
     with post_office() as post:
         app = new_resolver(

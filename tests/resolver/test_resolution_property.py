@@ -65,6 +65,7 @@ def check(
     return led
 
 
+@pytest.mark.rule("R61-06", "R61-07", "R61-08", "R62-09", "R62-12")
 @pytest.mark.parametrize(
     "seeds", [range(12), pytest.param(range(12, 400), marks=pytest.mark.slow)], ids=str
 )
@@ -128,6 +129,7 @@ def test_metadata_in_another_archive_are_found_in_a_format_and_a_language(is_spl
             assert found.url == f"http://here/col/{translated}/{place}"
 
 
+@pytest.mark.rule("R62-12")
 @pytest.mark.slow
 def test_real_archives_resolve_like_one_with_all_items(tmp_path: Path) -> None:
     random_ = random.Random(8)

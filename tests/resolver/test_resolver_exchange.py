@@ -79,6 +79,7 @@ def include(app: Flask, service: str, address: str) -> None:
     registry.process(a_request(service_ibi=service, address=address))
 
 
+@pytest.mark.rule("R62-07", "R8-01", "R8-03")
 @examples
 def test_messages_and_redirect_are_those_of_the_standard(
     example: dict[str, Any], archive: RecordedArchive, hosts: Servers, tmp_path: Path
@@ -100,6 +101,7 @@ def test_messages_and_redirect_are_those_of_the_standard(
     assert [one.query for one in asked] in (questions, questions[:-1])
 
 
+@pytest.mark.rule("R62-04")
 @examples
 def test_languages_and_required_status_are_not_sent_to_archives(
     example: dict[str, Any], archive: RecordedArchive, tmp_path: Path

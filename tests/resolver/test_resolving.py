@@ -102,6 +102,7 @@ def of_kind(events: list[TraceEvent], kind: type[Any]) -> list[Any]:
 # --- rounds --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R62-05")
 def test_every_archive_is_asked_every_question_once(run: Run) -> None:
     nothing: Table = {}
     resolver, archives = run(nothing, {f"{X}!:": goes_on(Y)}, nothing)
@@ -117,6 +118,7 @@ def test_every_archive_is_asked_every_question_once(run: Run) -> None:
     assert not [event for event in asked if event.by_hint]
 
 
+@pytest.mark.rule("R62-12")
 def test_a_resolution_follows_items_to_other_archives(run: Run) -> None:
     resolver, archives = run(
         {f"{X}!/a.txt": goes_on(Y)},
@@ -134,6 +136,7 @@ def test_the_number_of_rounds_is_limited(run: Run) -> None:
     assert archive.questions == [f"{X}!", f"{Y}!"]
 
 
+@pytest.mark.rule("R62-04")
 def test_languages_are_chosen_by_the_resolver(run: Run) -> None:
     offered = "\r\n".join(
         [
@@ -191,6 +194,7 @@ def hint_of(resolver: ResolverService, ibi: str) -> int | None:
     return resolver.database.read(lambda connection: list_included(connection, ibi))[1]
 
 
+@pytest.mark.rule("R3-02")
 def test_the_hinted_archive_is_asked_first_and_alone(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +223,7 @@ WRONG: dict[str, str | bytes] = {
 }
 
 
+@pytest.mark.rule("R3-02")
 @for_each("wrong", WRONG.values())
 def test_a_wrong_hint_costs_one_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str | bytes
@@ -233,6 +238,7 @@ def test_a_wrong_hint_costs_one_answer(
     assert hint_of(resolver, X) == 1
 
 
+@pytest.mark.rule("R3-02", "R62-05")
 def test_an_excluded_archive_is_not_asked_despite_a_hint(run: Run) -> None:
     resolver, [one, other] = run({X: leads(HERE)}, {X: ""})
     learn(resolver, X, 1)
@@ -291,6 +297,7 @@ def test_nothing_is_waited_for_if_all_archives_are_skipped(run: Run) -> None:
 # --- acknowledgments -----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R62-13")
 def test_only_the_archive_of_the_url_gets_the_acknowledgment(run: Run) -> None:
     resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
     outcome, events = traced(resolver, X)
@@ -306,6 +313,7 @@ def test_only_the_archive_of_the_url_gets_the_acknowledgment(run: Run) -> None:
     assert other.thanks.empty()
 
 
+@pytest.mark.rule("R62-13")
 def test_nobody_waits_for_the_acknowledgment(run: Run, hosts: Servers) -> None:
     resolver, [archive] = run({X: leads(HERE)})
 
@@ -361,6 +369,7 @@ def test_a_redirect_to_the_same_url_is_not_acknowledged(run: Run) -> None:
     assert archive.thanks.empty()
 
 
+@pytest.mark.rule("R62-13")
 def test_an_alert_is_not_acknowledged(run: Run) -> None:
     resolver, archives = run({X: leads(HERE)}, {X: leads(THERE)})
     _, events = traced(resolver, f"{X}{ORIGINAL}")

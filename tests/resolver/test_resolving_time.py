@@ -32,6 +32,7 @@ EDITION, OTHER_EDITION = (leads(url, relation=".lastedition") for url in (HERE, 
 # --- the first answer, and the deadline ----------------------------------------------------------
 
 
+@pytest.mark.rule("R62-11")
 def test_the_user_waits_only_for_the_fastest_usable_url() -> None:
     network = Network(
         {X: (3, leads(HERE))},
@@ -46,6 +47,7 @@ def test_the_user_waits_only_for_the_fastest_usable_url() -> None:
     assert last.late == 1
 
 
+@pytest.mark.rule("R62-09")
 def test_the_slowest_archive_is_waited_for_if_the_original_is_required() -> None:
     network = Network({X: (3, leads(HERE))}, {X: (1, leads(THERE, "Copy"))}, {X: (9, NONSENSE)})
     assert url_of(network.resolve(f"{X}{ORIGINAL}")) == HERE
@@ -212,6 +214,7 @@ def test_an_alert_is_final_if_all_have_answered() -> None:
 # --- the one that a hint names -------------------------------------------------------------------
 
 
+@pytest.mark.rule("R62-05")
 @for_each(
     ("took", "answer", "others_at"),
     [
@@ -239,6 +242,7 @@ def test_a_single_hinted_archive_has_its_full_time() -> None:
     assert network.now == 3
 
 
+@pytest.mark.rule("R62-05")
 def test_others_are_not_asked_if_the_hinted_archive_has_the_url() -> None:
     network = Network({}, {X: (0.2, leads(HERE))})
     assert url_of(network.resolve(X, hinted=2)) == HERE
@@ -269,6 +273,7 @@ def test_without_a_hint_all_archives_are_asked_at_once() -> None:
     assert network.times(X) == {1: 0.0, 2: 0.0}
 
 
+@pytest.mark.rule("R62-05")
 def test_the_hint_is_ignored_if_the_original_is_required() -> None:
     network = Network({X: (0.1, leads(HERE))}, {X: (0.1, leads(THERE))})
     assert silence_of(network.resolve(f"{X}{ORIGINAL}", hinted=2))[0] is AlertKind.SUSPECTS

@@ -46,6 +46,7 @@ def example(
     return compose_email(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), TO, subject, EXAMPLE["body"])
 
 
+@pytest.mark.rule("R5-02")
 def test_the_email_arrives_unchanged() -> None:
     with post_office() as post:
         mail = settings(post.address, default_sender="Arquivo de São José <archive@example.org>")

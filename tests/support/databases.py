@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import OperationalError
 
-from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import ARCHIVE, RESOLVER, History
 
 #: A server where the tests may create databases; they do not change existing ones.
 POSTGRESQL = os.environ.get(
@@ -51,15 +51,18 @@ def copy_database(source: Any, target: Any) -> None:
 
 
 @contextmanager
-def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator[str]:
+def new_database(
+    backend: str, folder: Path, *, ready: bool = False, history: History = ARCHIVE
+) -> Iterator[str]:
     """Yield the URL of a new database without data, and remove it afterwards.
 
     :param ready: whether the database already contains the tables: to create them takes longer
         than most tests.
+    :param history: whose tables these are: those of an Archive or of a resolver.
     """
     if backend == "sqlite":
         path = folder / f"{uuid.uuid4().hex}.sqlite"
-        path.write_bytes(migrated_file() if ready else b"")
+        path.write_bytes(migrated_file(history) if ready else b"")
         yield f"sqlite:///{path}"
         return
     reason = why_no_postgresql()
@@ -68,11 +71,11 @@ def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator
             pytest.fail(reason)
         pytest.skip(reason)
     schemas = Schemas.of_this_run()
-    schema = schemas.take(ready)
+    schema = schemas.take(ready, history)
     try:
         yield schemas.url(schema)
     finally:
-        schemas.give_back(schema, ready)
+        schemas.give_back(schema, ready, history)
 
 
 def make_host_engine(uri: str) -> Engine:
@@ -106,21 +109,21 @@ def read_only(uri: str) -> str:
 
 
 @lru_cache
-def migrated_file() -> bytes:
+def migrated_file(history: History = ARCHIVE) -> bytes:
     """Return the content of an SQLite file with the tables."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "migrated.sqlite"
-        migrate_to_head(f"sqlite:///{path}")
+        migrate_to_head(f"sqlite:///{path}", history)
         return path.read_bytes()
 
 
-def migrate_to_head(uri: str) -> None:
+def migrate_to_head(uri: str, history: History = ARCHIVE) -> None:
     """Create the tables in a database."""
-    database = Database.at(uri)
+    database = Database.at(uri, history)
     try:
         database.create()
         with database.writing() as connection:
-            migrate.upgrade(connection)
+            migrate.upgrade(connection, history=history)
     finally:
         database.close()
 
@@ -174,8 +177,11 @@ class Schemas:
         self.engine = create_engine(self.database, isolation_level="AUTOCOMMIT")
         with self.engine.connect() as connection:
             self.may_delete = connection.scalar(text("SHOW is_superuser")) == "on"
-        self.waiting: list[str] = []
-        self.shape: list[str] | None = None
+        self.waiting: dict[History, list[str]] = {ARCHIVE: [], RESOLVER: []}
+        self.shapes: dict[History, list[str] | None] = {}
+        self.tables: dict[History, list[str]] = {}
+        #: the rows that migrations insert, by the statement that inserts them again
+        self.rows: dict[History, dict[str, list[dict[str, Any]]]] = {}
 
     @classmethod
     @lru_cache
@@ -191,22 +197,37 @@ class Schemas:
         )
         return url.render_as_string(hide_password=False)
 
-    def take(self, ready: bool) -> str:
+    def take(self, ready: bool, history: History = ARCHIVE) -> str:
         """Return a schema without data.
 
         :param ready: whether the schema contains the tables.
         """
-        if ready and self.waiting:
-            return self.waiting.pop()
+        if ready and self.waiting[history]:
+            return self.waiting[history].pop()
         schema = f"test_{uuid.uuid4().hex}"
         with self.engine.connect() as connection:
             connection.execute(text(f"CREATE SCHEMA {schema}"))
         if ready:
-            migrate_to_head(self.url(schema))
-            self.shape = self.shape or self._shape_of(schema)
+            migrate_to_head(self.url(schema), history)
+            if history not in self.shapes:
+                self._examine(schema, history)
         return schema
 
-    def give_back(self, schema: str, ready: bool) -> None:
+    def _examine(self, schema: str, history: History) -> None:
+        """Note what schemas contain when they are new."""
+        self.shapes[history] = self._shape_of(schema, history)
+        names = inspect(self.engine).get_table_names(schema)
+        self.tables[history] = [one for one in names if one != history.version_table]
+        self.rows[history] = {}
+        with self.engine.connect() as connection:
+            for name in self.tables[history]:
+                found = connection.execute(text(f"SELECT * FROM {schema}.{name}")).mappings().all()
+                if found:
+                    values = ", ".join(f":{column}" for column in found[0])
+                    statement = f"INSERT INTO {{schema}}.{name} VALUES ({values})"
+                    self.rows[history][statement] = [dict(row) for row in found]
+
+    def give_back(self, schema: str, ready: bool, history: History = ARCHIVE) -> None:
         """Empty a schema for the next test, or drop it if the test changed the tables."""
         with self.engine.connect() as connection:
             # a connection that a killed process left would block the next statements
@@ -217,37 +238,40 @@ class Schemas:
                 ),
                 {"name": schema},
             )
-            if ready and self._shape_of(schema) == self.shape:
-                connection.execute(text(self._emptying(schema)))
-                self.waiting.append(schema)
+            if ready and self._shape_of(schema, history) == self.shapes[history]:
+                connection.execute(text(self._emptying(schema, self.tables[history])))
+                for statement, rows in self.rows[history].items():
+                    connection.execute(text(statement.format(schema=schema)), rows)
+                self.waiting[history].append(schema)
             else:
                 connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
 
     def copy_rows(self, source: str, schema: str) -> None:
-        """Copy all rows of a schema to another one, which is ready and empty."""
+        """Copy all rows of an Archive's schema to another one, which is ready and empty."""
         inserts = "; ".join(
-            f"INSERT INTO {schema}.{name} SELECT * FROM {source}.{name}" for name in metadata.tables
+            f"INSERT INTO {schema}.{name} SELECT * FROM {source}.{name}"
+            for name in self.tables[ARCHIVE]
         )
         with self.engine.connect() as connection:
             connection.execute(text(COPYING.format(schema=schema, source=source, inserts=inserts)))
 
-    def _emptying(self, schema: str) -> str:
+    def _emptying(self, schema: str, names: list[str]) -> str:
         """Return the statement that empties the tables; TRUNCATE takes longer than most tests."""
-        tables = [f"{schema}.{name}" for name in metadata.tables]
+        tables = [f"{schema}.{name}" for name in names]
         if not self.may_delete:
             return f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"
         return EMPTYING.format(
             schema=schema, deletes="; ".join(f"DELETE FROM {table}" for table in tables)
         )
 
-    def _shape_of(self, schema: str) -> list[str] | None:
+    def _shape_of(self, schema: str, history: History) -> list[str] | None:
         with self.engine.connect() as connection:
             found = connection.execute(text("SELECT to_regnamespace(:schema)"), {"schema": schema})
             if found.scalar() is None:
                 return None
             shape = list(connection.scalars(text(SHAPE), {"schema": schema}))
-            version = text(f"SELECT version_num FROM {schema}.{migrate.VERSION_TABLE}")
-            at_head = migrate.VERSION_TABLE in {name.split(" ")[0] for name in shape}
+            version = text(f"SELECT version_num FROM {schema}.{history.version_table}")
+            at_head = history.version_table in {name.split(" ")[0] for name in shape}
             return shape + list(connection.scalars(version)) if at_head else None
 
 

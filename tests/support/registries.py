@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, text
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
@@ -80,45 +80,25 @@ CLAIMS = (
 
 @contextmanager
 def resolver_database(uri: str) -> Iterator[Database]:
-    """Yield a database with the tables of a resolver."""
+    """Yield a database with the tables of a resolver.
+
+    :param uri: the URL of a PostgreSQL database with the tables, or of any SQLite database, which
+        gets them.
+    """
     database = Database.at(uri, RESOLVER)
     try:
-        database.create()
         if uri.startswith("sqlite:"):
-            # copying is faster than migrating
-            with closing(database.engine.raw_connection()) as connection:
-                migrated_sqlite().backup(connection.driver_connection)
-        else:
-            with database.writing() as connection:
-                create_tables(connection)
+            copy_tables(database)
         yield database
     finally:
         database.close()
 
 
-def create_tables(connection: Connection) -> None:
-    """Create the tables in a PostgreSQL database.
-
-    The migrations run only once. Their statements are stored and executed again for each further
-    database, because alembic takes longer than most tests.
-    """
-    if _STATEMENTS:
-        for statement, parameters in _STATEMENTS:
-            connection.exec_driver_sql(statement, parameters)
-        return
-    executed: list[tuple[str, Any]] = []
-
-    @event.listens_for(connection, "before_cursor_execute")
-    def store(_: Any, __: Any, statement: str, parameters: Any, *rest: Any) -> None:
-        executed.append((statement, parameters))
-
-    migrate.upgrade(connection, history=RESOLVER)
-    event.remove(connection, "before_cursor_execute", store)
-    _STATEMENTS.extend([one for one in executed if not one[0].lstrip().startswith("SELECT")])
-
-
-#: The statements of the migrations on PostgreSQL.
-_STATEMENTS: list[tuple[str, Any]] = []
+def copy_tables(database: Database) -> None:
+    """Copy the tables of a resolver to an SQLite database; to migrate it takes longer."""
+    database.create()
+    with closing(database.engine.raw_connection()) as connection:
+        migrated_sqlite().backup(connection.driver_connection)
 
 
 @cache

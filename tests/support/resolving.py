@@ -37,7 +37,14 @@ from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import Servers, http
 from support.loopback import HERE, PATIENCE
-from support.registries import KEY, a_config, a_registry, a_request, resolver_database
+from support.registries import (
+    KEY,
+    a_config,
+    a_registry,
+    a_request,
+    copy_tables,
+    resolver_database,
+)
 
 X, Y, Z = (f"a.br/{letter}/2001/01.01.00.00" for letter in "xyz")
 USER = "150.163.2.175"
@@ -168,6 +175,8 @@ def app_over(
     IBIResolver(app)
     resolver = resolver_of(app)
     try:
+        if app.config["IBI_RESOLVER_DATABASE_URI"] == "sqlite://":
+            copy_tables(resolver.database)
         resolver.init()
         include(a_registry(resolver.database), archives)
         yield app

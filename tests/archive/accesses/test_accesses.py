@@ -91,6 +91,7 @@ def forms(*texts: str) -> tuple[Any, ...]:
 # --- what counts
 
 
+@pytest.mark.rule("R72-10")
 @pytest.mark.postgresql
 @for_each(
     ("ibi", "verbs", "delivered", "relation", "content_type"),
@@ -200,6 +201,7 @@ def test_the_relation_with_the_same_url_is_preferred(archive: Archive) -> None:
 OURS = "http://mtc-m16c.sid.inpe.br"
 
 
+@pytest.mark.rule("R72-10")
 @for_each(
     ("ibi", "verbs", "url", "is_stored"),
     [
@@ -344,6 +346,7 @@ def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
+@pytest.mark.rule("R72-10")
 @pytest.mark.postgresql
 def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
@@ -475,6 +478,7 @@ def test_an_item_of_another_archive_does_not_count(
     assert "no longer exists" in reason()
 
 
+@pytest.mark.rule("R72-10")
 def test_a_key_of_one_item_never_counts_for_another(new_app: Callable[..., Flask]) -> None:
     check_keys_with_other_items(new_app, seed=0)
 

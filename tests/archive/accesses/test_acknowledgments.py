@@ -55,6 +55,7 @@ def send(app: Flask, raw: str, **headers: str) -> Answer:
     return ask(app, f"{SERVICE_PATH}?{raw}", headers=named)
 
 
+@pytest.mark.rule("R62-15")
 def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     [example] = [
         one
@@ -184,6 +185,7 @@ def test_a_stranger_can_raise_the_numbers_unless_only_the_resolver_may(
     assert attack(guarded, RESOLVER, RESOLVER, 21) == 21
 
 
+@pytest.mark.rule("R72-10")
 @for_each(
     ("setting", "asker", "sender", "counted"),
     [

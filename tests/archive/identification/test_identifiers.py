@@ -35,6 +35,7 @@ def new(program: Program, json: Any = None, **headers: str) -> dict[str, str]:
 # --- issuing and reserving -----------------------------------------------------------------------
 
 
+@pytest.mark.rule("G5-02")
 def test_an_empty_request_issues_one_identifier_in_both_forms(program: Program) -> None:
     issued = new(program)
     rep, ibip = (decode_identifier(parse_identifier(issued[form])) for form in ("rep", "ibip"))
@@ -44,6 +45,7 @@ def test_an_empty_request_issues_one_identifier_in_both_forms(program: Program) 
     assert issued["persistent_url"] == f"http://urlib.net/{issued['ibip']}"
 
 
+@pytest.mark.rule("G6-23")
 def test_identifiers_are_issued_one_after_the_other(program: Program) -> None:
     answers = [program("POST", json={"count": count}).json for count in (1, 100, 1)]
     issued = [each["rep"] for answer in answers for each in answer["identifiers"]]

@@ -168,6 +168,7 @@ def run_clients(
     return running
 
 
+@pytest.mark.rule("G6-23")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("clients", "seconds", "requests", "kills"),

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-import schemathesis
 from flask import Flask
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -23,6 +22,8 @@ def send_random_requests(app: Flask, program: Program, cases: int) -> None:
     A request that fits the description may be refused: a schema cannot say which languages exist.
     A request that is only wrong because it has no key is answered, because it gets one here.
     """
+    import schemathesis
+
     existing = program("POST", json={"record": {}}).json["identifiers"][0]["ibip"]
     reserved = program("POST", json={"reserve": True}).json["identifiers"][0]["ibip"]
     schema = schemathesis.openapi.from_wsgi("/ibi/identifiers/openapi.json", app)

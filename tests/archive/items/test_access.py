@@ -68,6 +68,7 @@ OUTSIDERS = [
 ]
 
 
+@pytest.mark.rule("R72-27")
 @for_each("remote", OUTSIDERS)
 @for_each("others", ["metadata", "none"])
 def test_users_outside_the_networks_get_no_file_and_no_list(
@@ -162,6 +163,7 @@ def test_the_url_of_a_closed_item_leads_to_its_landing_page(
     assert address in hidden.text
 
 
+@pytest.mark.rule("R72-27")
 def test_a_url_list_leads_to_no_hidden_description(web: Flask) -> None:
     for verbs in ("GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition GetMetadata", ""):
         pairs = ask_urls(web, HIDDEN, verbs, user=OUTSIDE)
@@ -183,6 +185,7 @@ def test_metadata_that_are_an_item_have_their_own_rule(web: Flask) -> None:
         assert status(web, WITH_CLOSED_METADATA, "doc/new.txt", remote) == 200
 
 
+@pytest.mark.rule("R72-27")
 @for_each("user", [INSIDE, OUTSIDE])
 @for_each("verbs", ["", "GetFileList", "GetMetadata"])
 @for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT])

@@ -45,6 +45,7 @@ def test_init_twice_is_harmless(new_app: NewApp, service: str | None) -> None:
     assert everything(archive) == before
 
 
+@pytest.mark.rule("R4-04")
 @pytest.mark.parametrize(
     ("service", "forms"),
     [(SERVICE, (SERVICE, None)), (IBIP, (None, IBIP)), (IBIP.lower(), (None, IBIP))],
@@ -69,6 +70,7 @@ def test_a_service_ibi_that_is_minted_has_both_forms(new_app: NewApp) -> None:
     assert archive.mint()[0].rep != served.rep
 
 
+@pytest.mark.rule("R2-02")
 def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None:
     archive = archive_of(app)
     found = rows(archive, "SELECT rep, state, transferable, is_service FROM ibi_item")
@@ -79,6 +81,7 @@ def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None
     )
 
 
+@pytest.mark.rule("R3-08")
 def test_init_updates_the_facts_about_the_archive(new_app: NewApp) -> None:
     sql = "SELECT address, ip, protocol, platform_version, admin_email FROM ibi_archive"
     first = archive_of(new_app(IBI_ARCHIVE_PLATFORM_VERSION="1"))
@@ -101,6 +104,7 @@ def test_init_updates_the_facts_about_the_archive(new_app: NewApp) -> None:
 # --- several Archives ----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R3-01")
 def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND, IBIP)]
     served = [archive.init()[0] for archive in archives]

@@ -99,6 +99,7 @@ def test_an_Original_is_not_removed_if_it_is_copied_at_the_same_time(
     assert stray_copies(postgresql) == 0
 
 
+@pytest.mark.rule("R3-05")
 @pytest.mark.postgresql
 def test_in_either_order_no_Copy_remains_without_its_Original(uri: str) -> None:
     database = migrated(uri)

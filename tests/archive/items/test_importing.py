@@ -549,6 +549,7 @@ def test_legacy_identifiers_of_two_items_may_differ_in_case_alone(app: Flask) ->
 # --- stubs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R72-05")
 def test_a_reference_is_remote_until_an_item_has_the_identifier(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B)])
@@ -780,6 +781,7 @@ def test_an_update_changes_metadata_files_and_other_fields(app: Flask, tmp_path:
     assert sorted(items) == sorted([A, SERVICE]), "unused stubs are deleted"
 
 
+@pytest.mark.rule("G4-01")
 @pytest.mark.parametrize("field", ["rep", "ibip"])
 def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     archive = archive_of(app)

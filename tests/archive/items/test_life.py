@@ -48,6 +48,7 @@ def test_copy_makes_a_copy_in_another_archive(here: Flask, there: Flask, report:
     assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
 
 
+@pytest.mark.rule("R3-10")
 def test_copy_brings_a_copy_up_to_date(here: Flask, there: Flask, report: Path) -> None:
     ibi, _ = add(here, report)
     command(here, "copy", ibi, "--to", FAR_SERVICE)
@@ -82,6 +83,7 @@ def test_transfer_hands_the_original_over(
     assert ask(here, f"/col/{ibi}/").status == (410 if left == "Deleted" else 200)
 
 
+@pytest.mark.rule("R3-09")
 def test_an_item_that_is_not_transferable_stays(here: Flask, there: Flask, report: Path) -> None:
     ibi, _ = add(here, report)
     command(here, "edit", ibi, "--not-transferable")

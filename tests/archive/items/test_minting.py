@@ -108,6 +108,7 @@ def suffixes(minted: list[Minted]) -> list[str]:
     return [one.rep.removeprefix(f"{REP}/") for one in minted]
 
 
+@pytest.mark.rule("G6-21", "G6-22")
 def test_table_6_2_is_reproduced_with_the_database(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -131,6 +132,7 @@ def test_the_granularity_may_change_between_two_calls(
         assert stored(database)[REP] == call["date"]
 
 
+@pytest.mark.rule("G5-04")
 @for_each("case", load("identifiers.json")["generated"])
 def test_both_forms_have_one_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, case: dict[str, Any]
@@ -280,6 +282,7 @@ def test_a_count_below_one_issues_nothing(
     assert stored(database) == {}
 
 
+@pytest.mark.rule("G6-19")
 def test_an_identifier_is_issued_when_its_date_has_come(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -290,6 +293,7 @@ def test_an_identifier_is_issued_when_its_date_has_come(
     assert time.now == Fraction(1287588119)
 
 
+@pytest.mark.rule("G6-23")
 @pytest.mark.postgresql
 def test_others_can_mint_while_one_waits(
     uri: str, new_minter: Callable[..., Minter], time: Time
@@ -319,6 +323,7 @@ def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     assert sum(time.waited) == 3
 
 
+@pytest.mark.rule("G6-19")
 @for_each("seconds", [20, 3600, 10**8])
 def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, seconds: int
@@ -464,6 +469,7 @@ def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bear
     assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.6"]
 
 
+@pytest.mark.rule("D3-03")
 @pytest.mark.parametrize(
     "bearer",
     [
@@ -510,6 +516,7 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     assert stored(archive_of(app).database)[REP] == "1287588000"
 
 
+@pytest.mark.rule("G4-01", "G6-21")
 @pytest.mark.postgresql
 @pytest.mark.parametrize("fault", [RuleBroken, RuntimeError, KeyboardInterrupt])
 def test_an_identifier_whose_deposit_failed_is_never_issued_again(
@@ -548,6 +555,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     assert archive.get(lost[0].rep) is None
 
 
+@pytest.mark.rule("G5-04")
 def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
     archive = archive_of(app)
     minted = archive.deposit(ItemRecord(language="pt"))

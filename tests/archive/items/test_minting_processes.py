@@ -19,6 +19,7 @@ HOSTS = ("mtc-m18.sid.inpe.br", "mtc-m19.sid.inpe.br")
 MANY = pytest.mark.slow
 
 
+@pytest.mark.rule("G4-01", "G5-03", "G6-21")
 @pytest.mark.postgresql
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),

@@ -308,6 +308,7 @@ def test_a_copy_says_all_that_its_original_says(archives: list[Archive], tmp_pat
     assert group_of(second, item.rep) == group_of(first, item.rep)
 
 
+@pytest.mark.rule("R3-10")
 def test_an_update_makes_a_copy_equal_to_its_original(
     archives: list[Archive], tmp_path: Path
 ) -> None:
@@ -361,6 +362,7 @@ def test_a_tombstone_becomes_a_copy(archives: list[Archive]) -> None:
 # --- transfers -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R3-09")
 @pytest.mark.postgresql
 @pytest.mark.parametrize("there", ["nothing", "stub", "copy", "tombstone"])
 def test_a_transfer_leaves_one_original_at_the_new_place(

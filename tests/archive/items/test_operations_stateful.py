@@ -566,6 +566,7 @@ def test_every_kind_of_step_preserves_the_rules(library: type[Library]) -> None:
     assert set(library.reached) == WANTED | {"refused"}
 
 
+@pytest.mark.rule("R3-09")
 @pytest.mark.slow
 def test_operations_in_random_order_preserve_the_rules(library: type[Library]) -> None:
     run_state_machine_as_test(

@@ -87,6 +87,9 @@ def find_refusal(rows: Rows, attempt: Attempt) -> IntegrityError | None:
     return None
 
 
+@pytest.mark.rule(
+    "G4-01", "G6-08", "R2-01", "R2-02", "R3-03", "R3-04", "R3-05", "R3-06", "R3-07", "R5-03"
+)
 def test_the_database_alone_refuses(shared: Database) -> None:
     for constraint, attempt in REFUSED:
         name = attempt.__name__
@@ -178,12 +181,14 @@ def _add_states() -> None:
 _add_states()
 
 
+@pytest.mark.rule("R2-01")
 def test_an_item_without_a_state_is_refused(rows: Rows) -> None:
     item = rows.item(rows.archive())
     with pytest.raises(IntegrityError):
         rows.set(item, state=None)
 
 
+@pytest.mark.rule("R3-07")
 def test_an_identifier_never_has_another_state_than_its_item(rows: Rows) -> None:
     item = rows.item(rows.archive(), REP, IBIP, aliases=(LEGACY,))
     rows.set(item, state="Deleted")
@@ -245,6 +250,7 @@ def an_Original_that_gets_the_alias_of_another(rows: Rows) -> Iterator[None]:
     rows.identifier(item, REP, "rep", 1)
 
 
+@pytest.mark.rule("R3-07")
 def test_a_deleted_Original_is_not_counted(rows: Rows) -> None:
     first = rows.item(rows.archive(), REP, IBIP)
     rows.set(first, state="Deleted")
@@ -404,6 +410,7 @@ def an_Original_with_Copies_that_becomes_a_Copy_of_a_remote_Original(rows: Rows)
     rows.set(original, state="Copy", original_archive=THIRD_SERVICE)
 
 
+@pytest.mark.rule("R3-05", "R3-06")
 def test_a_Copy_of_an_Original_in_another_Archive_of_the_database_is_accepted(rows: Rows) -> None:
     original = rows.item(rows.archive(SERVICE, SERVICE_IBIP), REP, IBIP)
     rows.copy(rows.archive(SECOND_SERVICE), of=SERVICE_IBIP, rep=None, ibip=IBIP)

@@ -149,6 +149,7 @@ def test_a_wrong_value_is_named(app: Flask, value: Any, field: str) -> None:
 # --- an alias belongs to one item ----------------------------------------------------------------
 
 
+@pytest.mark.rule("FI-2")
 def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     first, second = archive.deposit(same_as=[DOI]), archive.deposit()
     for change in (
@@ -167,6 +168,7 @@ def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     assert find(archive, DOI) == second.ibip
 
 
+@pytest.mark.rule("FI-2")
 @pytest.mark.postgresql
 def test_the_database_itself_refuses_an_alias_of_two_items(archive: Archive) -> None:
     archive.deposit(same_as=[DOI])
@@ -342,6 +344,7 @@ def run(app: Flask, *words: Any, stdin: bytes | None = None) -> Any:
     return command(app, "alias", *words, stdin=stdin)
 
 
+@pytest.mark.rule("FI-6")
 def test_the_commands_add_list_and_remove(app: Flask) -> None:
     import_records(archive_of(app), [item(A), item(B)])
     assert run(app, "add", A, DOI, SPELLINGS[1]).lines == ["added 2, unchanged 0"]
@@ -425,6 +428,7 @@ def test_a_file_is_imported(app: Flask, tmp_path: Path) -> None:
         assert run(app, "import", "-", stdin=listed).lines == ["added 0, unchanged 3"]
 
 
+@pytest.mark.rule("FI-6")
 def test_all_errors_of_a_file_are_listed_and_nothing_is_changed(app: Flask) -> None:
     import_records(archive_of(app), [item(A, DOI), item(B)])
     lines = [
@@ -460,6 +464,7 @@ def test_all_errors_of_a_file_are_listed_and_nothing_is_changed(app: Flask) -> N
         assert reason in line
 
 
+@pytest.mark.rule("FI-5")
 def test_the_pages_of_an_item_show_them(app: Flask) -> None:
     import_records(archive_of(app), [item(A, *ALL, metadata={"dc": {"title": ["x"]}})])
 
@@ -477,6 +482,7 @@ def test_the_pages_of_an_item_show_them(app: Flask) -> None:
     check(410)
 
 
+@pytest.mark.rule("FI-6")
 @pytest.mark.slow
 def test_many_aliases_are_imported_in_bounded_memory(tmp_path: Path) -> None:
     """Five times as many lines need hardly more; all parsed lines would need five times as much."""

@@ -144,6 +144,7 @@ def stored(app: Flask) -> RegistrationRecord | None:
 # --- the requests --------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R5-08")
 @pytest.mark.parametrize(
     ("example", "request_", "body"),
     [("5.2", Registrar.include, SUCCESSFUL), ("5.3", Registrar.exclude, EXCLUDED)],
@@ -184,6 +185,7 @@ def test_the_service_is_named_by_its_repository_name_if_it_has_one(new_app: NewA
     assert f"&archiveserviceibi={served.rep.replace('+', '%2B')}&" in resolver.requests[0][1]
 
 
+@pytest.mark.rule("R5-06")
 @pytest.mark.parametrize("request_", [Registrar.include, Registrar.exclude])
 def test_a_missing_setting_is_an_error_and_nothing_is_sent(
     ready: Flask, request_: Callable[..., Any]
@@ -211,6 +213,7 @@ def test_before_init_nothing_is_sent(new_app: NewApp) -> None:
 # --- the stored state ----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R5-13", "R5-14")
 def test_the_answer_of_the_resolver_is_stored(new_app: NewApp) -> None:
     app = initialised(new_app)
     resolver = FakeResolver(app, SUCCESSFUL)
@@ -511,6 +514,7 @@ def test_the_case_of_an_address_does_not_matter(new_app: NewApp) -> None:
     FakeResolver(other, SUCCESSFUL).registrar.include()
 
 
+@pytest.mark.rule("R5-14")
 def test_a_copy_of_an_excluded_archive_sends_nothing(new_app: NewApp) -> None:
     first = initialised(new_app)
     FakeResolver(first, SUCCESSFUL).registrar.include()
@@ -587,6 +591,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
 
 
+@pytest.mark.rule("R5-12")
 def test_the_resolver_calls_back_and_confirms_a_running_archive(new_app: NewApp) -> None:
     place, resolver = Later(), Resolver(includes)
     with serving(place) as address, serving(resolver) as far:
@@ -611,6 +616,7 @@ def test_the_resolver_calls_back_and_confirms_a_running_archive(new_app: NewApp)
     assert record.included_at is None
 
 
+@pytest.mark.rule("R5-12")
 def test_an_archive_that_does_not_run_is_included_and_not_confirmed(new_app: NewApp) -> None:
     with nobody() as address, serving(Resolver(includes)) as far:
         app = initialised(

@@ -19,7 +19,7 @@ from sqlalchemy import text
 from support.archives import SERVICE, archive_of, close, make_app
 from support.commands import ROOT
 from support.loopback import serving
-from support.registries import CHEAP, KEY, a_config, answer_of, resolver_database
+from support.registries import CHEAP, KEY, a_config, answer_of
 
 from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.archive.joining.registration_state import NEVER, find_registration, state_of
@@ -42,12 +42,15 @@ State = tuple[str, ...]
 @pytest.fixture
 def records(uri: str) -> Iterator[Database]:
     """The tables of the resolver, in the same database as those of the Archive."""
-    with resolver_database(uri) as database:
-        Registry(database, a_config(), cost=CHEAP).register(SERVICE, KEY)
-        yield database
-        with database.writing() as connection:
-            migrate.downgrade(connection, history=RESOLVER)
-            connection.execute(text(f"DROP TABLE {RESOLVER.version_table}"))
+    database = Database.at(uri, RESOLVER)
+    with database.writing() as connection:
+        migrate.upgrade(connection, history=RESOLVER)
+    Registry(database, a_config(), cost=CHEAP).register(SERVICE, KEY)
+    yield database
+    with database.writing() as connection:
+        migrate.downgrade(connection, history=RESOLVER)
+        connection.execute(text(f"DROP TABLE {RESOLVER.version_table}"))
+    database.close()
 
 
 def of_the_resolver(records: Database) -> State:
@@ -248,6 +251,7 @@ class World:
         self.calm = False
 
 
+@pytest.mark.rule("R5-11")
 def test_both_sides_agree_after_random_failures(
     uri: str, tmp_path: Path, records: Database
 ) -> None:

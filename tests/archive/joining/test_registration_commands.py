@@ -50,6 +50,7 @@ def resolver() -> Iterator[responses.RequestsMock]:
         yield mock
 
 
+@pytest.mark.rule("R5-05")
 def test_register_and_unregister_print_the_status_and_nothing_else(
     ready: Flask, resolver: responses.RequestsMock
 ) -> None:

@@ -100,6 +100,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+@pytest.mark.rule("R5-05")
 @pytest.mark.slow
 @posix
 def test_the_archive_is_included_once_at_each_start_of_its_server(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ MOVED = {rep(n): "Original" for n in NUMBERS} | {rep(6): "Deleted"}
 LEFT = {rep(n): "Copy" for n in NUMBERS} | {rep(6): "Deleted"}
 
 
+@pytest.mark.rule("MV-2", "MV-5")
 @pytest.mark.postgresql
 def test_a_move_and_the_way_back(places: Places, tmp_path: Path) -> None:
     giver, taker = places
@@ -192,6 +193,7 @@ def test_a_copy_can_be_renewed(places: Places, tmp_path: Path) -> None:
     assert counts(giver) == [5]
 
 
+@pytest.mark.rule("MV-4")
 def test_related_items_that_stay_are_references_on_both_sides(
     places: Places, tmp_path: Path
 ) -> None:
@@ -209,6 +211,7 @@ def test_related_items_that_stay_are_references_on_both_sides(
     assert taker.states() == MOVED
 
 
+@pytest.mark.rule("MV-3")
 def test_a_persistent_url_is_answered_at_each_step(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +244,7 @@ def test_a_persistent_url_is_answered_at_each_step(
     assert (seen[0], seen[-1]) == (7, 7)
 
 
+@pytest.mark.rule("MV-5")
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_move_that_is_killed_at_each_step_in_turn(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
@@ -333,6 +337,7 @@ def test_a_copy_by_folder(places: Places, tmp_path: Path) -> None:
     assert set(taker.states().values()) == {"Copy"}
 
 
+@pytest.mark.rule("MV-6")
 def test_files_in_a_folder_are_not_trusted(places: Places, tmp_path: Path) -> None:
     giver, taker = places
     fill(giver, tmp_path)

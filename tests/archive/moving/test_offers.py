@@ -42,6 +42,7 @@ def clock(archive: Archive) -> list[datetime]:
 # --- the commands --------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("MV-1")
 def test_the_address_is_printed_once_and_the_secret_is_stored_as_a_hash(
     archive: Archive, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -85,6 +86,7 @@ def test_offers_are_listed_with_their_progress(
     assert "\tdone\n" in run("offers").stdout
 
 
+@pytest.mark.rule("MV-1")
 def test_items_are_chosen_by_a_search_a_list_or_all(
     archive: Archive, run: Run, tmp_path: Path, offer: Make
 ) -> None:
@@ -162,6 +164,7 @@ def test_an_item_can_be_offered_again_when_its_offer_has_ended(
     assert offer(item).read()[0].record.rep == item
 
 
+@pytest.mark.rule("MV-5")
 def test_an_offer_is_withdrawn_only_while_no_item_was_moved(
     archive: Archive, run: Run, offer: Make
 ) -> None:
@@ -346,6 +349,7 @@ WRONG_SECRETS = (
 )
 
 
+@pytest.mark.rule("MV-1")
 def test_a_wrong_secret_and_an_unknown_offer_have_the_same_answer(
     archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

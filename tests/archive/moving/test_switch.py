@@ -43,6 +43,7 @@ def states(archive: Archive, *items: str) -> list[tuple[str, str | None]]:
     ]
 
 
+@pytest.mark.rule("MV-3")
 @pytest.mark.parametrize(("leave", "state"), [("copy", "Copy"), ("tombstone", "Deleted")])
 def test_a_switch_leaves_a_copy_or_a_tombstone(
     archive: Archive, offer: Make, leave: str, state: str
@@ -65,6 +66,7 @@ def test_a_switch_leaves_a_copy_or_a_tombstone(
         assert after.tombstone.reason == f"transferred to {FAR_SERVICE}"
 
 
+@pytest.mark.rule("MV-4")
 def test_related_items_that_stay_name_the_item_as_before(archive: Archive, offer: Make) -> None:
     first = deposit(archive, "On rain", language="en")
     second = archive.new_edition(first, title="On rain, again", language="en").rep
@@ -94,6 +96,7 @@ def test_a_deleted_item_moves_with_its_tombstone(archive: Archive, offer: Make) 
     assert (after.tombstone.reason, after.tombstone.citation) == ("a mistake", "Silva: On rain")
 
 
+@pytest.mark.rule("MV-3")
 def test_a_repeated_switch_has_the_same_answer(
     archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +251,7 @@ def withdraw(archive: Archive, public_id: str) -> bool:
     return True
 
 
+@pytest.mark.rule("MV-5")
 @pytest.mark.postgresql
 def test_a_withdrawal_and_a_switch_at_the_same_time_agree(archive: Archive, offer: Make) -> None:
     for number in range(4):
@@ -286,6 +290,7 @@ def test_two_equal_switches_at_the_same_time_have_the_same_answer(
     assert all(len(answer.counts) == 1 for answer in one)
 
 
+@pytest.mark.rule("MV-3")
 @pytest.mark.postgresql
 def test_an_edit_and_a_switch_at_the_same_time_lose_nothing(archive: Archive, offer: Make) -> None:
     for number in range(4):

@@ -96,6 +96,7 @@ def test_a_copy_stays_a_copy(archive: Archive) -> None:
     assert removed.record.tombstone.original_archive == FAR_SERVICE
 
 
+@pytest.mark.rule("MV-2")
 def test_a_dry_run_changes_nothing(archive: Archive) -> None:
     import_records(archive, [item(2)])
     with taking(archive, Giver(shelf())) as taker:
@@ -118,6 +119,7 @@ def test_the_number_of_steps(archive: Archive) -> None:
     assert len(giver.requests) == STEPS
 
 
+@pytest.mark.rule("MV-5")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_taker_that_is_killed_at_each_step_in_turn_goes_on(archive: Archive, when: str) -> None:
     giver = Giver(shelf())
@@ -188,6 +190,7 @@ def assert_never_two_originals(archive: Archive, giver: Giver) -> None:
             assert offered.number in giver.switched
 
 
+@pytest.mark.rule("MV-5")
 def test_a_taker_that_is_killed_before_each_commit_in_turn_goes_on(archive: Archive) -> None:
     giver = Giver(shelf())
     giver.counts[1] = (DailyCount(date(2020, 1, 1), "asked", "Data", 7, 1, 2),)
@@ -216,6 +219,7 @@ def kill_before_commit(patch: pytest.MonkeyPatch, archive: Archive, commit: int)
     patch.setattr(context, "name_archives", naming)
 
 
+@pytest.mark.rule("MV-3")
 def test_answers_that_are_lost_are_repeated(archive: Archive) -> None:
     # each question is asked twice
     giver = Giver(shelf(), loses=set(range(1, 2 * STEPS, 2)))
@@ -254,6 +258,7 @@ def test_a_giver_that_is_slow_is_asked_about_fewer_items(archive: Archive) -> No
     assert sizes == [50, 12, 12, 12, 12, 2]
 
 
+@pytest.mark.rule("MV-2")
 def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
     content = bytes(range(256)) * 4096
     giver = Giver([item(1, files=[{"path": "big", "content": content}])])
@@ -399,6 +404,7 @@ def refuse_all_but_switches(giver: Giver) -> Any:
 # --- changes at the giver ------------------------------------------------------------------------
 
 
+@pytest.mark.rule("MV-3")
 def test_an_item_that_changes_before_the_switch_is_read_again(archive: Archive) -> None:
     giver = Giver(shelf())
 
@@ -477,6 +483,7 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.rule("MV-6")
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_item_that_would_change_our_items_is_refused(archive: Archive, case: str) -> None:
     ours, offered, reason = REFUSED[case]
@@ -532,6 +539,7 @@ def test_items_that_come_later_replace_their_stubs(archive: Archive) -> None:
 # --- a hostile giver -----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("MV-2")
 def test_a_file_that_is_not_the_stated_one_is_refused(archive: Archive) -> None:
     giver = Giver([item(1, files=[FILE]), item(2)])
     right = giver.contents[1, "report.pdf"]
@@ -549,6 +557,7 @@ def test_a_file_that_is_not_the_stated_one_is_refused(archive: Archive) -> None:
         assert taker.run() == Outcome(2, 0, 0)
 
 
+@pytest.mark.rule("MV-2")
 def test_more_bytes_than_the_offer_states_are_not_stored(archive: Archive) -> None:
     giver = Giver([item(1, files=[FILE]), item(2)], stated={"bytes": 10})
     with taking(archive, giver) as taker:
@@ -557,6 +566,7 @@ def test_more_bytes_than_the_offer_states_are_not_stored(archive: Archive) -> No
     assert not any("/files/" in request for request in giver.requests)
 
 
+@pytest.mark.rule("MV-6")
 def test_a_full_disk_is_a_reason(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     from flask_ibi_archive.archive.moving import taken_files
 
@@ -638,6 +648,7 @@ def test_redirects_are_not_followed(archive: Archive) -> None:
     assert len(giver.requests) == 1
 
 
+@pytest.mark.rule("MV-2")
 def test_internal_addresses_are_not_asked(archive: Archive) -> None:
     from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS
 
@@ -649,6 +660,7 @@ def test_internal_addresses_are_not_asked(archive: Archive) -> None:
     assert giver.requests == []
 
 
+@pytest.mark.rule("MV-2")
 def test_the_secret_is_in_a_header_only(
     archive: Archive, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

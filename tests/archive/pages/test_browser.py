@@ -76,6 +76,7 @@ def test_the_browser_renders_statistics_without_further_requests(
     assert ours == [f"127.0.0.1:{port} {path}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "heading"),
     [
@@ -101,6 +102,7 @@ def test_the_browser_renders_resolver_pages_without_further_requests(
     assert ours == [f"127.0.0.1:{port} {path}"]
 
 
+@pytest.mark.slow
 def test_these_tests_notice_console_messages_and_other_requests(tmp_path: Path) -> None:
     app = Flask("faulty")
 

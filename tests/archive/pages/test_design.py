@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    Route,
-    sync_playwright,
-)
 from support.browser import browser as find_browser
 from support.loopback import PATIENCE
 from support.page_sites import FIRST, IBIP, serving_sites
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route
+
+pytestmark = pytest.mark.slow
 
 NARROW, WIDE = 320, 1280
 #: All combinations of language, width, colours and JavaScript.
@@ -44,6 +41,8 @@ OPTIONS = {
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A browser; the tests are skipped if there is none."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as started:
         browser = started.chromium.launch(
             executable_path=find_browser(), args=["--no-sandbox"], timeout=1000 * PATIENCE
@@ -74,6 +73,8 @@ class Reader:
         #: The URLs that the browser reports because of their status, and those of the pages.
         self.failed: set[str] = set()
         self.visited: set[str] = set()
+        from axe_playwright_python.sync_playwright import Axe
+
         self.axe = Axe()
         self.contexts = [
             browser.new_context(
@@ -178,7 +179,6 @@ def test_pages_are_accessible_and_fit_into_the_window(
         visit_all(browser, case, pages[number :: len(QUICK)])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", ALL, ids=lambda case: "-".join(map(str, case)))
 def test_every_page_suits_every_reader(
     browser: Browser, sites: dict[str, dict[str, int]], case: tuple[str, int, str, bool]

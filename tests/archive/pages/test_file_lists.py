@@ -14,6 +14,7 @@ from support.web import EMPTY, UNLISTED, ask, rep
 HOST = "http://mtc-m16c.sid.inpe.br/"
 
 
+@pytest.mark.rule("R72-26")
 def test_a_secret_list_of_files_says_so_in_text_and_json_too(web: Flask) -> None:
     text = "The owner of the item does not allow its list of files to be shown."
     address = f"/col/{UNLISTED}/files"

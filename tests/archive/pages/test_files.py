@@ -339,6 +339,7 @@ def random_name(chance: random.Random) -> str:
     return "/".join(segments)
 
 
+@pytest.mark.rule("R61-15")
 def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path: Path) -> None:
     chance = random.Random(16066)
     names = sorted({random_name(chance) for _ in range(20)} | {"%2e%2e", "%", "a%2Fb", "%41", "A"})
@@ -358,6 +359,7 @@ def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path
         assert f'href="{url}"' in listed
 
 
+@pytest.mark.rule("R4-15")
 @for_each(
     "path",
     ["Relat%F3rio%20Final.txt", "Relat%f3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt",
@@ -384,6 +386,7 @@ def test_a_server_that_decodes_paths_also_finds_the_file(web: Flask) -> None:
         assert answer.getheader("Location", "").endswith(f"{NOBODY}/Relat%F3rio%20Final.txt?x=1")
 
 
+@pytest.mark.rule("D5-01")
 def test_relative_links_between_items_work(web: Flask) -> None:
     page = ask_urls(web, TRAP)["url"][0]
     assert page == f"http://mtc-m16c.sid.inpe.br/col/{TRAP}/doc/doc/cgi/a.html"

@@ -15,6 +15,8 @@ import pytest
 from support.page_sites import serving_sites
 from support.pages import LANGUAGES
 
+pytestmark = pytest.mark.slow
+
 
 def list_messages(pages: dict[str, bytes], folder: Path) -> list[str]:
     """Return the errors of the checker in pages, each with the name of the page.

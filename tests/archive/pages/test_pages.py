@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
+import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
@@ -153,6 +154,7 @@ def test_markup_in_the_requested_path_is_escaped(web: Flask) -> None:
         see(web, target, 404)
 
 
+@pytest.mark.rule("R72-26")
 def test_the_list_of_files_is_not_shown_if_the_owner_forbids_it(web: Flask) -> None:
     for rest in ("files", ""):
         page = see(web, f"/col/{UNLISTED}/{rest}")

@@ -49,6 +49,7 @@ def test_the_url_of_the_service_item_is_the_address_of_the_service(app: Flask) -
     assert "url" not in ask(app, SERVICE, path="a.txt")
 
 
+@pytest.mark.rule("R3-01")
 def test_an_item_of_another_archive_of_the_database_is_unknown(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(archive_of(there), [{"rep": X}])
@@ -98,6 +99,7 @@ def test_an_item_that_is_only_mentioned_is_unknown(app: Flask) -> None:
         assert ask(app, ibi) == {}
 
 
+@pytest.mark.rule("R3-03", "R3-08")
 def test_each_archive_answers_for_its_own_copy_or_original(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(archive_of(here), [{"rep": X, "timestamp": moment_of(1)}])
@@ -110,6 +112,7 @@ def test_each_archive_answers_for_its_own_copy_or_original(apps: tuple[Flask, Fl
     assert ask(there, X)["url"] == f"http://there.example/col/{X}/"
 
 
+@pytest.mark.rule("R72-04")
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
@@ -133,6 +136,7 @@ def test_settings_determine_the_answer(
     assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
 
 
+@pytest.mark.rule("R72-06")
 def test_the_ibi_of_the_platform_software_is_returned(new_app: Callable[..., Flask]) -> None:
     for ibi, words in ((X, ("rep", X)), ("8jmkd3mgp8w/34pgrbs", ("ibip", "8JMKD3MGP8W/34PGRBS"))):
         app = new_app(IBI_PLATFORM_SOFTWARE_IBI=ibi)
@@ -140,6 +144,7 @@ def test_the_ibi_of_the_platform_software_is_returned(new_app: Callable[..., Fla
         assert ask(app, SERVICE)["ibi.platformsoftware"] == words
 
 
+@pytest.mark.rule("R72-09")
 def test_every_answer_has_a_different_key(app: Flask) -> None:
     assert len({ask(app, SERVICE)["urlkey"] for _ in range(20)}) == 20
 

@@ -125,6 +125,7 @@ def location(answer: Answer) -> str:
     return answer.headers["Location"]
 
 
+@pytest.mark.rule("FI-3")
 @for_each(
     "alias",
     [
@@ -149,6 +150,7 @@ def test_each_spelling_of_an_alias_leads_to_the_item(old: Flask, alias: str) -> 
     assert ask(old, f"/{alias}", "POST").status == 405
 
 
+@pytest.mark.rule("FI-3")
 @for_each(
     "rest",
     [
@@ -185,6 +187,7 @@ def test_modifiers_work_behind_an_alias(old: Flask) -> None:
     assert location(answer) == f"{HOST}/col/{PORTUGUESE}/doc/new.txt"
 
 
+@pytest.mark.rule("FI-3")
 @for_each(
     ("host", "target"),
     [
@@ -213,6 +216,7 @@ def test_modifiers_work_behind_an_address(old: Flask) -> None:
     assert location(ask_at(old, OLD_HOST, "/handle/1/2?show=full")) == f"{REPORT_URL}?show=full"
 
 
+@pytest.mark.rule("FI-3")
 @for_each(
     ("host", "target"),
     [
@@ -264,6 +268,7 @@ def test_a_malformed_host_is_refused(old: Flask) -> None:
     assert ask_at(old, "old.example.org:x", "/handle/1/2").status == 400
 
 
+@pytest.mark.rule("FI-3")
 def test_any_target_is_answered(old: Flask) -> None:
     @given(
         st.sampled_from(
@@ -288,6 +293,7 @@ def test_a_very_long_target_is_answered(old: Flask) -> None:
 # --- the same resolution as for persistent URLs
 
 
+@pytest.mark.rule("FI-4")
 def test_an_item_that_is_removed_or_has_no_such_part_is_explained(old: Flask) -> None:
     for alias, target, status in (
         ("hdl:20.500.12345/gone", GONE, 410),
@@ -313,6 +319,7 @@ def test_access_rules_apply(old: Flask) -> None:
         assert answer.headers.get("Location") == expected.headers.get("Location")
 
 
+@pytest.mark.rule("FI-4")
 def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
     # the resolver does not know the aliases of this Archive
     target = "/hdl:20.500.12345/678+(fr)?ibiurl.requireditemstatus=Original"
@@ -463,6 +470,7 @@ def test_items_in_tables_of_the_host_have_aliases(
         close(app)
 
 
+@pytest.mark.rule("FI-3")
 def test_a_former_link_costs_one_more_statement(old: Flask) -> None:
     database = archive_of(old).database
     ask(old, f"/{REPORT}")

@@ -83,6 +83,7 @@ def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **mo
 # --- items of this Archive
 
 
+@pytest.mark.rule("R61-15", "R61-16", "R62-16")
 def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask) -> None:
     for target, url in [
         (REPORT, col(REPORT, "doc/report.pdf")),
@@ -277,6 +278,7 @@ def test_a_removed_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
 # --- alerts
 
 
+@pytest.mark.rule("R62-17")
 def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
     for target in (GONE, f"{GONE}:", f"{GONE}/new.txt"):
         answer = ask(web, f"/{target}")
@@ -549,6 +551,7 @@ def test_the_access_of_a_robot_is_marked(filled: Flask) -> None:
     assert [row["robot"] for row in stored(archive_of(filled))] == [True]
 
 
+@pytest.mark.rule("R62-17")
 def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
     assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
     for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):

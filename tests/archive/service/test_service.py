@@ -67,12 +67,14 @@ def refused(answer: Answer, status: int = 400) -> str:
 # --- the four subjects
 
 
+@pytest.mark.rule("R5-10")
 def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
     assert (answer.status, answer.body) == (200, b"confirmation yes")
     check_form(answer)
 
 
+@pytest.mark.rule("R72-06", "R72-15", "R72-16")
 def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
     answer = ask_service(web, SUBJECT, USER, IBI)
     check_form(answer)
@@ -90,6 +92,7 @@ def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
     }
 
 
+@pytest.mark.rule("R61-14")
 @for_each(
     ("name", "value", "said"),
     [
@@ -111,6 +114,7 @@ def test_the_alert_names_a_wrong_pair_and_the_reason(
     assert said in alert
 
 
+@pytest.mark.rule("R4-06")
 @for_each(
     "subject",
     ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
@@ -124,6 +128,7 @@ def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
     )
 
 
+@pytest.mark.rule("R4-06", "R4-10")
 @for_each("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
 def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
     assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
@@ -151,6 +156,7 @@ ACKNOWLEDGMENTS = [
 ]
 
 
+@pytest.mark.rule("R72-02")
 @for_each("pairs", ACKNOWLEDGMENTS)
 def test_an_acknowledgment_is_always_answered_with_the_notice(
     web: Flask, pairs: dict[str, str]
@@ -172,6 +178,7 @@ def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
         assert answer.body == NOTICE
 
 
+@pytest.mark.rule("R4-03", "R5-10", "R62-15")
 @for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
 def test_the_requests_in_the_report_are_answered(
     web_with: Callable[..., Flask], number: int, body: bytes
@@ -189,6 +196,7 @@ def test_the_requests_in_the_report_are_answered(
 # --- methods and length
 
 
+@pytest.mark.rule("R4-01")
 @for_each(
     "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
 )
@@ -199,6 +207,7 @@ def test_methods_other_than_get_and_head_are_refused(web: Flask, method: str, su
     assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
 
 
+@pytest.mark.rule("R4-01")
 def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
     get = ask_service(web, SUBJECT, USER, IBI)
     head = ask_service(web, SUBJECT, USER, IBI, method="HEAD")
@@ -230,6 +239,7 @@ def test_verbs_are_separated_by_a_space_in_any_encoding(web: Flask, space: str) 
     assert pairs["url.lastedition"][0].endswith("/files")
 
 
+@pytest.mark.rule("R62-07")
 def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> None:
     for space in ("+", "%20"):
         target = (
@@ -242,6 +252,7 @@ def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> No
         assert outside["contenttype"] == ("Metadata",)
 
 
+@pytest.mark.rule("R4-05")
 def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> None:
     expected = ask_service(web, SUBJECT, USER, IBI).pairs
     expected.pop("urlkey")
@@ -303,6 +314,7 @@ def test_a_slash_alone_is_not_a_path(web: Flask) -> None:
     assert "url" in ask_urls(web, REPORT, filepath="/")
 
 
+@pytest.mark.rule("R4-08")
 def test_the_url_of_a_file_is_returned_unchanged(web: Flask) -> None:
     pairs = ask_urls(web, SERVED_ELSEWHERE)
     assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
@@ -311,6 +323,7 @@ def test_the_url_of_a_file_is_returned_unchanged(web: Flask) -> None:
 # --- items
 
 
+@pytest.mark.rule("R62-08", "R72-05")
 @for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"])
 def test_an_unknown_ibi_returns_an_empty_list(web: Flask, ibi: str) -> None:
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
@@ -328,6 +341,7 @@ def test_a_legacy_identifier_is_case_sensitive(web: Flask) -> None:
     assert "url" not in answer.pairs
 
 
+@pytest.mark.rule("R72-07", "R72-15")
 def test_a_deleted_item_is_answered_with_its_tombstone(web: Flask) -> None:
     pairs = ask_urls(web, GONE, "GetMetadata GetFileList")
     assert set(pairs) == {
@@ -340,6 +354,7 @@ def test_a_deleted_item_is_answered_with_its_tombstone(web: Flask) -> None:
 # --- the address of the service
 
 
+@pytest.mark.rule("R4-03")
 def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
     new_app: Callable[..., Flask],
 ) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from flask import Flask
 from sqlalchemy import event
 from support.archives import archive_of
@@ -23,6 +24,7 @@ def keys(*secrets: str | bytes, now: float = NOW, max_age: float = 3600) -> URLK
     return URLKeys(secrets or ("a secret",), max_age, lambda: now)
 
 
+@pytest.mark.rule("R72-09")
 @for_each("item", [0, 1, 77, 2**31, 2**63 - 1])
 @for_each("now", [1.0, NOW, 99_999_999_999.0])
 def test_a_key_contains_the_unix_second_and_the_item(item: int, now: float) -> None:
@@ -92,6 +94,7 @@ def test_keys_of_older_secrets_are_valid_while_the_secrets_are_configured() -> N
     assert keys("new").verify(old.issue(7)) is None
 
 
+@pytest.mark.rule("R72-10")
 @for_each(
     ("later", "good"),
     [
@@ -196,6 +199,7 @@ def test_text_that_is_not_one_of_our_keys_is_invalid(key: str) -> None:
     assert keys().verify(key) is None
 
 
+@pytest.mark.rule("R72-10")
 def test_none_of_twenty_thousand_forged_keys_is_accepted() -> None:
     ours = keys()
     dice = random.Random(20150222)
@@ -222,6 +226,7 @@ def test_none_of_twenty_thousand_forged_keys_is_accepted() -> None:
     assert taken == []
 
 
+@pytest.mark.rule("R72-10")
 def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
     archive = archive_of(app)
     statements: list[Any] = []

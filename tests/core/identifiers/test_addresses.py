@@ -12,6 +12,7 @@ from flask_ibi_archive.core.identifiers import canonical_address, is_private_add
 from flask_ibi_archive.core.identifiers.repository_names import check_port
 
 
+@pytest.mark.rule("G7-07")
 @for_each(
     ("text", "canonical"),
     [

@@ -49,6 +49,7 @@ def test_the_decimal_text_is_exact_and_short(date: Fraction, text: str) -> None:
     assert parse_decimal(text) == date
 
 
+@pytest.mark.rule("G6-14")
 @given(st.integers(), st.integers(0, 40))
 def test_the_decimal_text_of_a_date_is_parsed_to_the_date(number: int, places: int) -> None:
     date = Fraction(number, 10**places)

@@ -23,6 +23,7 @@ from flask_ibi_archive.errors import IdentifierError
 VECTORS = load("identifiers.json")
 
 
+@pytest.mark.rule("G5-06", "P3-01")
 @pytest.mark.parametrize(
     ("text", "host", "port", "date"),
     [
@@ -69,6 +70,7 @@ def test_a_repository_name_contains_host_port_and_date(
     assert format_date(decoded.date) == date
 
 
+@pytest.mark.rule("G7-08")
 @pytest.mark.parametrize("row", VECTORS["generated"])
 def test_the_generated_identifiers_of_the_documents_are_decoded(row: dict[str, str]) -> None:
     date = parse_decimal(row["unix"])
@@ -113,6 +115,7 @@ def test_a_decoded_ibip_can_be_built_again(text: str) -> None:
         assert build_ibip(decoded.ip, decoded.port, decoded.date) == identifier
 
 
+@pytest.mark.rule("G7-02")
 @pytest.mark.parametrize(
     ("text", "rule"),
     [

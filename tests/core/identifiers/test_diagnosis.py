@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
@@ -9,6 +10,7 @@ from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.identifiers.parse import explain_refusal
 
 
+@pytest.mark.rule("G6-02", "G6-03", "G6-04", "G6-05", "G6-08")
 @for_each(
     ("text", "rule"),
     [

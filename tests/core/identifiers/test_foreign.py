@@ -71,6 +71,7 @@ def read(text: str) -> ForeignIdentifier:
         raise
 
 
+@pytest.mark.rule("FI-1")
 @for_each(
     ("source", "spelling", "canonical"),
     [(f"{row['system']}: {row['source']}", row["spelling"], row["canonical"]) for row in PRINTED],
@@ -83,6 +84,7 @@ def test_each_printed_spelling_is_read(source: str, spelling: str, canonical: st
     assert canonical.startswith(SCHEMES[identifier.kind])
 
 
+@pytest.mark.rule("FI-1")
 @for_each(
     "same",
     [
@@ -113,6 +115,7 @@ def test_spellings_of_one_identifier_have_one_digest(same: list[str]) -> None:
     assert len({parse_foreign(text).digest for text in same}) == 1
 
 
+@pytest.mark.rule("FI-1")
 @for_each(
     ("one", "other"),
     [
@@ -142,6 +145,7 @@ def test_different_identifiers_have_different_digests(one: str, other: str) -> N
     assert parse_foreign(one).digest != parse_foreign(other).digest
 
 
+@pytest.mark.rule("FI-1")
 @for_each(
     "text",
     [
@@ -330,6 +334,7 @@ FOLDED = [
 ]
 
 
+@pytest.mark.rule("FI-1")
 @given(spellings)
 def test_the_canonical_text_parses_to_itself(text: str) -> None:
     identifier = read(text)
@@ -357,6 +362,7 @@ def _loose(identifier: ForeignIdentifier) -> str:
     return "".join(one for one in text if one.isalnum())
 
 
+@pytest.mark.rule("FI-1")
 @given(st.text(max_size=40))
 @example("10.1000/182")
 def test_a_random_text_never_becomes_an_identifier_of_a_wrong_kind(text: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
@@ -8,16 +9,19 @@ from support.identifier_strategies import last_words, words
 from flask_ibi_archive.core.identifiers.grammar import IBIP, LEGACY, REPOSITORY, find_word_fault
 
 
+@pytest.mark.rule("G6-03")
 @given(words)
 def test_words_of_the_grammar_have_no_fault(word: str) -> None:
     assert find_word_fault(word) is None
 
 
+@pytest.mark.rule("G6-02")
 @given(last_words)
 def test_last_words_of_the_grammar_have_no_fault(word: str) -> None:
     assert find_word_fault(word, last=True) is None
 
 
+@pytest.mark.rule("G6-02")
 @given(st.text("aZ9-. @ſ", max_size=6), st.booleans())
 def test_fault_and_pattern_agree_on_a_word(word: str, last: bool) -> None:
     text = f"{word}/b/2010/08.25.12.38" if last else f"b/{word}/2010/08.25.12.38"
@@ -25,6 +29,7 @@ def test_fault_and_pattern_agree_on_a_word(word: str, last: bool) -> None:
         assert (find_word_fault(word, last=last) is None) == bool(REPOSITORY.fullmatch(text))
 
 
+@pytest.mark.rule("G7-01")
 @for_each("code", range(0x250))
 def test_an_identifier_has_only_the_characters_of_the_tables(code: int) -> None:
     character = chr(code)

@@ -38,6 +38,7 @@ def encode(address: str, base: int) -> str:
     return convert_from_decimal(convert_to_decimal(address, base))
 
 
+@pytest.mark.rule("G5-07", "G7-06")
 @pytest.mark.parametrize("row", VECTORS["generated"])
 def test_the_ibips_of_the_documents_are_built(row: dict[str, Any]) -> None:
     date = parse_decimal(row["unix"])
@@ -58,6 +59,7 @@ def test_both_forms_of_an_item_have_the_same_date(rep: str, ibip: str) -> None:
     assert build_ibip(decoded.ip, decoded.port, decoded.date) == opaque
 
 
+@pytest.mark.rule("G5-02", "G7-08")
 @given(addresses, ports, dates())
 def test_a_built_ibip_is_canonical_and_decodes_to_the_same_values(
     ip: str, port: int, date: Fraction
@@ -88,6 +90,7 @@ def test_a_leading_zero_of_an_address_is_decoded(ip: str) -> None:
     assert decode_ibip_prefix(build_ibip_prefix(ip, 800)) == (canonical, 800)
 
 
+@pytest.mark.rule("G5-02")
 def test_different_addresses_and_ports_have_different_prefixes() -> None:
     parts = ["0", "1", "10", "100", "255"]
     ips = [".".join(four) for four in product(parts, repeat=4)] + ["::", "::1", "0:1:2:3:4:5:6:7"]
@@ -95,6 +98,7 @@ def test_different_addresses_and_ports_have_different_prefixes() -> None:
     assert len(prefixes) == len(ips) * 5
 
 
+@pytest.mark.rule("G7-05", "G7-06", "G7-07")
 @pytest.mark.parametrize(
     ("ip", "port", "prefix"),
     [
@@ -110,6 +114,7 @@ def test_port_800_is_omitted_and_port_80_is_not(ip: str, port: int, prefix: str)
     assert build_ibip_prefix(ip, port) == prefix
 
 
+@pytest.mark.rule("G7-09", "G7-10")
 @for_each(
     ("decimal", "suffix"),
     [
@@ -130,6 +135,7 @@ def test_the_zeros_of_a_fraction_are_encoded(decimal: str, suffix: str) -> None:
     assert decode_ibip_suffix(suffix) == date
 
 
+@pytest.mark.rule("G7-09")
 def test_a_date_before_august_1995_has_no_ibip() -> None:
     for date in (ZERO - Fraction(1, 10), ZERO - 1, Fraction(0), -(Fraction(10) ** 12)):
         with pytest.raises(ValueError, match="before 1995-08-01T00:00:00Z"):
@@ -268,18 +274,21 @@ def test_the_error_names_the_wrong_part_and_the_right_text(
 # --- numbers in the bases 11, 17 and 27
 
 
+@pytest.mark.rule("G7-11")
 @pytest.mark.parametrize(("text", "kind", "number"), VECTORS["to_decimal"])
 def test_addresses_of_table_7_2_become_their_numbers(text: str, kind: str, number: int) -> None:
     assert convert_to_decimal(text, BASES[kind]) == number
     assert convert_from_decimal(number, BASES[kind]) == text
 
 
+@pytest.mark.rule("G7-12")
 @pytest.mark.parametrize(("number", "text"), VECTORS["from_decimal"])
 def test_numbers_of_table_7_3_become_their_graphemes(number: int, text: str) -> None:
     assert convert_from_decimal(number) == text
     assert convert_to_decimal(text, 27) == number
 
 
+@pytest.mark.rule("G7-04", "G7-12")
 def test_graphemes_of_table_7_6_count_from_two_to_u() -> None:
     assert "".join(map(convert_from_decimal, range(27))) == "23456789ABCDEFGHJKLMNPQRSTU"
     assert convert_from_decimal(27) == "32"

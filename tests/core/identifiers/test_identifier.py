@@ -12,6 +12,7 @@ from support.identifier_strategies import ibips, legacies, repository_names
 from flask_ibi_archive.core.identifiers import Form, Identifier, parse_identifier
 
 
+@pytest.mark.rule("G5-01")
 @pytest.mark.parametrize(
     ("text", "prefix", "suffix"),
     [
@@ -26,6 +27,7 @@ def test_prefix_and_suffix_are_found_in_each_form(text: str, prefix: str, suffix
     assert f"{identifier}" == f"{identifier.prefix}/{identifier.suffix}" == text
 
 
+@pytest.mark.rule("G6-07", "G7-03")
 @given(st.one_of(repository_names(), ibips))
 def test_case_does_not_matter_for_repository_names_and_ibips(text: str) -> None:
     identifier = parse_identifier(text)
@@ -34,6 +36,7 @@ def test_case_does_not_matter_for_repository_names_and_ibips(text: str) -> None:
     assert parse_identifier(identifier.text) == identifier
 
 
+@pytest.mark.rule("G7-04")
 @given(legacies)
 def test_case_matters_for_legacy_identifiers(text: str) -> None:
     identifier = parse_identifier(text)

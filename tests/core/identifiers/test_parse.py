@@ -21,23 +21,27 @@ from flask_ibi_archive.errors import IBIError, IdentifierError
 VECTORS = load("identifiers.json")
 
 
+@pytest.mark.rule("G6-02", "G6-07", "P3-01")
 @pytest.mark.parametrize("text", VECTORS["valid_rep"])
 def test_repository_names_are_read_in_lower_case(text: str) -> None:
     expected = Identifier(Form.REP, text.lower())
     assert parse_identifier(text) == parse_repository_name(text) == expected
 
 
+@pytest.mark.rule("G7-03")
 @pytest.mark.parametrize("text", VECTORS["valid_ibip"])
 def test_ibips_are_read_in_upper_case(text: str) -> None:
     expected = Identifier(Form.IBIP, text.upper())
     assert parse_identifier(text) == parse_ibip(text) == expected
 
 
+@pytest.mark.rule("G7-04")
 @pytest.mark.parametrize("text", VECTORS["legacy"])
 def test_legacy_identifiers_are_not_changed(text: str) -> None:
     assert parse_identifier(text) == Identifier(Form.LEGACY, text)
 
 
+@pytest.mark.rule("G7-02")
 @for_each("text", VECTORS["invalid"])
 def test_a_text_outside_the_grammar_is_refused(text: str) -> None:
     for parse in (parse_identifier, parse_repository_name, parse_ibip):
@@ -53,6 +57,7 @@ def test_both_forms_of_one_item_are_read(row: list[str]) -> None:
     assert [parse_identifier(text).form for text in row] == [Form.REP, Form.IBIP]
 
 
+@pytest.mark.rule("G6-04", "G6-06")
 @for_each(
     "text",
     [
@@ -73,6 +78,7 @@ def test_a_text_of_the_grammar_is_an_identifier(text: str) -> None:
     assert parse_identifier(text).text == text
 
 
+@pytest.mark.rule("G6-06")
 def test_three_spellings_of_port_80_are_three_prefixes() -> None:
     words = ("mtc-m18@80", "mtc-m18.80", "mtc-m18")
     assert len({parse_identifier(f"sid.inpe.br/{word}/2009/02.16.17.46") for word in words}) == 3
@@ -136,12 +142,14 @@ def test_nothing_may_precede_or_follow_an_identifier(text: str, extra: str) -> N
         assert caught.value.text == changed
 
 
+@pytest.mark.rule("G6-05")
 @given(repository_names())
 def test_a_text_of_the_grammar_is_a_repository_name(text: str) -> None:
     if len(text) <= 255 and not text.startswith("0000"):
         assert parse_identifier(text) == Identifier(Form.REP, text.lower())
 
 
+@pytest.mark.rule("G7-02")
 @given(ibips)
 def test_a_text_of_the_shape_is_an_ibip(text: str) -> None:
     assert parse_identifier(text) == Identifier(Form.IBIP, text.upper())

@@ -25,6 +25,7 @@ HOST = "mtc-m18.sid.inpe.br"
 DATE = Fraction(1234806360)
 
 
+@pytest.mark.rule("G5-06")
 @pytest.mark.parametrize("row", VECTORS["generated"])
 def test_the_names_of_the_documents_are_built(row: dict[str, Any]) -> None:
     date = parse_decimal(row["unix"])
@@ -34,6 +35,7 @@ def test_the_names_of_the_documents_are_built(row: dict[str, Any]) -> None:
     assert name.suffix == build_repository_suffix(date)
 
 
+@pytest.mark.rule("G6-06", "G6-09", "G6-10")
 @pytest.mark.parametrize(
     ("host", "port", "prefix"),
     [
@@ -50,6 +52,7 @@ def test_the_first_word_of_the_host_follows_the_others(host: str, port: int, pre
     assert build_repository_prefix(host, port) == prefix
 
 
+@pytest.mark.rule("G6-12", "G6-13", "G6-14")
 @pytest.mark.parametrize(
     ("decimal", "suffix"),
     [
@@ -65,6 +68,7 @@ def test_a_suffix_omits_zero_seconds(decimal: str, suffix: str) -> None:
     assert build_repository_suffix(parse_decimal(decimal)) == suffix
 
 
+@pytest.mark.rule("G5-02")
 @given(hosts, ports, dates())
 def test_a_built_name_is_canonical_and_decodes_to_the_same_values(
     host: str, port: int, date: Fraction
@@ -76,6 +80,7 @@ def test_a_built_name_is_canonical_and_decodes_to_the_same_values(
     assert (decoded.host, decoded.port, decoded.date) == (host.lower(), port, date)
 
 
+@pytest.mark.rule("G6-11")
 @for_each(
     ("host", "reason"),
     [

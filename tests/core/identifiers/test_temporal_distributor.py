@@ -55,6 +55,7 @@ def follow_algorithm_4(
     return answer, max(creation - now, Fraction(0))
 
 
+@pytest.mark.rule("G6-16", "G6-22")
 def test_table_6_2_is_reproduced() -> None:
     last = None
     granularity = parse_granularity(TABLE_6_2["granularity"])
@@ -67,6 +68,7 @@ def test_table_6_2_is_reproduced() -> None:
         assert build_repository_suffix(last) == row["suffix"]
 
 
+@pytest.mark.rule("G6-17", "G6-18")
 @pytest.mark.parametrize("calls", CHANGES)
 def test_the_granularity_may_differ_and_change(calls: list[dict[str, str]]) -> None:
     last = None
@@ -78,6 +80,7 @@ def test_the_granularity_may_differ_and_change(calls: list[dict[str, str]]) -> N
         assert wait == max(Fraction(call["creation"]) - now, 0)
 
 
+@pytest.mark.rule("G6-16", "G6-17", "G6-18", "G6-20")
 @given(nows, lasts, granularities)
 def test_each_date_is_that_of_the_algorithm_in_the_document(
     now: Fraction, last: Fraction | None, granularity: Fraction
@@ -85,6 +88,7 @@ def test_each_date_is_that_of_the_algorithm_in_the_document(
     assert next_suffix_date(now, last, granularity) == follow_algorithm_4(now, last, granularity)
 
 
+@pytest.mark.rule("G5-03", "G6-23")
 @given(st.lists(st.tuples(nows, granularities), min_size=2, max_size=30), lasts)
 def test_dates_increase_with_any_clock_and_granularity(
     requests: list[tuple[Fraction, Fraction]], last: Fraction | None
@@ -98,6 +102,7 @@ def test_dates_increase_with_any_clock_and_granularity(
         last = date
 
 
+@pytest.mark.rule("G6-20")
 @given(nows, lasts, granularities)
 def test_the_date_has_the_shortest_free_suffix(
     now: Fraction, last: Fraction | None, granularity: Fraction
@@ -111,6 +116,7 @@ def test_the_date_has_the_shortest_free_suffix(
             assert len(build_repository_suffix(date)) <= len(build_repository_suffix(free))
 
 
+@pytest.mark.rule("G6-23")
 @given(nows, lasts, granularities, st.integers(1, 40))
 def test_many_dates_at_once_are_those_of_repeated_calls(
     now: Fraction, last: Fraction | None, granularity: Fraction, count: int
@@ -166,6 +172,7 @@ def test_the_arguments_are_exact() -> None:
         next_suffix_date(NOW, 1.5, Fraction(1))  # type: ignore[arg-type]
 
 
+@pytest.mark.rule("G6-15")
 @for_each(
     ("text", "granularity"),
     [
@@ -183,6 +190,7 @@ def test_a_granularity_is_read(text: str, granularity: Fraction) -> None:
     assert parse_granularity(text) == granularity
 
 
+@pytest.mark.rule("G6-15")
 @for_each(
     "text",
     ["", "0", "-1", "10", "600", "0.5", "0.2", "0.11", "1e-3", "1/10", ".1", "1\n", "٠.١", "nan"],
@@ -241,6 +249,7 @@ def test_count_and_wait_must_be_positive(count: int, wait: int) -> None:
         find_granularity(count, Fraction(wait))
 
 
+@pytest.mark.rule("G6-18")
 @given(moments, granularities)
 def test_the_first_date_needs_no_wait(now: Fraction, granularity: Fraction) -> None:
     date, wait = next_suffix_date(now, None, granularity)

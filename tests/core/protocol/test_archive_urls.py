@@ -38,6 +38,7 @@ def test_every_address_is_that_of_the_interface() -> None:
     assert addresses.metadata(BOTH, "oai_dc") == f"{base}/col/{REP}/metadata?choice=oai_dc"
 
 
+@pytest.mark.rule("R4-15", "R72-22")
 @for_each(
     ("path", "written"),
     [

@@ -32,6 +32,7 @@ def test_the_confirmation_call_is_answered_with_yes() -> None:
     assert respond("servicesubject=inclusionConfirmationRequest") == "confirmation yes"
 
 
+@pytest.mark.rule("R72-02")
 @pytest.mark.parametrize(
     "query",
     [
@@ -53,6 +54,7 @@ def test_other_requests_are_not_treated_as_acknowledgments() -> None:
     assert taken == []
 
 
+@pytest.mark.rule("R72-03")
 @pytest.mark.parametrize("empty", ["", "&parsedibiurl.filepath=&parsedibiurl.verblist="])
 def test_a_missing_path_and_verb_list_count_as_empty(empty: str) -> None:
     received: list[UrlRequest] = []
@@ -62,6 +64,7 @@ def test_a_missing_path_and_verb_list_count_as_empty(empty: str) -> None:
     assert (request.filepath, request.verbs.verbs) == ("", ())
 
 
+@pytest.mark.rule("R62-08")
 def test_an_empty_list_is_an_empty_body() -> None:
     assert respond(REQUEST) == ""
 
@@ -72,6 +75,7 @@ def test_an_empty_list_adds_no_separator() -> None:
     assert format_pairs([*one, ("a", ("x", "y"))]) == "a {x y}\r\nb 2"
 
 
+@pytest.mark.rule("R4-12")
 def test_the_answer_is_sorted_with_one_pair_per_line() -> None:
     records = [
         {"rep": X, "ibip": "8JMKD3MGP8W/35MME4E", "timestamp": moment_of(1), "next_edition": Y},

@@ -186,6 +186,7 @@ def omit(name: str, arguments: dict[str, str]) -> dict[str, str]:
 # --- requests ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-02")
 @for_each(("section", "arguments", "request_"), EXAMPLES)
 def test_the_examples_of_the_document(
     section: str, arguments: dict[str, str], request_: RegistryRequest
@@ -204,6 +205,7 @@ def test_a_request_is_read_as_it_was_written(request_: RegistryRequest) -> None:
     assert parse_registry_request(decode_arguments(body.encode("ascii"))) == request_
 
 
+@pytest.mark.rule("P4-09")
 @given(requests, st.randoms(use_true_random=False))
 def test_only_the_arguments_of_metadata_have_an_order(
     request_: RegistryRequest, random: Any
@@ -240,6 +242,7 @@ def test_a_request_is_malformed_or_read_again_as_it_was_read(
         assert parse_registry_request(format_registry_request(outcome)) == outcome
 
 
+@pytest.mark.rule("P4-10")
 def test_optional_arguments() -> None:
     assert parse(REGISTER_ACTOR).actor_id is None
     request = parse(REGISTER)
@@ -247,6 +250,7 @@ def test_optional_arguments() -> None:
     assert request.location == DocumentLocation("http://a.br/", UPDATED)
 
 
+@pytest.mark.rule("P4-09")
 def test_arguments_of_metadata_belong_to_the_metadata_url_before_them() -> None:
     """[P] 4.4, note 5."""
     second = {"metadataURL": "http://a.br/2", "metadataLastUpdate": "2008-07-17T00:00:00Z"}
@@ -263,6 +267,7 @@ def test_arguments_of_metadata_belong_to_the_metadata_url_before_them() -> None:
     assert (other.url, other.format, other.language) == ("http://a.br/2", "oai_dc", None)
 
 
+@pytest.mark.rule("P4-02", "P4-04", "P4-07", "P4-08", "P4-10")
 @for_each(
     ("arguments", "message"),
     [
@@ -371,6 +376,7 @@ def test_a_repeated_argument_is_refused(
     assert refuse(arguments, more).startswith(message)
 
 
+@pytest.mark.rule("P4-09")
 def test_a_request_has_at_most_100_metadata() -> None:
     more = [*METADATA.items()] * 100
     assert len(parse(REGISTER, *more).location.metadata) == 100
@@ -387,6 +393,7 @@ def read_date(text: str) -> datetime:
     return date
 
 
+@pytest.mark.rule("P4-07")
 @for_each(
     "text",
     [
@@ -486,6 +493,7 @@ def test_the_password_of_a_url_is_not_shown(url: str) -> None:
     assert "12xY3z" not in message
 
 
+@pytest.mark.rule("P4-04")
 @for_each(
     ("text", "actor_id"),
     [
@@ -622,6 +630,7 @@ documentID
 """
 
 
+@pytest.mark.rule("P4-17")
 def test_a_record_has_the_lines_of_the_document() -> None:
     """[P] 4.7."""
     assert format_registry_answer(RECORD) == RECORD_TEXT

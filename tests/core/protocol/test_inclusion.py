@@ -60,6 +60,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.rule("R5-08")
 @pytest.mark.parametrize(
     ("example", "subject"), [("5.2", INCLUSION_REQUEST), ("5.3", EXCLUSION_REQUEST)]
 )
@@ -68,6 +69,7 @@ def test_a_request_is_that_of_the_example_byte_for_byte(example: str, subject: s
     assert format_registration_request(replace(REQUEST, subject=subject)) == query
 
 
+@pytest.mark.rule("R5-06")
 def test_a_request_has_eight_pairs() -> None:
     pairs = decode_query_string(format_registration_request(REQUEST))
     assert len(pairs) == 8
@@ -84,6 +86,7 @@ def test_any_printable_ascii_version_is_read_as_it_was_written(version: str) -> 
     assert dict(decode_query_string(query))["archiveplatformversion"] == version
 
 
+@pytest.mark.rule("R5-07")
 @for_each(
     ("wrong", "text"),
     [
@@ -106,6 +109,7 @@ def test_a_request_that_breaks_table_5_2_is_not_written(wrong: dict[str, str], t
     assert str(caught.value).startswith(text)
 
 
+@pytest.mark.rule("R5-07")
 @pytest.mark.parametrize("ip", ["150.163.34.239", "2001:db8::1"])
 def test_both_kinds_of_ip_can_be_sent(ip: str) -> None:
     pairs = decode_query_string(format_registration_request(replace(REQUEST, ip=ip)))
@@ -119,6 +123,7 @@ def test_neither_repr_nor_message_shows_the_key() -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.rule("R5-12", "R5-13")
 @pytest.mark.parametrize(
     ("name", "subject", "status"),
     [

@@ -9,6 +9,7 @@ from flask_ibi_archive.core.protocol.languages import COUNTRIES, LANGUAGES, pars
 CODES = load("codes.json")
 
 
+@pytest.mark.rule("RA-01")
 def test_the_codes_are_those_of_appendix_a():
     assert CODES["languages"].split() == sorted(LANGUAGES)
     assert CODES["countries"].split() == sorted(COUNTRIES)
@@ -19,6 +20,7 @@ def test_a_language_is_a_code_with_or_without_a_country(text):
     assert parse_language(text) == text
 
 
+@pytest.mark.rule("RA-01")
 @for_each(
     ("text", "hint"),
     [

@@ -65,6 +65,7 @@ def pairs_with(**changes):
     return [(name, value) for name, value in values.items() if value is not None]
 
 
+@pytest.mark.rule("R4-09", "R72-01")
 def test_example_4_1_is_read_and_written_again():
     query = REQUESTS["[R] Example 4.1"]
     request = read(query)
@@ -78,6 +79,7 @@ def test_example_5_4_is_read_and_written_again():
     assert format_request(InclusionConfirmationRequest()) == query
 
 
+@pytest.mark.rule("R62-15")
 def test_example_6_9_is_read_although_its_state_is_missing():
     request = read(REQUESTS["[R] Example 6.9"])
     assert request == Acknowledgment(
@@ -108,6 +110,7 @@ def test_example_6_9_is_formatted_as_in_the_document():
     assert written == set(REQUESTS["[R] Example 6.9"].split("&"))
 
 
+@pytest.mark.rule("R62-06", "R62-07")
 @pytest.mark.parametrize("source", EXAMPLES)
 def test_the_url_requests_of_chapter_8_are_read_and_written_again(source):
     for url in EXAMPLES[source]["url_requests"]:
@@ -118,6 +121,7 @@ def test_the_url_requests_of_chapter_8_are_read_and_written_again(source):
         assert format_request(request) == query
 
 
+@pytest.mark.rule("R62-14", "R8-04")
 @pytest.mark.parametrize(
     ("source", "url", "ibi"),
     [
@@ -158,6 +162,7 @@ def test_the_requests_of_the_reference_answers_are_written_and_read_again(query)
     assert read(format_request(request)) == request
 
 
+@pytest.mark.rule("R62-06")
 def test_path_and_verbs_are_read():
     request = parse_request(
         pairs_with(
@@ -182,6 +187,7 @@ def test_pairs_with_other_names_are_ignored_even_when_repeated():
     assert parse_request(confirmation) == InclusionConfirmationRequest()
 
 
+@pytest.mark.rule("R62-06")
 @pytest.mark.parametrize("missing", [None, ""])
 @pytest.mark.parametrize("name", URL_REQUEST)
 def test_a_required_pair_that_is_missing_or_empty_is_named(name, missing):
@@ -283,6 +289,7 @@ def test_the_forms_of_an_ibi_are_read_from_an_acknowledgment(text, ibi):
     assert parse_request([("servicesubject", "acknowledgment"), ("ibi", text)]).ibi == ibi
 
 
+@pytest.mark.rule("R72-16")
 def test_the_forms_of_an_ibi_are_written_in_their_order():
     assert list_ibi_words(REP.text, IBIP.text) == ("rep", REP.text, "ibip", IBIP.text)
     assert list_ibi_words(ibip=LEGACY.text) == ("ibip", LEGACY.text)
@@ -293,6 +300,7 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
         parse_ibi_forms([])
 
 
+@pytest.mark.rule("R62-14")
 @pytest.mark.parametrize(
     ("name", "field", "wrong"),
     [

@@ -35,6 +35,7 @@ def test_an_answer_of_the_document_is_read_and_written_again(path):
     assert format_pairs(reversed(pairs)).encode("ascii") == answer
 
 
+@pytest.mark.rule("R4-15")
 def test_example_4_2_has_nine_pairs():
     pairs = pairs_as_dict(parse_pairs((FOLDER / "archive/example_4_2/answer1.txt").read_bytes()))
     assert len(pairs) == 9
@@ -59,6 +60,7 @@ def test_the_acknowledgment_is_a_notice():
     assert parse_pairs(ANSWERS["acknowledgment"])[0].text == "acknowledgment received"
 
 
+@pytest.mark.rule("R4-12", "R4-13")
 @for_each(
     ("pairs", "text"),
     [
@@ -98,6 +100,7 @@ def test_a_pair_without_a_name_is_not_written():
         format_pairs([("", "x")])
 
 
+@pytest.mark.rule("R4-14")
 @for_each(
     ("text", "pairs"),
     [
@@ -131,6 +134,7 @@ def test_the_parser_accepts_more_than_the_formatter_writes(text, pairs):
     assert parse_pairs(text.encode()) == pairs
 
 
+@pytest.mark.rule("R4-14")
 def test_bytes_of_another_encoding_are_written_as_the_same_bytes():
     pairs = parse_pairs(b"url http://x/Relat\xf3rio\xa0\x85.pdf")
     assert pairs == [Pair("url", ("http://x/Relat\udcf3rio\udca0\udc85.pdf",))]
@@ -141,6 +145,7 @@ def test_the_first_pair_of_a_repeated_name_is_used():
     assert pairs_as_dict(parse_pairs("x 1 y 2 x 3")) == {"x": ("1",), "y": ("2",)}
 
 
+@pytest.mark.rule("R4-11")
 @for_each(
     ("text", "position"),
     [
@@ -169,6 +174,7 @@ def test_an_error_about_a_list_has_its_position(text, position):
         assert str(caught.value).isprintable()
 
 
+@pytest.mark.rule("R72-32")
 def test_lists_are_joined_by_a_separator_without_empty_ones():
     first, second = "archiveaddress mtc-m16d.sid.inpe.br", "state Original"
     assert join_pairs(first, second) == f"{first} {second}"
@@ -177,6 +183,7 @@ def test_lists_are_joined_by_a_separator_without_empty_ones():
     assert join_pairs("", "") == join_pairs() == ""
 
 
+@pytest.mark.rule("R4-11")
 @given(LEGAL_PAIRS)
 def test_pairs_written_are_read_again(pairs):
     expected = sorted(((name, tuple(words)) for name, words in pairs), key=lambda pair: pair[0])
@@ -186,6 +193,7 @@ def test_pairs_written_are_read_again(pairs):
     assert format_pairs(parse_pairs(text)) == text
 
 
+@pytest.mark.rule("R4-13")
 @given(st.lists(st.tuples(TEXTS.filter(bool), st.one_of(TEXTS, st.lists(TEXTS)))))
 def test_every_formatted_list_follows_the_grammar(pairs):
     text = format_pairs(pairs)

@@ -39,6 +39,7 @@ def document_queries():
 QUERIES = list(document_queries())
 
 
+@pytest.mark.rule("R4-07", "R61-09")
 def test_table_4_1_is_followed():
     table = MESSAGES["special_characters"]
     for character, encoded in table["table"].items():
@@ -76,6 +77,7 @@ def test_a_query_of_the_document_does_not_change_by_reading_and_writing(query):
     assert decode_query_string(query.encode("ascii")) == pairs
 
 
+@pytest.mark.rule("R4-08")
 def test_a_byte_of_another_encoding_is_preserved():
     pairs = decode_query_string(b"url=http://x/Relat%f3rio%20Final.pdf")
     assert pairs == [("url", "http://x/Relat\udcf3rio Final.pdf")]
@@ -84,6 +86,7 @@ def test_a_byte_of_another_encoding_is_preserved():
     assert encode_url("http://x/Relat%f3rio%20Final.pdf") == "http://x/Relat%f3rio%20Final.pdf"
 
 
+@pytest.mark.rule("R4-07")
 @pytest.mark.parametrize(
     ("url", "encoded"),
     [
@@ -99,6 +102,7 @@ def test_the_escapes_of_a_url_are_not_encoded_again(url, encoded):
     assert encode_url(url) == encoded
 
 
+@pytest.mark.rule("R4-05", "R72-01")
 @for_each(
     ("raw", "pairs"),
     [

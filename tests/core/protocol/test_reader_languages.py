@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.vectors import load
@@ -25,6 +26,7 @@ def find(header: str, available: str) -> str | None:
     return find_language(parse_accept_language(header), available.split())
 
 
+@pytest.mark.rule("R62-03")
 def test_the_ranges_of_a_header_are_sorted_by_weight():
     for header, ranges in [
         (None, []),
@@ -97,6 +99,7 @@ def test_the_number_of_ranges_is_limited():
     assert read("," * 100_000 + "pt") == []
 
 
+@pytest.mark.rule("R61-06")
 def test_the_language_that_suits_best_is_found():
     for header, available, found in [
         ("pt", "en pt", "pt"),
@@ -163,6 +166,7 @@ def test_the_language_that_suits_best_is_found():
         assert find(header, " ".join(reversed(available.split()))) == found, (header, available)
 
 
+@pytest.mark.rule("R61-06")
 def test_the_readers_of_section_8_get_portuguese():
     for example in EXAMPLES:
         assert find(example["accept_language"], "en pt") == "pt"

@@ -18,12 +18,14 @@ VECTORS = load("messages.json")
 KEYS = VECTORS["keys"]
 
 
+@pytest.mark.rule("R5-01")
 @pytest.mark.parametrize("text", KEYS["valid"])
 def test_a_key_of_table_5_1_is_read(text):
     assert is_key(text)
     assert parse_key(text) == text
 
 
+@pytest.mark.rule("R5-01")
 @for_each(
     "text",
     [
@@ -47,6 +49,7 @@ def test_a_long_text_is_refused_quickly():
     assert not is_key("1" * 100_000 + "-" + "1" * 9)
 
 
+@pytest.mark.rule("R5-02")
 def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
     example = VECTORS["email"]
     service = parse_identifier(example["archiveserviceibi"])
@@ -55,6 +58,7 @@ def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
     assert body.encode() == example["body"].encode()
 
 
+@pytest.mark.rule("R5-04")
 def test_the_confirmation_explains_the_next_step_in_both_languages() -> None:
     ibi = parse_identifier(VECTORS["email"]["archiveserviceibi"])
     subject, body = build_confirmation_email(ibi, "http://urlib.net/J8LNKB5R7W/3FUQHC5")

@@ -448,6 +448,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
 }
 
 
+@pytest.mark.rule("R61-04", "R61-05", "R61-07", "R61-08", "R61-14", "R72-18", "R72-20")
 def test_each_case_has_these_relation_targets() -> None:
     for sentence in CASES:
         records, ibi, prefix, expected = CASES[sentence]
@@ -457,6 +458,7 @@ def test_each_case_has_these_relation_targets() -> None:
         } == expected, sentence
 
 
+@pytest.mark.rule("R72-21")
 @pytest.mark.parametrize(
     "records",
     [
@@ -478,6 +480,7 @@ def test_without_a_next_edition_the_last_edition_has_the_pairs_of_the_item(
             assert pairs[prefix + ".lastedition" + dot + rest] == value
 
 
+@pytest.mark.rule("R8-02")
 def test_without_follow_editions_the_last_edition_is_unknown() -> None:
     pairs = whole(CHAIN, follow_editions=False)
     assert pairs["ibi.nextedition"] == ("rep", Y)
@@ -485,12 +488,14 @@ def test_without_follow_editions_the_last_edition_is_unknown() -> None:
     assert targets(whole(CHAIN, Z, follow_editions=False))[".lastedition"] == Z
 
 
+@pytest.mark.rule("R72-08")
 @pytest.mark.parametrize("state", ["Original", "Deleted"])
 def test_a_deleted_next_edition_has_a_pair_too(state: str) -> None:
     pairs = whole([item(X, next_edition=Y), item(Y, ibip="8JMKD3MGP8W/34PGRBS", state=state)])
     assert pairs["ibi.nextedition"] == ("rep", Y, "ibip", "8JMKD3MGP8W/34PGRBS")
 
 
+@pytest.mark.rule("R72-08")
 def test_an_item_without_a_next_edition_has_no_pair_for_it() -> None:
     assert "ibi.nextedition" not in whole([item(X)])
 
@@ -504,6 +509,7 @@ def test_an_unknown_item_and_a_stub_have_an_empty_list() -> None:
     assert whole([item(X, next_edition=Y)], Z) == whole([item(X, next_edition=Y)], Y) == {}
 
 
+@pytest.mark.rule("R72-07")
 def test_a_deleted_item_has_only_its_state_and_timestamp() -> None:
     for verbs in ["", "GetLastEdition", "GetFileList", "GetMetadata(oai_dc)"]:
         for filtered in [True, False]:
@@ -532,6 +538,7 @@ def test_only_legacy_identifiers_are_case_sensitive() -> None:
 # --- state, timestamp, contenttype ---------------------------------------------------------------
 
 
+@pytest.mark.rule("R72-13")
 def test_each_relation_has_the_state_and_timestamp_of_its_target() -> None:
     pairs = whole(
         [
@@ -546,6 +553,7 @@ def test_each_relation_has_the_state_and_timestamp_of_its_target() -> None:
     assert (pairs["contenttype"], pairs["contenttype.metadata"]) == ("Data", "Metadata")
 
 
+@pytest.mark.rule("R72-11")
 @pytest.mark.parametrize("own", [None, moment_of(9)])
 def test_metadata_that_are_not_an_item_have_the_state_and_timestamp_of_the_item(
     own: str | None,
@@ -557,6 +565,7 @@ def test_metadata_that_are_not_an_item_have_the_state_and_timestamp_of_the_item(
     assert "ibi.metadata" not in pairs
 
 
+@pytest.mark.rule("R72-11", "R72-12")
 def test_an_item_in_another_archive_has_only_an_ibi_pair() -> None:
     pairs = whole([item(X, language="en", translations={"pt": FAR}, metadata={"ibi": rep_of(8)})])
     for relation in (".translation(pt)", ".metadata", ".metadata(oai_dc)"):
@@ -578,6 +587,7 @@ FILES = [
 HERE = f"{BASE}/col/{X}"
 
 
+@pytest.mark.rule("R72-13", "R72-23")
 def test_a_path_is_compared_decoded_once_and_then_decoded_twice() -> None:
     for path, url in [
         ("", f"{HERE}/doc/a%20b.txt"),
@@ -608,6 +618,7 @@ def test_a_path_is_compared_decoded_once_and_then_decoded_twice() -> None:
         assert ("url.metadata" in pairs) == (path in ("", "/")), path
 
 
+@pytest.mark.rule("R72-23")
 def test_a_path_is_compared_with_the_files_of_each_target() -> None:
     pairs = whole(
         [item(X, next_edition=Y, files=[{"path": "a"}]), item(Y, files=[{"path": "b"}])], path="b"
@@ -616,6 +627,7 @@ def test_a_path_is_compared_with_the_files_of_each_target() -> None:
     assert "url" not in pairs
 
 
+@pytest.mark.rule("R72-22")
 def test_the_url_leads_to_the_target_file_or_the_page_of_the_item() -> None:
     assert whole([item(X, files=FILES, target_file="x y")])["url"] == f"{HERE}/doc/x%20y"
     assert whole([item(X)])["url"] == f"{HERE}/"
@@ -626,6 +638,7 @@ def test_the_url_of_a_file_on_another_server_is_unchanged() -> None:
     assert whole([item(X, files=[{"path": "a", "url": url}])])["url"] == url
 
 
+@pytest.mark.rule("R61-15", "R72-24", "R72-25")
 @pytest.mark.parametrize("path", ["", "a", "missing"])
 def test_the_file_list_has_precedence_over_the_path(path: str) -> None:
     records = [
@@ -641,6 +654,7 @@ def test_the_file_list_has_precedence_over_the_path(path: str) -> None:
     assert "url.lastedition.metadata" not in pairs
 
 
+@pytest.mark.rule("R72-25")
 @pytest.mark.parametrize("verbs", ["GetLastEdition", "GetLastEdition GetMetadata"])
 def test_other_verbs_do_not_change_the_meaning_of_the_path(verbs: str) -> None:
     pairs = whole([item(X, files=[{"path": "a"}])], path="b", verbs=verbs)
@@ -702,6 +716,7 @@ def test_the_url_of_the_service_item_is_the_address_of_the_service() -> None:
 META = about(M, files=[{"path": "m.html"}])
 
 
+@pytest.mark.rule("R72-27")
 def test_a_user_outside_the_networks_gets_the_metadata_or_nothing() -> None:
     for records, url in [
         ([item(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
@@ -807,6 +822,7 @@ RICH = [
 ]
 
 
+@pytest.mark.rule("R72-19")
 def test_an_archive_answers_only_the_relations_of_its_setting() -> None:
     for relations, expected in [
         ((), set()),
@@ -843,6 +859,7 @@ def pairs_of(relation: str) -> set[str]:
     return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
 
 
+@pytest.mark.rule("R72-19", "R72-29")
 def test_filtering_keeps_the_pairs_that_the_resolver_needs() -> None:
     for records, verbs, expected in [
         (RICH, "", pairs_of("") | {"urlkey"}),

@@ -49,6 +49,7 @@ EXAMPLE_7_5 = [
 ]
 
 
+@pytest.mark.rule("R72-17", "R72-18")
 @for_each(
     "text",
     [*EXAMPLE_7_5, "", ".translation(en).lastedition.metadata(BibINPE).translation(pt)"],
@@ -59,6 +60,7 @@ def test_a_relation_of_the_grammar_is_read_and_written_again(text):
     assert bool(relation) is bool(text)
 
 
+@pytest.mark.rule("R72-17")
 def test_the_grammar_allows_fifteen_orders():
     assert len(SHAPES) == 15
     assert {"", "u", "t", "m", "ut", "tu", "mt", "utmt", "tumt"} <= SHAPES
@@ -75,6 +77,7 @@ def test_a_relation_has_kinds_and_parameters_of_steps():
     assert relation != ".lastedition.metadata(oai_dc)"
 
 
+@pytest.mark.rule("R72-17")
 @for_each(
     ("text", "reason"),
     [

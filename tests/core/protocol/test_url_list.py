@@ -49,6 +49,7 @@ def in_order(pairs: Collection[UrlPair]) -> list[UrlPair]:
     return sorted(pairs)
 
 
+@pytest.mark.rule("R72-12")
 @seeds(2, 6)
 def test_the_whole_list_has_each_relation_of_the_item(seed: int) -> None:
     maker = StoreMaker(seed, 150)
@@ -74,6 +75,7 @@ def test_the_whole_list_has_each_relation_of_the_item(seed: int) -> None:
         assert in_order(given) == in_order(expected), (seed, request, patterns, follow)
 
 
+@pytest.mark.rule("R72-29")
 @seeds(2, 10)
 def test_the_direct_answer_equals_the_filtered_whole_list(seed: int) -> None:
     maker = StoreMaker(100 + seed, 200)

@@ -32,6 +32,7 @@ VERB_LISTS = st.builds(
 )
 
 
+@pytest.mark.rule("R61-14")
 @for_each(
     ("text", "relation", "file_list"),
     [

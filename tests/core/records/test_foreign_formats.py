@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from lxml import etree
 from support.metadata import BASE, IBI, load_schema, load_validator
 
@@ -46,15 +47,18 @@ def identifiers_of(work: Work) -> list[str]:
     return found
 
 
+@pytest.mark.rule("FI-5")
 def test_oai_dc_has_all_of_them() -> None:
     assert identifiers_of(work_with(DOI, *OTHERS)) == [DOI_URL, *URIS]
 
 
+@pytest.mark.rule("FI-5")
 def test_oai_dc_repeats_none_that_the_dublin_core_states() -> None:
     stated = "https://doi.org/10.5281/ZENODO.12"
     assert identifiers_of(work_with(DOI, OTHERS[0], identifier=stated)) == [stated, URIS[0]]
 
 
+@pytest.mark.rule("FI-5")
 def test_datacite_says_that_they_are_identical() -> None:
     work = work_with(DOI, SECOND_DOI, *OTHERS)
     root = etree.fromstring(WRITE["datacite"](work).encode())
@@ -76,6 +80,7 @@ def test_datacite_says_that_they_are_identical() -> None:
     ]
 
 
+@pytest.mark.rule("FI-5")
 def test_json_ld_links_to_them() -> None:
     assert json.loads(WRITE["json-ld"](work_with(*OTHERS, DOI)))["sameAs"] == [DOI_URL, *URIS]
     assert json.loads(WRITE["json-ld"](work_with(OTHERS[0])))["sameAs"] == URIS[0]

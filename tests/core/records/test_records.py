@@ -227,6 +227,7 @@ def test_other_users_may_read_the_metadata_by_default() -> None:
     assert parse_record({"rep": A, "access": networks}).access == AccessRule(("150.163.0.0/16",))
 
 
+@pytest.mark.rule("R72-15")
 def test_a_time_is_in_utc() -> None:
     record = parse_record({"rep": A, "timestamp": "2009-07-21T13:23:45Z"})
     assert record.timestamp == datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)

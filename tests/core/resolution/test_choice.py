@@ -164,6 +164,7 @@ def read_cases() -> dict[str, Case]:
     return cases
 
 
+@pytest.mark.rule("R61-06", "R61-07", "R61-08", "R62-09", "R62-10", "R62-11", "R62-12", "R62-17")
 def test_each_case_has_the_expected_questions_and_outcome() -> None:
     for sentence, case in read_cases().items():
         asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
@@ -257,6 +258,7 @@ def test_an_alert_has_the_latest_date_of_the_removal(
     assert (found.kind, found.timestamp) == (AlertKind.REMOVED, expected)
 
 
+@pytest.mark.rule("R8-03")
 @pytest.mark.parametrize("number", [0, 1], ids=["8.1", "8.2"])
 def test_the_exchanges_of_sections_8_1_and_8_2(number: int) -> None:
     example: Any = load("resolution/examples.json")[number]
@@ -306,6 +308,7 @@ def test_an_answer_that_leads_to_no_new_question_has_no_follow_up(pairs: str) ->
     assert not analysis.has_follow_up()
 
 
+@pytest.mark.rule("R62-09")
 def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
     analysis = Analysis(parse_persistent_target(insert_identifiers(f"/X{ORIGINAL}")))
     assert analysis.waits_for_all
@@ -316,6 +319,7 @@ def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
     assert not Analysis(parse_persistent_target(insert_identifiers("/X"))).waits_for_all
 
 
+@pytest.mark.rule("R62-12")
 @pytest.mark.parametrize("most", [1, 2, 16])
 def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) -> None:
     asked = 0
@@ -343,6 +347,7 @@ def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) 
     assert asked == most
 
 
+@pytest.mark.rule("R62-10")
 def test_an_alert_names_the_missing_part_of_a_known_item() -> None:
     for target, answers, missing_part in [
         ("/X+(pt)", {"X+(pt)": [X_IS]}, "X translation"),
@@ -541,6 +546,7 @@ class RandomArchives:
         return [self.answers[(start + turn) % len(self.answers)] for turn in range(2)]
 
 
+@pytest.mark.rule("R62-11")
 @given(
     verb_lists,
     st.sampled_from(["", "pt-BR, en;q=0.5", "en", "*", "pt;q=0"]),

@@ -18,6 +18,7 @@ def meanings(target: str, *bases: str) -> list[tuple[str, str]]:
     return [(link.alias.text, link.rest) for link in find_former_links(target, bases)]
 
 
+@pytest.mark.rule("FI-3")
 @for_each(
     ("target", "expected"),
     [

@@ -88,6 +88,7 @@ def refusal_of(target: str) -> MalformedPersistentUrl:
 # --- the examples of the documents ---------------------------------------------------------
 
 
+@pytest.mark.rule("D3-02", "R61-01", "R61-05", "R61-06", "R61-07", "R61-08")
 @for_each(("text", "parts"), VECTORS["parsed"] + VECTORS["in_use"])
 def test_a_persistent_url_of_the_documents_is_read(text, parts):
     url = parse_persistent_url(text)
@@ -100,6 +101,7 @@ def test_a_persistent_url_of_the_documents_is_read(text, parts):
     assert list(url.verbs.verbs) == parts["verbs"]
 
 
+@pytest.mark.rule("R61-03")
 @for_each("text", VECTORS["refused"])
 def test_a_text_that_is_not_a_persistent_url_is_refused(text):
     with pytest.raises(MalformedPersistentUrl) as caught:
@@ -109,11 +111,13 @@ def test_a_text_that_is_not_a_persistent_url_is_refused(text):
     assert isinstance(caught.value, PeerProtocolError)
 
 
+@pytest.mark.rule("R61-04")
 def test_the_modifiers_are_those_of_table_6_2():
     assert sorted(MODIFIERS) == sorted(VECTORS["modifiers"])
     assert sorted(parse_relation(name).shape for name in MODIFIERS.values()) == sorted(SHAPES)[1:]
 
 
+@pytest.mark.rule("R61-02", "R61-03", "R61-04", "R61-08")
 @for_each("ibi", [ITEM, NAME, "83LX3pFwXQZeBBx/hwiTk"])
 @for_each(("modifier", "relation"), MODIFIERS.items())
 def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, relation):
@@ -123,6 +127,7 @@ def test_every_modifier_has_its_relation_after_every_form_of_ibi(ibi, modifier, 
         assert format_persistent_target(url) == f"/{ibi}{modifier}{rest}"
 
 
+@pytest.mark.rule("R61-05")
 def test_the_signs_have_parameters():
     assert (
         relation_of(f"{ITEM}!+(pt-BR):(BibINPE)+(en)/x")
@@ -130,12 +135,14 @@ def test_the_signs_have_parameters():
     )
 
 
+@pytest.mark.rule("R61-13")
 def test_example_6_5_is_the_second_url_of_example_6_4():
     assert read(f"{ITEM}?ibiurl.verblist=GetLastEdition+GetMetadata(oai_dc)") == read(
         f"{ITEM}!:(oai_dc)"
     )
 
 
+@pytest.mark.rule("R62-03")
 def test_example_6_8():
     url = parse_persistent_url(
         "http://urlib.net/LK47B6W/362SFKH+"
@@ -150,6 +157,7 @@ def test_example_6_8():
 # --- host, prefixes, encodings -------------------------------------------------------------------
 
 
+@pytest.mark.rule("R61-01")
 @for_each(
     "base",
     [
@@ -180,6 +188,7 @@ def test_a_whole_url_begins_with_http_or_https(text):
         parse_persistent_url(text)
 
 
+@pytest.mark.rule("R61-01")
 @for_each(
     "prefix",
     [
@@ -242,6 +251,7 @@ def test_other_prefixes_are_refused(prefix):
     assert "is not an IBI" in refusal_of(prefix + ITEM).rule
 
 
+@pytest.mark.rule("R61-02")
 @pytest.mark.parametrize(
     ("target", "ibi", "path"),
     [
@@ -293,6 +303,7 @@ def test_the_encoding_of_a_path_does_not_change(ibi, written, path):
 # --- the query -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R61-09", "R61-10")
 @for_each(
     ("query", "passed"),
     [
@@ -320,6 +331,7 @@ def test_pairs_without_the_prefix_are_passed_on(query, passed):
     assert url.passed_query.isascii()
 
 
+@pytest.mark.rule("R61-11")
 @pytest.mark.parametrize(
     ("query", "required"),
     [
@@ -333,12 +345,14 @@ def test_the_original_is_required_if_the_query_says_so(query, required):
     assert read(f"{ITEM}?{query}").requires_original is required
 
 
+@pytest.mark.rule("R61-11")
 @pytest.mark.parametrize("value", ["", "=", "=Copy", "=original", "=Original+", "=Original,Copy"])
 def test_a_required_status_has_one_value(value):
     error = refusal_of(f"{ITEM}?ibiurl.requireditemstatus{value}")
     assert error.rule.endswith("the only allowed value is Original")
 
 
+@pytest.mark.rule("R61-11")
 @pytest.mark.parametrize(
     "name", ["requireditemstatus=Original", "verblist=GetMetadata", "verblist="]
 )
@@ -349,6 +363,7 @@ def test_a_repeated_pair_of_the_system_is_refused(name):
     )
 
 
+@pytest.mark.rule("R61-12", "R62-02")
 @for_each(
     ("modifier", "verb_list", "verbs"),
     [
@@ -400,6 +415,7 @@ def test_the_verbs_of_the_list_follow_those_of_the_modifier_without_repetition(
     assert list(url.verbs.verbs) == verbs
 
 
+@pytest.mark.rule("R61-12", "R62-02")
 @for_each(
     ("modifier", "verb_list", "reason"),
     [
@@ -421,6 +437,7 @@ def test_the_grammar_of_relations_applies_to_all_verbs_together(modifier, verb_l
     assert reason in error.rule
 
 
+@pytest.mark.rule("D3-02")
 @for_each(
     ("written", "meant"),
     [
@@ -454,6 +471,7 @@ def test_question_marks_elsewhere_have_no_meaning(rest):
     assert read(ITEM + rest).verbs == NO_VERBS
 
 
+@pytest.mark.rule("D3-02")
 @pytest.mark.parametrize("rest", [":??", "!:??", ":+??", "%3F%3F??", "%3F%3F%3F"])
 def test_metadata_have_no_metadata(rest):
     assert "may not follow" in refusal_of(ITEM + rest).rule
@@ -462,6 +480,7 @@ def test_metadata_have_no_metadata(rest):
 # --- refusals ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R61-03")
 @for_each(
     ("target", "reason"),
     [
@@ -594,6 +613,7 @@ def test_an_ibip_and_a_path_that_would_be_read_as_a_repository_name_are_not_writ
     assert parse_persistent_target(format_persistent_target(url)) == url
 
 
+@pytest.mark.rule("R61-10")
 @for_each(
     ("url", "query", "result"),
     [
@@ -656,6 +676,7 @@ def is_readable(url: PersistentUrl) -> bool:
     return True
 
 
+@pytest.mark.rule("R61-02")
 @given(URLS.filter(is_readable))
 def test_a_persistent_url_written_is_read_again(url):
     text = BASE + format_persistent_target(url)
@@ -664,6 +685,7 @@ def test_a_persistent_url_written_is_read_again(url):
     assert parse_persistent_url(text) == url
 
 
+@pytest.mark.rule("R61-03")
 @given(st.data(), IBIS, VERB_LISTS)
 def test_any_character_of_ibi_and_modifier_may_be_encoded(data, ibi, verbs):
     url = PersistentUrl(ibi, VerbList(verbs.relation), "/a%2520b", False, "x=%2B")
@@ -677,6 +699,7 @@ def test_any_character_of_ibi_and_modifier_may_be_encoded(data, ibi, verbs):
     assert parse_persistent_target(f"/{written}/a%2520b?x=%2B") == url
 
 
+@pytest.mark.rule("R61-13")
 @given(IBIS, VERB_LISTS, st.sampled_from(["+", "%20", "++"]))
 def test_a_verb_list_is_equivalent_to_a_modifier(ibi, verbs, joint):
     in_query = parse_persistent_target(f"/{ibi}?ibiurl.verblist={joint.join(verbs.verbs)}")

@@ -30,6 +30,7 @@ def test_a_web_url_is_usable() -> None:
         assert find_usable_url((word,), ADDRESS) == url, word
 
 
+@pytest.mark.rule("R62-11")
 def test_other_urls_are_refused() -> None:
     for words in [
         (),

@@ -22,8 +22,6 @@ from flask_ibi_archive.server.database.database import Database
 
 OTHER = "b.br/service/2001/01.01.00.00"
 
-pytestmark = pytest.mark.no_tables
-
 
 def cosigned_size(following: Following, log: ClaimLog) -> int | None:
     """Return the size of the latest tree of a log that the resolver cosigned."""

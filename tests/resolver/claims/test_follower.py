@@ -45,8 +45,6 @@ ORIGINAL, COPY, DELETED = 1, 2, 3
 IBI = a_claim().identifiers[0]
 NOW = "2026-03-01T12:00:00Z"
 
-pytestmark = pytest.mark.no_tables
-
 
 def test_claims_are_bound_with_the_position_of_the_log(following: Following) -> None:
     log = following.new_log()

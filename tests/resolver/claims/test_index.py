@@ -27,8 +27,6 @@ from flask_ibi_archive.resolver.claims.tables import Binding, IndexRun
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.files import lock_folder
 
-pytestmark = pytest.mark.no_tables
-
 Bindings = dict[tuple[bytes, int], int]
 
 ORIGINAL, COPY, DELETED = 1, 2, 3

@@ -30,8 +30,6 @@ from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 OTHER = "b.br/service/2001/01.01.00.00"
 IBIP = "8JMKD3MGP8W/34PGRBS"
 
-pytestmark = pytest.mark.no_tables
-
 
 def keys(following: Following) -> list[str]:
     return [row.key for row in following.database.read(list_keys)]

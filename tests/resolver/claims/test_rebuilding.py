@@ -32,8 +32,6 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 OTHER = "b.br/service/2001/01.01.00.00"
 NAMES = [a_claim(number).identifiers[0] for number in (0, 1, 299, 300)]
 
-pytestmark = pytest.mark.no_tables
-
 
 @pytest.fixture
 def log(following: Following) -> ClaimLog:

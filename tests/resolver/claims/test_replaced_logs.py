@@ -17,8 +17,6 @@ from flask_ibi_archive.resolver.claims.tables import CURRENT, NEW, Conflict
 
 OTHER = "b.br/service/2001/01.01.00.00"
 
-pytestmark = pytest.mark.no_tables
-
 
 def name(number: int) -> str:
     return a_claim(number).identifiers[0]

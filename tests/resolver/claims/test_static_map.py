@@ -232,6 +232,7 @@ def test_an_alias_leads_to_the_item_that_has_it_or_had_it_last(app: Flask, tmp_p
 # --- real servers --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_nginx
 def test_nginx_leads_to_the_archives(app: Flask, tmp_path: Path) -> None:
     random_ = random.Random(5)
@@ -288,6 +289,7 @@ def test_nginx_leads_to_the_archives(app: Flask, tmp_path: Path) -> None:
             assert get(by_tree, unknown)[0] in (403, 404)
 
 
+@pytest.mark.slow
 @needs_nginx
 def test_nginx_reads_long_names(app: Flask, tmp_path: Path) -> None:
     long = "hdl:20.500.12345/" + "/".join("x" * 200 for _ in range(9))

@@ -37,6 +37,7 @@ from flask_ibi_archive.resolver.claims.witness import (
 )
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
 
 PATH = "/ibi/claims/witness"
 ORIGIN = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -347,7 +348,10 @@ def walk(database: Database, steps: Sequence[Step], start: Barrier) -> list[tupl
 
 @contextmanager
 def followed(backend: str, folder: Path) -> Iterator[Database]:
-    with new_database(backend, folder) as uri, resolver_database(uri) as database:
+    with (
+        new_database(backend, folder, ready=True, history=RESOLVER) as uri,
+        resolver_database(uri) as database,
+    ):
         pin_key(database, included(a_registry(database))[0], LOG.key)
         yield database
 

@@ -42,6 +42,7 @@ def check(
     return None
 
 
+@pytest.mark.rule("P4-03")
 @for_each(
     ("ip", "found", "inner_hosts"),
     [
@@ -61,6 +62,7 @@ def test_an_ip_address_of_the_host_is_accepted(
     assert check(ip, found, inner_hosts) is None
 
 
+@pytest.mark.rule("P4-03")
 @for_each(
     ("ip", "found", "inner_hosts", "message"),
     [

@@ -96,6 +96,7 @@ def test_a_request_with_any_unicode_has_a_valid_answer(
             read("DisplayIDRegistration", DocumentRecord(DOCUMENT, (registration,)))
 
 
+@pytest.mark.rule("P4-01")
 @given(records())
 def test_a_record_has_the_elements_of_its_text(record: DocumentRecord) -> None:
     """[P] 4.7."""

@@ -121,6 +121,7 @@ def leads(resolver: Flask, target: str) -> tuple[int, str | None]:
     return answer.status, answer.headers.get("Location")
 
 
+@pytest.mark.rule("P4-04")
 def test_a_stranger_cannot_register_the_items_of_an_archive(
     resolver: Flask, archive: Flask, server: LoopbackServer
 ) -> None:
@@ -345,6 +346,7 @@ def test_the_hint_for_a_registered_document_is_kept(setting: Setting) -> None:
 # --- one namespace -------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-04")
 def test_an_identifier_belongs_to_one_actor_or_to_one_document(setting: Setting) -> None:
     registry, actor = setting.registry, setting.actor
     in_use = "{} {} is already in use; send another one, or none"
@@ -372,6 +374,7 @@ def test_the_documents_of_a_cancelled_actor_free_their_identifiers(setting: Sett
     assert setting.refuses(FOREIGN, setting.other) == ""
 
 
+@pytest.mark.rule("P4-04")
 def test_nobody_can_register_the_identifier_of_the_resolver(setting: Setting) -> None:
     service = setting.registry.config.service_ibi
     message = f"{service} is the service of this resolver; send another identifier, or none"

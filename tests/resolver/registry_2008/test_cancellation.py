@@ -28,8 +28,6 @@ from flask_ibi_archive.resolver.registry_2008.actors import Cancellation, cancel
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, RegisteredMetadata
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 
 @pytest.fixture
 def far() -> Iterator[Far]:
@@ -62,6 +60,7 @@ def changes(found: list[ActorChange]) -> list[tuple[str, str]]:
 # --- what happens to the documents ---------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-05")
 def test_documents_go_to_the_oldest_copy_and_lose_the_copyright(database: Database) -> None:
     add_actors(database, "ABC")
     add_documents(
@@ -109,6 +108,7 @@ TIMES: list[tuple[str, float | str | None]] = [
 ]
 
 
+@pytest.mark.rule("P4-05")
 def test_an_actor_is_cancelled_after_two_years_without_a_working_url(
     database: Database, far: Far
 ) -> None:

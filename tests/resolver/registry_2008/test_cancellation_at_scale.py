@@ -29,7 +29,7 @@ from flask_ibi_archive.resolver.secret_checks import hash_secret
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.link_requests import LinkClient, LinkStatus
 
-pytestmark = [pytest.mark.no_tables, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 MIB = 2**20
 

@@ -31,7 +31,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import Actor
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 
-pytestmark = [pytest.mark.no_tables, pytest.mark.postgresql]
+pytestmark = pytest.mark.postgresql
 
 DOCUMENT = an_ibi("document")
 #: The number of operations at the same time.
@@ -84,6 +84,7 @@ def registers(actor: Credentials, *, original: bool = False) -> Operation:
     return lambda registry: register(registry, actor, DOCUMENT, original=original)
 
 
+@pytest.mark.rule("P4-12")
 def test_one_of_several_first_registrations_has_the_document(desks: Desks) -> None:
     for _ in range(REPEATS):
         assert desks.run(*map(registers, desks.actors)) == [("", "")] * WIDTH
@@ -93,6 +94,7 @@ def test_one_of_several_first_registrations_has_the_document(desks: Desks) -> No
         desks.clear()
 
 
+@pytest.mark.rule("P4-12")
 def test_one_of_several_originals_is_accepted(desks: Desks) -> None:
     for _ in range(REPEATS):
         refused = desks.run(*(registers(one, original=True) for one in desks.actors))
@@ -114,6 +116,7 @@ def test_one_of_several_actors_gets_an_actor_id(desks: Desks) -> None:
         assert sorted(code for code, _ in refused) == [""] + ["conflict"] * (WIDTH - 1)
 
 
+@pytest.mark.rule("P4-15")
 def test_changes_of_actor_at_the_same_time_leave_one_document(desks: Desks) -> None:
     a, b, c, d = desks.actors
     for _ in range(REPEATS):
@@ -134,6 +137,7 @@ def test_changes_of_actor_at_the_same_time_leave_one_document(desks: Desks) -> N
         desks.clear()
 
 
+@pytest.mark.rule("P4-16")
 def test_a_document_is_deleted_or_gets_a_copy(desks: Desks) -> None:
     a, b, *_ = desks.actors
     for _ in range(2 * REPEATS):

@@ -60,6 +60,7 @@ def test_the_session_contains_all_verbs() -> None:
     assert set(re.findall(r"-d verb=(\w+)", PAGE)) == set(VERBS)
 
 
+@pytest.mark.rule("P4-01")
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the session needs curl")
 def test_each_answer_in_the_session_is_the_answer_of_the_resolver(
     address: str, tmp_path: Path

@@ -185,6 +185,7 @@ def check_answer(answer: Answer) -> None:
             assert Page(answer.text).text("h1")
 
 
+@pytest.mark.rule("P4-01")
 @pytest.mark.parametrize(
     ("count", "in_urls"), [(SHORT_RUN, True), pytest.param(LONG_RUN, False, marks=pytest.mark.slow)]
 )

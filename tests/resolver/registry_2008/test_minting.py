@@ -28,8 +28,6 @@ from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.new_identifiers import MAX_WAIT, mint
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 #: The date in which each test begins, in an identifier.
 FIRST = f"{PREFIX}/2026/03.01.12.00"
 
@@ -68,6 +66,7 @@ def test_no_transaction_is_open_during_the_wait(database: Database, clock: Clock
     assert waits == [0.001]
 
 
+@pytest.mark.rule("P4-04")
 def test_given_identifiers_are_not_minted(database: Database, clock: Clock) -> None:
     registry = a_document_registry(database, clock=clock)
     given = [FIRST, f"{FIRST}.00.001", f"{FIRST}.00.002"]
@@ -79,6 +78,7 @@ def test_given_identifiers_are_not_minted(database: Database, clock: Clock) -> N
     assert register(registry, actor) == f"{FIRST}.00.003"
 
 
+@pytest.mark.rule("P4-04")
 def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
     database: Database, clock: Clock
 ) -> None:

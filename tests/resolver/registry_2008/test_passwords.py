@@ -41,8 +41,6 @@ from flask_ibi_archive.resolver.secret_checks import COST, MAX_OF_SENDER, WINDOW
 from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ACTOR
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 PASSWORD, WRONG = "right", "wrong"
@@ -149,6 +147,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 # --- nobody learns which actors exist ------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-18")
 def test_wrong_passwords_unknown_and_cancelled_actors_cannot_be_distinguished(
     gate: Gate, computed: list[tuple[Any, ...]]
 ) -> None:
@@ -217,6 +216,7 @@ def test_an_unknown_actor_costs_as_much_as_an_actor_with_a_hash_of_today(
 # --- the limits ----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-18")
 @for_each(
     ("name", "attempts", "last", "expected"),
     [

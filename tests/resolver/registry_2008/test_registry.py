@@ -98,6 +98,7 @@ def cancel(registry: DocumentRegistry, actor: Credentials) -> None:
 # --- actors --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-02")
 def test_an_actor_gets_the_identifier_that_it_sends_or_a_minted_one(
     registry: DocumentRegistry,
 ) -> None:
@@ -110,6 +111,7 @@ def test_an_actor_gets_the_identifier_that_it_sends_or_a_minted_one(
     assert register(registry, actor, DOCUMENT) == DOCUMENT
 
 
+@pytest.mark.rule("P4-02")
 def test_an_actor_id_in_use_is_refused_even_if_its_actor_was_cancelled(
     registry: DocumentRegistry,
 ) -> None:
@@ -122,6 +124,7 @@ def test_an_actor_id_in_use_is_refused_even_if_its_actor_was_cancelled(
         cancel(registry, actor)
 
 
+@pytest.mark.rule("P4-03")
 def test_an_actor_whose_address_is_not_in_the_dns_is_refused(registry: DocumentRegistry) -> None:
     request = actor_request(an_ibi("a"), ip="150.163.2.15")
     assert refusal(registry.register_actor, request, a_sender())[0] == "wrong-address"
@@ -136,6 +139,7 @@ def test_registrations_of_actors_are_limited_by_sender(registry: DocumentRegistr
     assert codes == [""] * 10 + ["too-many-attempts"]
 
 
+@pytest.mark.rule("P4-06")
 def test_a_password_and_an_email_address_are_changed(registry: DocumentRegistry) -> None:
     actor = an_actor(registry, "a")
     registry.change_email(ChangeEMailAddress(actor, "banon@iconet.com.br"), a_sender())
@@ -149,6 +153,7 @@ def test_a_password_and_an_email_address_are_changed(registry: DocumentRegistry)
 # --- documents -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-11", "P4-12")
 def test_the_first_actor_has_the_document_and_later_actors_have_copies(
     registry: DocumentRegistry, actors: dict[str, Credentials]
 ) -> None:
@@ -166,6 +171,7 @@ def test_the_first_actor_has_the_document_and_later_actors_have_copies(
     assert describe(registry, DOCUMENT) == ["c document", "a copy", "b copy"]
 
 
+@pytest.mark.rule("P4-14")
 def test_a_new_registration_replaces_the_former_one_completely(registry: DocumentRegistry) -> None:
     actor = an_actor(registry, "a")
     later = NOON + timedelta(microseconds=1)
@@ -205,6 +211,7 @@ def test_the_url_of_an_edition_may_be_a_persistent_url(
     assert tuple(found) == (ibi, ibi)
 
 
+@pytest.mark.rule("P4-04")
 def test_missing_document_ids_are_minted(registry: DocumentRegistry) -> None:
     actor = an_actor(registry, "a")
     minted = [register(registry, actor) for _ in range(3)]
@@ -213,6 +220,7 @@ def test_missing_document_ids_are_minted(registry: DocumentRegistry) -> None:
         assert describe(registry, one) == ["a document"]
 
 
+@pytest.mark.rule("P4-05")
 def test_a_new_registration_ends_the_time_without_a_working_url(registry: DocumentRegistry) -> None:
     actor = an_actor(registry, "a")
     with registry.database.writing() as connection:
@@ -221,6 +229,7 @@ def test_a_new_registration_ends_the_time_without_a_working_url(registry: Docume
     assert column(registry, actor, "failing_since") is None
 
 
+@pytest.mark.rule("P4-05")
 def test_urls_from_another_actor_end_the_time_without_a_working_url(
     registry: DocumentRegistry, actors: dict[str, Credentials]
 ) -> None:
@@ -237,6 +246,7 @@ def test_urls_from_another_actor_end_the_time_without_a_working_url(
 # --- changes of actors ---------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-15")
 @for_each(
     ("old", "new", "expected"),
     [
@@ -276,6 +286,7 @@ def test_a_change_of_actor(
 # --- deletion ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-16")
 def test_copies_are_deleted_before_the_document(
     registry: DocumentRegistry, actors: dict[str, Credentials]
 ) -> None:
@@ -300,6 +311,7 @@ def test_copies_are_deleted_before_the_document(
 # --- refusals ------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-18")
 def test_a_refusal_does_not_tell_whether_the_password_or_an_id_is_wrong(
     registry: DocumentRegistry,
 ) -> None:
@@ -357,6 +369,7 @@ def test_a_refusal_does_not_tell_whether_the_password_or_an_id_is_wrong(
     assert registry.find_record(DOCUMENT) == before
 
 
+@pytest.mark.rule("P4-06")
 def test_a_password_that_changes_during_a_request_is_refused(
     registry: DocumentRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,8 +53,6 @@ from flask_ibi_archive.resolver.registry_2008.tables import Actor
 from flask_ibi_archive.resolver.tables import ResolverBase
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = pytest.mark.no_tables
-
 ACTORS = [an_ibi(name) for name in "abcd"]
 DOCUMENTS = [an_ibi(name) for name in ("one", "two", "three")]
 UNKNOWN = an_ibi("unknown")
@@ -455,6 +453,7 @@ def run(machine: type[RegistryMachine], examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.rule("P4-06", "P4-10", "P4-11", "P4-12", "P4-14", "P4-15", "P4-16", "P4-17")
 @pytest.mark.postgresql
 def test_a_few_random_operations_have_the_results_of_the_model(
     machine: type[RegistryMachine],

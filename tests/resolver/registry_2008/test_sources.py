@@ -207,7 +207,7 @@ def result_of(outcome: Redirect | Alert) -> str | AlertKind:
     return outcome.kind
 
 
-@pytest.mark.no_tables
+@pytest.mark.rule("P4-13")
 def test_each_modifier_leads_to_what_the_record_has(database: Database) -> None:
     for modifier, entries, expected, language in MODIFIERS:
         store(database, entries)
@@ -215,7 +215,7 @@ def test_each_modifier_leads_to_what_the_record_has(database: Database) -> None:
         assert result_of(found) == expected, (modifier, entries, found)
 
 
-@pytest.mark.no_tables
+@pytest.mark.rule("P4-13")
 def test_the_holder_decides_what_the_next_edition_is(database: Database) -> None:
     for name, (entries, expected) in EDITIONS.items():
         store(database, entries)
@@ -339,6 +339,7 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
 }
 
 
+@pytest.mark.rule("P5-01")
 @for_each("name", [*PRECEDENCE])
 def test_archives_are_preferred_to_the_registry(here: Database, name: str) -> None:
     text, archive, entries, expected = PRECEDENCE[name]

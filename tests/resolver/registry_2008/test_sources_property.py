@@ -327,6 +327,7 @@ def describe(outcome: Redirect | Alert) -> str | None:
     return SUSPECTS if outcome.kind is AlertKind.SUSPECTS else None
 
 
+@pytest.mark.rule("P4-13", "P5-01")
 @pytest.mark.parametrize(
     "seeds", [range(15), pytest.param(range(15, 1000), marks=pytest.mark.slow)], ids=str
 )

@@ -20,8 +20,6 @@ from support.registries import NOON, resolver_database
 
 from flask_ibi_archive.server.database.dialects import UTCDateTime
 
-pytestmark = pytest.mark.no_tables
-
 NOW = bindparam("now", NOON, UTCDateTime)
 DOCUMENT, OTHER = an_ibi("document"), an_ibi("other")
 
@@ -154,6 +152,7 @@ REFUSED: Sequence[tuple[str, ...]] = (
 )
 
 
+@pytest.mark.rule("P4-05", "P4-07", "P4-08", "P4-11", "P4-12", "P4-16")
 @pytest.mark.postgresql
 def test_the_database_refuses_what_breaks_a_rule(uri: str) -> None:
     with resolver_database(uri) as database:

@@ -81,6 +81,7 @@ def send(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..
 # --- verbs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-01", "P4-17")
 def test_every_verb_is_answered(send: Callable[..., Answer]) -> None:
     def confirm(answer: Answer, text: str) -> None:
         assert answer.status == 200, answer.body
@@ -145,6 +146,7 @@ def test_every_verb_is_answered(send: Callable[..., Answer]) -> None:
     assert send(delete).status == 403
 
 
+@pytest.mark.rule("P4-09")
 def test_metadata_arguments_belong_to_the_url_before_them(app: Flask) -> None:
     pairs = [*document_call(HERMES, "a.br/x/2001/01.01.00.00")]
     for name in "abc":
@@ -337,6 +339,7 @@ def test_an_unavailable_database_is_reported_without_details(
 # --- passwords -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P4-01")
 @for_each(
     ("query", "options"),
     [

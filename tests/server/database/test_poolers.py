@@ -16,6 +16,8 @@ from support.web import SERVICE_PATH, ask, query_of, rep
 
 from flask_ibi_archive import ItemRecord
 
+pytestmark = pytest.mark.slow
+
 #: More clients than PgBouncer has sessions.
 CLIENTS = 4
 

@@ -95,6 +95,7 @@ TOO_LONG = Alert(AlertKind.TOO_LONG, IDENTIFIER)
 ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_IN_PART)
 
 
+@pytest.mark.rule("R62-10", "R62-17")
 @pytest.mark.parametrize(
     ("alert", "status", "english", "portuguese"),
     [
@@ -129,6 +130,7 @@ def test_an_alert_is_explained_in_both_languages(
     assert IBI in " ".join(pairs["alert"])
 
 
+@pytest.mark.rule("R62-17")
 def test_the_alert_about_a_removed_item_has_the_date_and_a_link_to_its_page() -> None:
     page = see(alerting(REMOVED), f"/{IBI}", 410)
     assert f"http://mtc-m16c.sid.inpe.br/{IBI}" in page.links
@@ -315,6 +317,7 @@ def echo(*asked: Any) -> Response:
     return Response("\n".join(lines))
 
 
+@pytest.mark.rule("R61-16", "R62-01")
 @pytest.mark.parametrize(
     ("target", "path", "query"),
     [
@@ -333,6 +336,7 @@ def test_a_persistent_url_is_parsed_as_it_was_requested(target: str, path: str, 
     assert lines[3] == f"http://mtc-m16c.sid.inpe.br:80{target}"
 
 
+@pytest.mark.rule("R62-01")
 def test_the_address_and_languages_of_the_reader_are_read() -> None:
     app = resolver_app(echo)
     headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import pytest
 from flask import Flask
 from support.archives import SERVICE
 from support.cases import for_each
@@ -268,6 +269,7 @@ def test_find_address_returns_an_address_or_none(text: str | None, address: str 
 TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
 
 
+@pytest.mark.rule("R62-07")
 @for_each(
     ("peer", "forwarded", "addresses"),
     [
