@@ -53,7 +53,7 @@ DEFAULTS = {
     "IBI_PERSISTENT_URL_BASE": "http://urlib.net",
     "IBI_GRANULARITY": Fraction(1, 1000),
     "IBI_MINT_HOST": "localhost",
-    "IBI_MINT_PORT": None,
+    "IBI_MINT_PORT": (5000, 5000),
     "IBI_MINT_MAX_WAIT": 10,
     "IBI_RELATIONS": None,
     "IBI_FILTER_URL_LIST": True,
@@ -89,8 +89,10 @@ RIGHT: list[tuple[str, Any, Any]] = [
     *[("IBI_GRANULARITY", value, Fraction(1, 1000)) for value in ("0.001", 0.001, 1e-3)],
     *[("IBI_GRANULARITY", value, Fraction(1, 10**6)) for value in ("0.000001", 0.000001)],
     ("IBI_MINT_HOST", "mtc-m18.sid.inpe.br", "mtc-m18.sid.inpe.br"),
-    ("IBI_MINT_PORT", 8080, 8080),
-    ("IBI_MINT_PORT", "8080", 8080),
+    ("IBI_MINT_PORT", 8080, (8080, 8080)),
+    ("IBI_MINT_PORT", "8080", (8080, 8080)),
+    ("IBI_MINT_PORT", "80,802", (80, 802)),
+    ("IBI_MINT_PORT", [80, 802], (80, 802)),
     ("IBI_MINT_MAX_WAIT", 0, 0),
     ("IBI_MINT_MAX_WAIT", "2.5", 2.5),
     ("IBI_RELATIONS", [], ()),
@@ -187,7 +189,11 @@ WRONG: list[tuple[str, str, list[Any]]] = [
         '"60", "1", "0.1"',
         ["10", 10, "0.5", "0", -1, "1e-3", "1/10", 0.3, "sixty", True, "60 ", ["1"]],
     ),
-    ("IBI_MINT_PORT", "a port, 1 to 65535", [0, -1, 65536, "eighty", "8" * 5000, 80.5, True, "٨٠"]),
+    (
+        "IBI_MINT_PORT",
+        "a port, 1 to 65535",
+        [0, -1, 65536, "eighty", "8" * 5000, 80.5, True, "٨٠", "80,802,803"],
+    ),
     (
         "IBI_MINT_MAX_WAIT",
         "a number of seconds",
@@ -436,7 +442,8 @@ def test_no_known_key_is_logged_as_a_warning() -> None:
         ("IBI_GRANULARITY", '"0.1"', Fraction(1, 10)),
         ("IBI_FILTER_URL_LIST", "false", False),
         ("IBI_FOLLOW_EDITIONS", "no", False),
-        ("IBI_MINT_PORT", "8080", 8080),
+        ("IBI_MINT_PORT", "8080", (8080, 8080)),
+        ("IBI_MINT_PORT", "80,802", (80, 802)),
         ("IBI_MINT_MAX_WAIT", "2.5", 2.5),
         ("IBI_ARCHIVE_ADDRESS", "a.br:8080", "a.br:8080"),
         ("IBI_ARCHIVE_IP", "150.163.34.243", "150.163.34.243"),
@@ -566,7 +573,7 @@ def test_an_unusable_mint_host_is_an_error_when_minting(host: str, reason: str) 
 
 def test_a_host_name_and_an_ip_address_are_sufficient_for_minting() -> None:
     config = read(IBI_ARCHIVE_ADDRESS="mtc-m18.sid.inpe.br:8080", IBI_ARCHIVE_IP="150.163.34.243")
-    assert config.check_minting() == ("mtc-m18.sid.inpe.br", "150.163.34.243")
+    assert config.check_minting() == ("sid.inpe.br/mtc-m18.8080", "8JMKD3MGP8WD49")
 
 
 #: Settings with which nothing can be minted, and the key that the error names.

@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items import archives
 from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted, Subsystem
+from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
 from flask_ibi_archive.archive.items.operations import (
     depositing,
     editing,
@@ -109,10 +109,8 @@ class Archive:
 
         :raises ConfigError: if the settings allow no minting.
         """
-        host, ip = self.config.check_minting()
-        port = self.config.mint_port
-        subsystem = Subsystem(host, ip, port or 80, port or 800)
-        return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
+        config, prefixes = self.config, self.config.check_minting()
+        return Minter(self.database, prefixes, config.granularity, config.mint_max_wait)
 
     @cached_property
     def items(self) -> ItemCatalogue:

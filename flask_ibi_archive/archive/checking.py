@@ -24,6 +24,8 @@ from flask_ibi_archive.archive.items.item_parts import count_newer_files
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host
+from flask_ibi_archive.core.protocol.inclusion import CLASH, CLASH_REQUEST, SERVICE_IBI
+from flask_ibi_archive.core.protocol.query_strings import format_query_string
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError, one_line
@@ -149,7 +151,7 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     else:
         text = "the address was not checked, because the Archive can't answer without the database"
         yield Finding("address", False, text)
-    yield run_check("resolver", lambda: _check_resolver(archive))
+    yield run_check("resolver", lambda: _check_resolver(archive, asks=database.ok))
     if database.ok:
         yield run_check("registration", lambda: _check_registration(archive))
     else:
@@ -179,8 +181,8 @@ def _check_programs(archive: Archive) -> str:
 
 
 def _check_configuration(archive: Archive) -> str:
-    archive.config.check_minting()
-    return f"the Archive has the address {archive.config.archive_address} and can mint identifiers"
+    prefixes = " and ".join(archive.config.check_minting())
+    return f"new identifiers begin with {prefixes}; those that exist stay as they are"
 
 
 def _check_database(archive: Archive) -> str:
@@ -369,18 +371,27 @@ def _check_scheme(archive: Archive) -> None:
         )
 
 
-def _check_resolver(archive: Archive) -> str:
-    from flask_ibi_archive.server.http.transport import fetch, without_password
+def _check_resolver(archive: Archive, asks: bool) -> str:
+    """Check that the resolver answers, and that no other Archive mints with the same prefix.
+
+    :param asks: whether the database, which knows the service IBI, answers.
+    """
+    from flask_ibi_archive.archive.joining.registration_state import CHANGE_PORT
+    from flask_ibi_archive.server.http.transport import fetch, find_alert, without_password
 
     resolver_url = archive.config.resolver_url
     url = without_password(resolver_url)
+    question = [CLASH_REQUEST, (SERVICE_IBI, archive.served().service_ibi)] if asks else []
+    query = format_query_string(question)
     try:
-        answer = fetch(resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
+        answer = fetch(resolver_url, query, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
         advice = "check that IBI_RESOLVER_URL is right and that the Internet can be reached"
         raise CheckFailed(f"{error}; {advice}") from error
     if answer.status >= 500:
         raise CheckFailed(f"{url} answers with status {answer.status}; try again later")
+    if clash := find_alert(answer.body, CLASH):
+        raise CheckFailed(f"{url} says that {clash}; {CHANGE_PORT}")
     return f"{url} answers"
 
 

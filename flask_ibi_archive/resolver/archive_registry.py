@@ -9,7 +9,7 @@ Source: [R] 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from flask_ibi_archive import errors
@@ -20,6 +20,7 @@ from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.claims.pinning import lock_holders, pin_key, read_key
+from flask_ibi_archive.resolver.clashes import find_clashes, tell_of_clashes
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, limit_keys, matches_hash
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -182,8 +183,12 @@ class Registry:
                 None,
             )
         else:
+            before = find_clashes(self.database, service_ibi)
             status = self._include(known, number, request)
             confirmed = status.confirmed
+            clashes = find_clashes(self.database, service_ibi)
+            tell_of_clashes(self.config, {text: clashes[text] for text in clashes.keys() - before})
+            status = replace(status, clash="; ".join(clashes))
         self.notifier.send_registration(
             "resolver", confirmed, service_ibi, request.address, self.config.service_url
         )

@@ -33,7 +33,7 @@ from flask_ibi_archive.core.identifiers import (
     decode_identifier,
     parse_identifier,
 )
-from flask_ibi_archive.core.protocol.hosts import extract_host
+from flask_ibi_archive.core.protocol.hosts import extract_host, extract_port
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.errors import IdentifierError
@@ -67,6 +67,8 @@ class RegisteredRecord:
     ip: str | None
     platform_version: str | None
     admin_email: str | None
+    mints: str | None
+    database: str | None
     included_at: datetime | None
     confirmed_at: datetime | None
     excluded_at: datetime | None
@@ -107,11 +109,12 @@ class IncludedArchive(NamedTuple):
     def may_mint(self, ibi: Identifier) -> bool:
         """Return whether an identifier contains the host or the IP address of this Archive.
 
-        The port must be a default port, or the port in the IBI of the Archive's service.
+        The port must be a default port, the port of the Archive's address, or the port in the IBI
+        of its service.
         """
         service = parse_identifier(self.service_ibi)
         own = _decode(service)
-        if _decode(ibi).port not in (*DEFAULT_PORTS, own.port):
+        if _decode(ibi).port not in (*DEFAULT_PORTS, own.port, extract_port(self.address)):
             return False
         return is_minted_at(ibi, extract_host(self.address), self.ip) or is_minted_at(
             ibi, own.host, own.ip
@@ -270,6 +273,8 @@ def store_inclusion(
         ip=request.ip,
         platform_version=request.platform_version,
         admin_email=request.admin_email,
+        mints=request.mints or None,
+        database=request.database or None,
         included_at=func.coalesce(RegisteredArchive.included_at, literal(now, UTCDateTime())),
         confirmed_at=now if confirmed else None,
         excluded_at=None,

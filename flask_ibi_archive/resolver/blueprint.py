@@ -13,6 +13,9 @@ from flask.blueprints import BlueprintSetupState
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.core.protocol.inclusion import (
+    CLASH_REQUEST,
+    SERVICE_IBI,
+    format_clash,
     format_registration_status,
     parse_registration_request,
 )
@@ -26,6 +29,7 @@ from flask_ibi_archive.resolver.claims.conflicts import find_open_conflict
 from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
 from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
+from flask_ibi_archive.resolver.clashes import find_clashes
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.failures.known_names import suggest_known
 from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
@@ -185,7 +189,7 @@ def show_readiness() -> Response:
 
 
 def answer_registration_request() -> Response:
-    """Answer an inclusionRequest or exclusionRequest of an Archive ([R] 5.2).
+    """Answer an inclusionRequest, exclusionRequest or clashRequest of an Archive ([R] 5.2).
 
     The registration key in the request is not logged. A HEAD request is checked, but changes
     nothing (RFC 9110, 9.3.2).
@@ -193,8 +197,12 @@ def answer_registration_request() -> Response:
     if (refusal := responses.refuse_request()) is not None:
         return refusal
     try:
-        message = parse_registration_request(decode_query_string(request.query_string))
+        pairs = decode_query_string(request.query_string)
         registry = current_resolver().registry
+        if CLASH_REQUEST in pairs:
+            clashes = find_clashes(registry.database, dict(pairs).get(SERVICE_IBI, ""))
+            return responses.pairs_response(format_clash("; ".join(clashes)))
+        message = parse_registration_request(pairs)
         if request.method == "HEAD":
             registry.authenticate(message, user_address())
             return responses.pairs_response("")

@@ -14,6 +14,7 @@ from flask_ibi_archive.resolver.archive_registry import get_state
 from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
 from flask_ibi_archive.resolver.claims.log_lists import list_logs
 from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, FORKED, ResolverState
+from flask_ibi_archive.resolver.clashes import find_clashes
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
@@ -34,6 +35,8 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     yield database
     if database.ok:
         yield run_check("archives", lambda: _check_archives(resolver))
+        for clash in find_clashes(resolver.database):
+            yield Finding("prefixes", False, f"{clash}; one must change its IBI_MINT_PORT")
         yield run_check("claims", lambda: _check_claims(resolver))
         if resolver.document_registry is not None:
             yield run_check("registry", lambda: _check_registry(resolver))

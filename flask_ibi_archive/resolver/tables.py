@@ -78,6 +78,10 @@ class RegisteredArchive(ResolverBase):
     ip: Mapped[str | None] = mapped_column(String(45))
     platform_version: Mapped[str | None] = mapped_column(String(255))
     admin_email: Mapped[str | None] = mapped_column(String(255))
+    #: The prefixes of the Archive's new identifiers, separated by a space, and a word that only the
+    #: Archives of its database have. None if its last inclusion request does not contain them.
+    mints: Mapped[str | None] = mapped_column(Text)
+    database: Mapped[str | None] = mapped_column(Text)
     #: The date of the Archive's inclusion. None if the Archive is not included.
     included_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: The date when the Archive confirmed the inclusion at the present address. None if the Archive

@@ -18,9 +18,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from flask_ibi_archive.core.identifiers import Identifier, build_repository_name
+from flask_ibi_archive.core.identifiers import Identifier, build_ibip_prefix, build_repository_name
 from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
-from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
+from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host, extract_port
 from flask_ibi_archive.core.protocol.relations import RelationPattern
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server import setting_values as values
@@ -197,6 +197,11 @@ def default_mint_host(config: Mapping[str, Any]) -> str:
     return extract_host(find_address(config))
 
 
+def default_mint_port(config: Mapping[str, Any]) -> int | str:
+    """Return the default of IBI_MINT_PORT: the port in the address of the Archive."""
+    return extract_port(find_address(config)) or "80,800"
+
+
 def find_mint_host_origin(config: Mapping[str, Any]) -> str:
     """Return from where the host in new identifiers was taken, for messages."""
     if config.get("IBI_MINT_HOST"):
@@ -225,6 +230,7 @@ class ArchiveConfig:
     :ivar mail: the settings of the e-mail server; None if the Archive sends no e-mails.
     :ivar secret_keys: the secrets of SECRET_KEY_FALLBACKS and SECRET_KEY. The newest secret is the
         last.
+    :ivar mint_port: the port in repository names and the port in IBIps.
     :ivar mint_host_origin: from where the default of IBI_MINT_HOST was taken, for messages.
     """
 
@@ -244,7 +250,7 @@ class ArchiveConfig:
     files_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_files")
     granularity: Fraction = setting(values.parse_granularity_setting, "0.001")
     mint_host: str = setting(values.parse_text, default_mint_host)
-    mint_port: int | None = setting(values.parse_port)
+    mint_port: tuple[int, int] = setting(values.parse_ports, default_mint_port)
     mint_max_wait: float = setting(values.parse_seconds, 10)
     relations: tuple[RelationPattern, ...] | None = setting(values.parse_relations)
     filter_url_list: bool = setting(values.parse_flag, True)
@@ -322,10 +328,11 @@ class ArchiveConfig:
         return () if isinstance(self.count_only_resolver, bool) else self.count_only_resolver
 
     def check_minting(self) -> tuple[str, str]:
-        """Return the host name and the IP address that new identifiers contain.
+        """Return the prefixes of new identifiers, of the rep and the ibip form.
 
         :raises ConfigError: if the host name cannot be used or the IP address is missing.
         """
+        port, ip_port = self.mint_port
         if self.archive_ip is None:
             raise ConfigError(
                 "IBI_ARCHIVE_IP",
@@ -334,7 +341,7 @@ class ArchiveConfig:
             )
         try:
             # the identifier must not become too long with the longest date of this granularity
-            build_repository_name(self.mint_host, self.mint_port or 80, 1 + self.granularity)
+            longest = build_repository_name(self.mint_host, port, 1 + self.granularity)
         except ValueError as error:
             raise ConfigError(
                 "IBI_MINT_HOST",
@@ -342,7 +349,7 @@ class ArchiveConfig:
                 f"a domain name of two words or more, as mtc-m18.sid.inpe.br ({error}"
                 f"{self.mint_host_origin})",
             ) from error
-        return self.mint_host, self.archive_ip
+        return longest.prefix, build_ibip_prefix(self.archive_ip, ip_port)
 
 
 # --- keys --------------------------------------------------------------------------------------

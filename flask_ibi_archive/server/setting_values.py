@@ -107,6 +107,12 @@ def _convert_whole_number(value: Any) -> int:
     return value
 
 
+def _convert_ports(value: Any) -> tuple[int, int]:
+    ports = [value] if isinstance(value, int) else _split_words(value)
+    rep, ibip = map(parse_port, ports if len(ports) == 2 else [*ports, *ports])
+    return rep, ibip
+
+
 def _convert_seconds(value: Any) -> float:
     if isinstance(value, bool):
         raise TypeError
@@ -229,6 +235,8 @@ parse_granularity_setting = make_parser(
     lambda value: parse_granularity(parse_text(value)),
 )
 parse_port = make_parser("a port, 1 to 65535", _convert_whole_number, lambda port: 0 < port < 65536)
+#: This parser returns the port of repository names and the port of IBIps.
+parse_ports = make_parser("a port, 1 to 65535, or two ports, as 80,802", _convert_ports)
 parse_count = make_parser(
     "a whole number, 1 or more", _convert_whole_number, lambda count: count >= 1
 )

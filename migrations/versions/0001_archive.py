@@ -311,6 +311,7 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("protocol", sa.String(4), nullable=False, server_default="HTTP"),
         sa.Column("platform_version", sa.String(255), nullable=False),
         sa.Column("admin_email", sa.String(255)),
+        sa.Column("database", sa.String(32), nullable=False),
         sa.CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
         sa.ForeignKeyConstraint(
             ["service_item_id", "id"],

@@ -104,7 +104,11 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
         place.app = app
         found = findings(command(app, "check"))
     assert found == {
-        "configuration": (True, f"the Archive has the address {address} and can mint identifiers"),
+        "configuration": (
+            True,
+            f"new identifiers begin with {' and '.join(archive_of(app).minter.prefixes)}; "
+            "those that exist stay as they are",
+        ),
         "database": (True, f"the database is up to date; the service IBI is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),
         "claims": (True, f"1 claims are in the log {SERVICE}; 0 changes wait"),
@@ -333,7 +337,7 @@ def test_check_makes_the_confirmation_call(app: Flask, mocked: responses.Request
     command(app, "check")
     [own, far] = [call.request.url for call in mocked.calls]
     assert own == f"{ADDRESS}?servicesubject=inclusionConfirmationRequest"
-    assert far == RESOLVER
+    assert far == f"{RESOLVER}?servicesubject=clashRequest&archiveserviceibi={SERVICE}"
 
 
 WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [

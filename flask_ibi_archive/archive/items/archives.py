@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Protocol
@@ -42,11 +43,13 @@ class ServedArchive:
     :param id: the row ID of the Archive.
     :param rep: the rep of the Archive service, or None.
     :param ibip: the ibip of the Archive service, or None.
+    :param database: a random word, the same for all Archives of the database.
     """
 
     id: int
     rep: str | None
     ibip: str | None
+    database: str
 
     @property
     def service_ibi(self) -> str:
@@ -84,7 +87,7 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
     :param service_ibi: return only the Archive whose service has this IBI.
     """
     statement = (
-        select(ArchiveRow.id, Item.rep, Item.ibip)
+        select(ArchiveRow.id, Item.rep, Item.ibip, ArchiveRow.database)
         .join(Item, Item.id == ArchiveRow.service_item_id)
         .order_by(ArchiveRow.id)
     )
@@ -164,9 +167,11 @@ def create_archive(
     :param ibip: the ibip of the service item, or None. At least one of the two must be given.
     """
     now = datetime.now(timezone.utc).replace(microsecond=0)
+    word = connection.scalar(select(ArchiveRow.database).limit(1)) or secrets.token_hex(16)
     # The two rows refer to each other. The foreign key is checked at the end of the transaction.
+    values = {"service_item_id": 0, "database": word, **asdict(facts)}
     archive_id = connection.execute(
-        insert(ArchiveRow).values(service_item_id=0, **asdict(facts)).returning(ArchiveRow.id)
+        insert(ArchiveRow).values(values).returning(ArchiveRow.id)
     ).scalar_one()
     record = Record(rep=rep, ibip=ibip, timestamp=now, transferable=False)
     store = ItemStore(connection, archive_id)
@@ -174,7 +179,7 @@ def create_archive(
     connection.execute(
         update(ArchiveRow).where(ArchiveRow.id == archive_id).values(service_item_id=item_id)
     )
-    return ServedArchive(archive_id, rep, ibip)
+    return ServedArchive(archive_id, rep, ibip, word)
 
 
 def refresh_archive(connection: Connection, archive_id: int, facts: ArchiveRecord) -> None:

@@ -26,9 +26,7 @@ from flask_ibi_archive.archive.items.prefixes import (
     transaction,
 )
 from flask_ibi_archive.core.identifiers import (
-    build_ibip_prefix,
     build_ibip_suffix,
-    build_repository_prefix,
     build_repository_suffix,
     find_granularity,
     format_date,
@@ -82,32 +80,6 @@ class Issued:
     delay: Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class Subsystem:
-    """The server that issues identifiers.
-
-    The prefix of each identifier contains the host name or the IP address of the server.
-
-    :param host: the domain name of the server.
-    :param port: the port in the prefix of repository names.
-    :param ip: the IPv4 or IPv6 address of the server.
-    :param ip_port: the port in the prefix of IBIps.
-    """
-
-    host: str
-    ip: str
-    port: int = 80
-    ip_port: int = 800
-
-    @property
-    def prefixes(self) -> tuple[str, str]:
-        """The prefixes of the rep and the ibip form, in canonical case."""
-        return (
-            build_repository_prefix(self.host, self.port),
-            build_ibip_prefix(self.ip, self.ip_port),
-        )
-
-
 def read_clock() -> Fraction:
     """Return the current time in POSIX seconds, accurate to nanoseconds."""
     return Fraction(time.time_ns(), 1_000_000_000)
@@ -116,6 +88,7 @@ def read_clock() -> Fraction:
 class Minter:
     """Issues new identifiers: no process that uses the same database has issued them before.
 
+    :param prefixes: the prefixes of the rep and the ibip form, in canonical case.
     :param granularity: the granularity r of the temporal distributor, in seconds.
     :param max_wait: the maximum number of seconds to wait for the date of an identifier.
     :param clock: returns the time in POSIX seconds.
@@ -127,15 +100,14 @@ class Minter:
     def __init__(
         self,
         database: Database,
-        subsystem: Subsystem,
+        prefixes: tuple[str, str],
         granularity: Fraction,
         max_wait: float = 10,
         clock: Callable[[], Fraction] = read_clock,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.database = database
-        self.subsystem = subsystem
-        self.prefixes = subsystem.prefixes
+        self.prefixes = prefixes
         self.granularity = granularity
         self.max_wait = max_wait
         self.clock = clock
@@ -203,7 +175,7 @@ class Minter:
         )
         return FlushMinter(
             self.database,
-            self.subsystem,
+            self.prefixes,
             granularity,
             min(self.max_wait, 2 * float(FLUSH_WAIT)),
             self.clock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from threading import Event
@@ -62,7 +63,11 @@ def build_request(archive: Archive, subject: str) -> inclusion.RegistrationReque
     :raises ConfigError: if a setting is missing. The error names the first missing setting.
     :raises NotReady: if the Archive does not exist yet.
     """
-    config = archive.config
+    config, further = archive.config, {}
+    if subject == inclusion.INCLUSION_REQUEST:
+        further["database"] = archive.served().database
+        with suppress(errors.ConfigError):  # an Archive that can't mint has no prefixes
+            further["mints"] = " ".join(config.check_minting())
     return inclusion.RegistrationRequest(
         subject=subject,
         key=required_key(config),
@@ -73,6 +78,7 @@ def build_request(archive: Archive, subject: str) -> inclusion.RegistrationReque
         address=config.archive_address,
         service_ibi=parse_identifier(archive.served().service_ibi),
         platform_version=config.archive_platform_version,
+        **further,
     )
 
 

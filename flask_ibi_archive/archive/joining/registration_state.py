@@ -36,6 +36,8 @@ NOT_CONFIRMED = "included, not confirmed"
 EXCLUDED = "excluded"
 
 INCLUDE = "run: flask ibi register-archive"
+#: What to do if another Archive mints with the same prefix.
+CHANGE_PORT = f"set IBI_MINT_PORT of one of the two to another port, restart it, and {INCLUDE}"
 #: The largest number of bytes of an answer that are read.
 MAX_ANSWER = 4096
 

@@ -123,6 +123,12 @@ def extract_host(address: str) -> str:
     return found[1].strip("[]") if found else address
 
 
+def extract_port(address: str) -> int | None:
+    """Return the port of an archiveaddress; None if it has no port."""
+    found = _ARCHIVE_ADDRESS.fullmatch(address)
+    return int(found[2]) if found and found[2] else None
+
+
 def is_like_ipv4(host: str) -> bool:
     """Return True if browsers read a host as an IPv4 address, because its last label is a number.
 

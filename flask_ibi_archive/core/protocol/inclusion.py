@@ -133,6 +133,10 @@ CONFIRMATIONS = ("successful", "unsuccessful")
 ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
 PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
 ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
+#: Further pairs of our requests, and of the answers (federation CF-2).
+FURTHER, CLASH = ("mints", "database"), "clash"
+#: The subject of the question whether an Archive clashes with others.
+CLASH_REQUEST = SERVICE_SUBJECT, "clashRequest"
 #: The maximum length of a value in characters. The columns of the database have this length.
 MAX_VALUE = 255
 
@@ -197,6 +201,8 @@ class RegistrationRequest:
     :param platform_version: the version of the software of the Archive, ASCII text.
     :param admin_email: the e-mail address of the administrator, user@host.
     :param key: the registration key. ``repr`` and messages do not show the key.
+    :param mints: the prefixes of new identifiers, separated by a space; "" if they are unknown.
+    :param database: a random word that the Archives of one database have in common; "" if unknown.
     Source: [R] 5.2, Table 5.2.
     """
 
@@ -207,6 +213,8 @@ class RegistrationRequest:
     platform_version: str
     admin_email: str
     key: str = field(repr=False)
+    mints: str = ""
+    database: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +223,13 @@ class RegistrationStatus:
 
     :param archive: ``included`` or ``excluded``.
     :param confirmation: ``successful`` or ``unsuccessful``; None after an exclusion.
+    :param clash: which other Archives mint identifiers with the same prefixes, in words; "" if
+        there are none, or if the resolver does not say so.
     """
 
     archive: str
     confirmation: str | None = None
+    clash: str = ""
 
     @property
     def confirmed(self) -> bool:
@@ -227,7 +238,7 @@ class RegistrationStatus:
 
 
 def format_registration_request(request: RegistrationRequest) -> str:
-    """Return the query string of a request, with eight pairs in the order of the examples.
+    """Return the query string of a request: the eight pairs of the examples, and further ones.
 
     :returns: ASCII text without the "?". The text contains the key.
     :raises LocalProtocolError: if a value is not as [R] Table 5.2 requires.
@@ -251,11 +262,14 @@ def format_registration_request(request: RegistrationRequest) -> str:
             _PARSERS[name](value)
         except ValueError as error:
             raise LocalProtocolError(f"{name}: {error}") from error
+    values |= {name: value for name in FURTHER if (value := getattr(request, name))}
     return format_query_string([(SERVICE_SUBJECT, request.subject), *values.items()])
 
 
 def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> RegistrationRequest:
     """Parse an inclusionRequest or exclusionRequest; pairs with other names are ignored.
+
+    Further pairs of ours are ignored, too, if they are malformed.
 
     :param pairs: from :func:`.decode_query_string`.
     :returns: the request. The IP address and the identifier are canonical. The key has the right
@@ -277,6 +291,7 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
         if name == SERVICE_SUBJECT and values[name] not in RESULTS:
             raise UnknownSubject(values[name], tuple(RESULTS))
     parsed = {name: _parse_value(name, values[name]) for name in _PARSERS}
+    further = {name: values[name] for name in FURTHER if _PRINTABLE.fullmatch(values.get(name, ""))}
     return RegistrationRequest(
         subject=values[SERVICE_SUBJECT],
         address=parsed[ADDRESS],
@@ -285,6 +300,7 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
         platform_version=parsed[PLATFORM_VERSION],
         admin_email=parsed[ADMIN_EMAIL],
         key=parsed[REGISTRATION_KEY],
+        **further,
     )
 
 
@@ -310,7 +326,7 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
     """
     found: dict[str, str] = {}
     for pair in parse_pairs(body.removeprefix(_BYTE_ORDER_MARK)):
-        if pair.name not in (ARCHIVE_STATUS, CONFIRMATION_STATUS):
+        if pair.name not in (ARCHIVE_STATUS, CONFIRMATION_STATUS, CLASH):
             continue
         if found.setdefault(pair.name, pair.text) != pair.text:
             raise PeerProtocolError(
@@ -331,7 +347,7 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
         raise PeerProtocolError(
             f"{CONFIRMATION_STATUS} is {shown}; it should be {' or '.join(CONFIRMATIONS)}"
         )
-    return RegistrationStatus(archive, confirmation)
+    return RegistrationStatus(archive, confirmation, found.get(CLASH, ""))
 
 
 def format_registration_status(status: RegistrationStatus) -> str:
@@ -342,4 +358,9 @@ def format_registration_status(status: RegistrationStatus) -> str:
     lists = [format_pairs([(ARCHIVE_STATUS, status.archive)])]
     if status.confirmation is not None:
         lists.append(format_pairs([(CONFIRMATION_STATUS, status.confirmation)]))
-    return join_pairs(*lists)
+    return join_pairs(*lists, format_clash(status.clash))
+
+
+def format_clash(clash: str) -> str:
+    """Return the pair that tells an Archive of a clash; "" if there is none."""
+    return format_pairs([(CLASH, clash.split())]) if clash else ""

@@ -114,11 +114,14 @@ def make_printable(text: str, limit: int = MAX_SHOWN) -> str:
     return line if len(line) <= limit else f"{line[:limit]}..."
 
 
-def find_alert(body: bytes) -> str:
-    """Return the alert (a message for readers) in an answer, in one line; "" if there is none."""
+def find_alert(body: bytes, name: str = ALERT) -> str:
+    """Return the alert (a message for readers) in an answer, in one line; "" if there is none.
+
+    :param name: the name of the pair that contains the message.
+    """
     try:
         return next(
-            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""
+            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == name), ""
         )
     except PeerProtocolError:
         return ""

@@ -34,6 +34,8 @@ def define_tables() -> sa.MetaData:
         sa.Column("ip", sa.String(45)),
         sa.Column("platform_version", sa.String(255)),
         sa.Column("admin_email", sa.String(255)),
+        sa.Column("mints", sa.Text()),
+        sa.Column("database", sa.Text()),
         sa.Column("included_at", MOMENT),
         sa.Column("confirmed_at", MOMENT),
         sa.Column("excluded_at", MOMENT),

@@ -42,8 +42,9 @@ from flask_ibi_archive.archive.care.backup import MANIFEST, BackupWriter, Conten
 from flask_ibi_archive.archive.care.restore import Restorer
 from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items import tables as models
-from flask_ibi_archive.archive.items.minting import Minter, Subsystem
+from flask_ibi_archive.archive.items.minting import Minter
 from flask_ibi_archive.archive.items.table_rows import dump_rows, read_last_ids, reflect_tables
+from flask_ibi_archive.core.identifiers import build_repository_prefix
 from flask_ibi_archive.core.records.fields import format_line
 from flask_ibi_archive.core.records.parse import parse_line
 from flask_ibi_archive.core.records.record import Record
@@ -343,9 +344,8 @@ def mint_and_restore(
         found = []
         for host, granularity, count, pause in steps:
             clock.now += Fraction(pause)
-            minter = Minter(
-                database, Subsystem(host, "150.163.34.243"), Fraction(granularity), 1000, clock
-            )
+            prefixes = build_repository_prefix(host, 80), "8JMKD3MGP8W"
+            minter = Minter(database, prefixes, Fraction(granularity), 1000, clock)
             minter.wait = clock.wait
             found += [text for one in minter.mint(count) for text in (one.rep, one.ibip)]
         return found

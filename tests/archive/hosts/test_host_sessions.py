@@ -26,7 +26,7 @@ from support.operations import DUBLIN_CORE, dump
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.minting import Minter, Subsystem
+from flask_ibi_archive.archive.items.minting import Minter
 from flask_ibi_archive.core.records.record import MetadataItem
 from flask_ibi_archive.errors import (
     ConfigError,
@@ -307,7 +307,7 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     for granularity in ("60", "1", "0.1", "0.01", "0.001", "0.0001"):
         later = Minter(
             host.archive.database,
-            Subsystem("mtc-m16c.sid.inpe.br", "150.163.34.243"),
+            host.archive.minter.prefixes,
             Fraction(granularity),
             max_wait=10_000,
             clock=lambda: after,

@@ -10,13 +10,15 @@ from __future__ import annotations
 import sys
 from fractions import Fraction
 
-from flask_ibi_archive.archive.items.minting import Minter, Subsystem
+from flask_ibi_archive.archive.items.minting import Minter
+from flask_ibi_archive.core.identifiers import build_repository_prefix
 from flask_ibi_archive.server.database.database import Database
 
 
 def main(uri: str, host: str, count: str) -> None:
     """Mint ``count`` identifiers at a time, five times in each round."""
-    minter = Minter(Database.at(uri), Subsystem(host, "150.163.34.243"), Fraction(1, 10**6), 60)
+    prefixes = build_repository_prefix(host, 80), "8JMKD3MGP8W"
+    minter = Minter(Database.at(uri), prefixes, Fraction(1, 10**6), 60)
     for _ in sys.stdin:
         for _ in range(5):
             for one in minter.mint(int(count)):

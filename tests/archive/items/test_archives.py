@@ -109,6 +109,7 @@ def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND, IBIP)]
     served = [archive.init()[0] for archive in archives]
     assert len({one.id for one in served}) == 3
+    assert len({one.database for one in served}) == 1
     minted = archives[1].deposit(ItemRecord())
     assert archives[1].get(minted.ibip) is not None
     assert archives[0].get(minted.rep) is None

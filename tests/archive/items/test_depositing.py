@@ -229,7 +229,7 @@ def test_an_item_is_stored_when_the_date_of_its_identifier_has_come(app: Flask, 
     def meanwhile() -> None:
         assert len(list(archive.find())) == 1
         other = Database.at(uri)  # another process, which is not blocked
-        others.extend(Minter(other, archive.minter.subsystem, Fraction(1), 100).mint())
+        others.extend(Minter(other, archive.minter.prefixes, Fraction(1), 100).mint())
         other.close()
 
     wait_with(archive, meanwhile)

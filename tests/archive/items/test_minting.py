@@ -19,9 +19,11 @@ from support.vectors import load
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.items.identifiers import add_reservation
 from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.minting import Minted, Minter, Subsystem
+from flask_ibi_archive.archive.items.minting import Minted, Minter
 from flask_ibi_archive.archive.items.prefixes import EVERY_PREFIX, store_last_date
 from flask_ibi_archive.core.identifiers import (
+    build_ibip_prefix,
+    build_repository_prefix,
     format_decimal,
     next_suffix_dates,
     parse_decimal,
@@ -32,8 +34,7 @@ from flask_ibi_archive.errors import ClockError, IBIError, MintingError, NotRead
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 
-SUBSYSTEM = Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243")
-REP, IBIP = SUBSYSTEM.prefixes
+PREFIXES = REP, IBIP = "sid.inpe.br/mtc-m18", "8JMKD3MGP8W"
 NOW = Fraction("1287588115.5")
 TABLE_6_2 = load("distributor.json")
 CHANGES = load("distributor_changes.json")["calls"]
@@ -75,11 +76,14 @@ def time() -> Time:
 @pytest.fixture
 def new_minter(database: Database, time: Time) -> Callable[..., Minter]:
     def make(
-        granularity: str = "1", max_wait: float = 10, subsystem: Subsystem = SUBSYSTEM, **parts: Any
+        granularity: str = "1",
+        max_wait: float = 10,
+        prefixes: tuple[str, str] = PREFIXES,
+        **parts: Any,
     ) -> Minter:
         return Minter(
             parts.get("database", database),
-            subsystem,
+            prefixes,
             parse_granularity(granularity),
             max_wait,
             time,
@@ -138,11 +142,14 @@ def test_both_forms_have_one_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, case: dict[str, Any]
 ) -> None:
     empty(database, time)
-    subsystem = Subsystem(case["host"], case["ip"], case["port"], case["ip_port"])
+    prefixes = (
+        build_repository_prefix(case["host"], case["port"]),
+        build_ibip_prefix(case["ip"], case["ip_port"]),
+    )
     time.now = parse_decimal(case["unix"])
     granularity = "0.01" if "." in case["unix"] else "1"
     for step in range(60):  # shorter identifiers are issued first
-        [minted] = new_minter(granularity, subsystem=subsystem).mint()
+        [minted] = new_minter(granularity, prefixes=prefixes).mint()
         time.now = parse_decimal(case["unix"])
         if minted.rep == case["rep"]:
             break
@@ -154,13 +161,12 @@ def test_both_forms_have_one_date(
 def test_two_Archives_on_one_IP_share_the_last_date(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
-    other = Subsystem("mtc-m19.sid.inpe.br", SUBSYSTEM.ip)
     [first] = new_minter().mint()
-    [second] = new_minter(subsystem=other).mint()
+    [second] = new_minter(prefixes=("sid.inpe.br/mtc-m19", IBIP)).mint()
     assert first.ibip != second.ibip
     assert second.rep.removeprefix("sid.inpe.br/mtc-m19/") > suffixes([first])[0]
     dates = stored(database)
-    assert dates[IBIP] == dates[other.prefixes[0]] > dates[REP]
+    assert dates[IBIP] == dates["sid.inpe.br/mtc-m19"] > dates[REP]
     # the later date counts, under either prefix
     [third] = new_minter().mint()
     assert parse_decimal(stored(database)[REP]) > parse_decimal(dates[IBIP])
@@ -172,8 +178,8 @@ def test_two_Archives_on_one_host_name_share_the_last_date(
 ) -> None:
     minted = [
         *new_minter().mint(),
-        *new_minter(subsystem=Subsystem(SUBSYSTEM.host, "150.163.34.244")).mint(),
-        *new_minter(subsystem=Subsystem(SUBSYSTEM.host.upper(), SUBSYSTEM.ip)).mint(),
+        *new_minter(prefixes=(REP, build_ibip_prefix("150.163.34.244", 800))).mint(),
+        *new_minter(prefixes=(build_repository_prefix("MTC-M18.sid.inpe.br", 80), IBIP)).mint(),
     ]
     assert len({one.rep for one in minted}) == 3
     assert len({one.ibip for one in minted}) == 3
@@ -417,7 +423,7 @@ def test_an_impossible_date_of_the_clock_is_an_error(
 @pytest.mark.no_tables
 def test_a_database_without_tables_is_an_error(uri: str, time: Time) -> None:
     database = Database.at(uri)
-    minter = Minter(database, SUBSYSTEM, Fraction(1), 10, time, time.wait)
+    minter = Minter(database, PREFIXES, Fraction(1), 10, time, time.wait)
     with pytest.raises(NotReady, match="run: flask ibi init"):
         minter.mint()
     database.close()
@@ -433,9 +439,9 @@ def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
         connection.execute(text("DELETE FROM ibi_prefix"))
     import_records(archive, identifiers)
     time = Time(NOW - 60)
-    Minter(archive.database, SUBSYSTEM, Fraction(60), 10, time, time.wait).mint()
+    Minter(archive.database, PREFIXES, Fraction(60), 10, time, time.wait).mint()
     time.now = NOW
-    return Minter(archive.database, SUBSYSTEM, Fraction(1, 10), 10, time, time.wait)
+    return Minter(archive.database, PREFIXES, Fraction(1, 10), 10, time, time.wait)
 
 
 @for_each("bearer", ["rep", "ibip"])
@@ -462,7 +468,7 @@ def test_an_identifier_that_appears_between_two_calls_is_skipped(
 def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bearer: str) -> None:
     minter = minter_with_items(app, [])
     minter.mint()
-    other = Minter(minter.database, SUBSYSTEM, Fraction(1, 10), 10, minter.clock, minter.wait)
+    other = Minter(minter.database, PREFIXES, Fraction(1, 10), 10, minter.clock, minter.wait)
     other.mint()
     taken = minter.build(NOW)
     import_records(archive_of(app), [{bearer: getattr(taken, bearer)}])

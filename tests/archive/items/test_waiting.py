@@ -16,7 +16,7 @@ from sqlalchemy import text
 from support.clocks import pass_in_time
 from support.database_servers import relaying
 
-from flask_ibi_archive.archive.items.minting import Minter, Subsystem
+from flask_ibi_archive.archive.items.minting import Minter
 from flask_ibi_archive.archive.items.prefixes import lock_last_date, transaction
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database import migrate
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.postgresql
 #: Seconds that a request may wait; seconds within which an expected failure must happen.
 TIMEOUT = 1.0
 LONG = 20
-SUBSYSTEM = Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243")
+PREFIXES = "sid.inpe.br/mtc-m18", "8JMKD3MGP8W"
 COUNT = text("SELECT count(*) FROM ibi_prefix")
 ADD = text("INSERT INTO ibi_prefix VALUES ('a', '1')")
 SLEEP = text("SELECT pg_sleep(:seconds)")
@@ -88,7 +88,7 @@ def test_a_command_waits_longer_than_requests(uri: str, request_: Request) -> No
 def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
     database: Database, uri: str, request_: Request
 ) -> None:
-    minter, other = Minter(database, SUBSYSTEM, Fraction(1, 1000)), Database.at(uri)
+    minter, other = Minter(database, PREFIXES, Fraction(1, 1000)), Database.at(uri)
     minter.mint()
     request_.begin()
     with other.writing() as holder:
@@ -105,7 +105,7 @@ def test_minting_does_not_change_how_long_reading_waits(uri: str) -> None:
     if database.engine.dialect.name == "sqlite":
         with database.reading() as connection:
             before = connection.scalar(text("PRAGMA busy_timeout"))
-        Minter(database, SUBSYSTEM, Fraction(1, 1000)).mint()
+        Minter(database, PREFIXES, Fraction(1, 1000)).mint()
         with database.reading() as connection:
             assert connection.scalar(text("PRAGMA busy_timeout")) == before == 500
     database.close()
@@ -113,7 +113,7 @@ def test_minting_does_not_change_how_long_reading_waits(uri: str) -> None:
 
 def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
     database, other = Database.at(uri, timeout=0.1), Database.at(uri)
-    minter = Minter(database, SUBSYSTEM, Fraction(1, 1000))
+    minter = Minter(database, PREFIXES, Fraction(1, 1000))
     minter.mint()
     with ExitStack() as stack:
         lock_last_date(stack.enter_context(other.writing()), minter.prefixes)
@@ -132,13 +132,13 @@ def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
 
     def interrupted() -> None:
         with transaction(database) as connection:
-            lock_last_date(connection, SUBSYSTEM.prefixes)
+            lock_last_date(connection, PREFIXES)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     with other.writing(0.1) as connection:
-        lock_last_date(connection, SUBSYSTEM.prefixes)
+        lock_last_date(connection, PREFIXES)
     database.close()
     other.close()
 

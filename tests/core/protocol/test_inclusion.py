@@ -230,6 +230,26 @@ def test_each_of_the_eight_pairs_is_required_once(name: str) -> None:
         assert repeated.value.name == name
 
 
+def test_the_prefixes_and_the_database_of_an_archive_are_further_pairs() -> None:
+    request = replace(REQUEST, mints="sid.inpe.br/mtc-m21 8JMKD3MGP3W", database="b8f1")
+    written = format_registration_request(request)
+    assert written.endswith("&mints=sid.inpe.br/mtc-m21%208JMKD3MGP3W&database=b8f1")
+    assert parse_registration_request(decode_query_string(written)) == request
+    for wrong in ("", "a\0b", "é", "a\nb"):
+        assert parse_registration_request(pairs(mints=wrong)).mints == ""
+
+
+def test_an_answer_may_tell_of_a_clash() -> None:
+    status = replace(INCLUDED, clash="A and B mint with {one} prefix")
+    text = format_registration_status(status)
+    assert text == (
+        "status.archive included status.confirmation successful "
+        "clash {A and B mint with %7Bone%7D prefix}"
+    )
+    found = parse_registration_answer(INCLUSION_REQUEST, text.encode())
+    assert found.clash == "A and B mint with %7Bone%7D prefix"
+
+
 def test_other_pairs_and_another_order_are_ignored() -> None:
     more = [("more", "x"), ("more", "y"), *reversed(pairs())]
     assert parse_registration_request(more) == parse_registration_request(pairs())

@@ -69,6 +69,8 @@ class ArchiveRow(Base):
     protocol: Mapped[str] = mapped_column(String(4), server_default="HTTP")
     platform_version: Mapped[str] = mapped_column(String(255))
     admin_email: Mapped[str | None] = mapped_column(String(255))
+    #: A random word, the same for all Archives of the database.
+    database: Mapped[str] = mapped_column(String(32))
 
 
 class EditionSeries(Base):
