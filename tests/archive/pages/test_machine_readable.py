@@ -114,8 +114,6 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
         ("application/json", "json-ld"),
         ("application/json, */*;q=0.1", "json-ld"),
         ("application/citeproc+json", "csl-json"),
-        ("text/turtle", "turtle"),
-        ("text/turtle;q=0.9, application/ld+json", "json-ld"),
         ("application/ld+json", "json-ld"),
         ('application/ld+json;profile="http://www.w3.org/ns/json-ld#compacted"', "json-ld"),
         ("application/x-bibtex", "bibtex"),
