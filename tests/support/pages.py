@@ -148,7 +148,7 @@ MARKED = {"Accept-Language": TAG}
 #: names of formats, units, and names of the standards.
 NAMES = {
     *("English", "español", "português", "Esperanto"),
-    *("ABNT", "APA", "Chicago", "IEEE", "Vancouver", "ISBN", "ISSN", "SHA"),
+    *("ISBN", "ISSN", "SHA"),
     *(
         "ABNT",
         "NBR",

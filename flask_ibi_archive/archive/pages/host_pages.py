@@ -70,7 +70,7 @@ def write_head(shown: Shown) -> str:
 
 @_visible
 def write_citation(shown: Shown) -> str:
-    """Return the box with the citation and the choice of its style."""
+    """Return the box with the citation, and with the formats of reference managers."""
     return _write_part("citation", shown)
 
 

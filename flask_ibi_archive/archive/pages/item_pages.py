@@ -162,8 +162,8 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
-    file_type, offered = pages.find_media_type(found.path), machine_readable.find_offered(item)
-    if prefers_metadata(request.accept_mimetypes, file_type, offered) and (
+    file_type, formats = pages.find_media_type(found.path), machine_readable.find_formats(item)
+    if prefers_metadata(request.accept_mimetypes, file_type, formats) and (
         chosen := machine_readable.negotiate(item)
     ):
         return chosen

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from urllib.parse import urlencode
 
 from flask import Response, request
 from markupsafe import Markup
@@ -17,17 +16,12 @@ from markupsafe import Markup
 from flask_ibi_archive.archive.items.pages import find_media_type, hide_access, redirect_to
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head
-from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.page_head import MetaTag, list_meta_tags
 from flask_ibi_archive.core.records.record import FileRecord, MetadataAddress
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.resolution.persistent_url import add_query
-from flask_ibi_archive.server.pages.negotiation import (
-    choose_format,
-    find_citation_form,
-)
+from flask_ibi_archive.server.pages.negotiation import choose_format
 from flask_ibi_archive.server.pages.requests import current_archive, is_request_url
 from flask_ibi_archive.server.pages.responses import allow_origins, set_headers
 
@@ -49,29 +43,20 @@ def find_formats(item: ItemView) -> dict[str, str | None]:
     return {name: known.get(name) for name in names}
 
 
-def find_offered(item: ItemView) -> dict[str, str | None]:
-    """Return the formats in which an item is described, and citations, by name."""
-    return find_formats(item) | ({CITATION: BIBLIOGRAPHY} if item.dublin_core else {})
-
-
 def negotiate(item: ItemView) -> Response | None:
     """Return the redirect to the metadata that the client prefers to a page.
 
     :returns: None if the client prefers a page. If it accepts nothing that the Archive has, the
         response lists what it has (406).
     """
-    accept, offered = request.accept_mimetypes, find_offered(item)
-    chosen = choose_format(accept, offered)
+    formats = find_formats(item)
+    chosen = choose_format(request.accept_mimetypes, formats)
     if chosen == "":
         return None
-    url = current_archive().addresses.metadata(item, chosen)
     if chosen is None:
-        response = _list_forms(item, offered)
-    elif chosen == CITATION:
-        form = find_citation_form(accept)
-        query = {"style": form.style, **({"locale": form.locale} if form.locale else {})}
-        response = share(redirect_to(add_query(url, urlencode(query)), 303), item)
+        response = _list_forms(item, formats)
     else:
+        url = current_archive().addresses.metadata(item, chosen)
         response = share(redirect_to(url, 303), item)
     response.vary.add("Accept")
     return response

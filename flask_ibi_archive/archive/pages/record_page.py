@@ -22,24 +22,19 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.records.description import AccessRight, Name, Organisation, Text
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.citations import STYLES, format_citation
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import FileRecord, RelatedItem
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_values import name_licence
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
 from flask_ibi_archive.errors import CannotWriteMetadata
-from flask_ibi_archive.server.pages.requests import current_archive, read_query, user_address
+from flask_ibi_archive.server.pages.requests import current_archive, user_address
 from flask_ibi_archive.server.pages.texts import gettext, page_language
 
 #: The maximum number of files on the page.
 SHOWN_FILES = 50
 #: The formats of reference managers.
 CITATION_FORMATS = ("bibtex", "ris", "csl-json")
-#: The parameter of the URL that names the style of the citation.
-STYLE = "cite"
-#: The default style: the norm of Brazil, whose words are Portuguese.
-ABNT = "abnt"
 #: The kinds of previews in the order of preference: the media types, and the largest file in bytes.
 PREVIEWS = {
     "pdf": (("application/pdf",), 100_000_000),
@@ -117,25 +112,9 @@ def describe_parts(shown: Shown) -> dict[str, Any]:
         "zip": zip_files.offer_zip(readable),
         "licence": name_licence(work.licence_url) if work.licence_url else "",
         "citation_formats": CITATION_FORMATS,
-        **describe_citation(shown),
+        "citation": cite(work, item.today),
+        "citations": list_citations(readable, work),
         **machine_readable.describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
-    }
-
-
-def describe_citation(shown: Shown) -> dict[str, Any]:
-    """Return the variables of the citation, in the style that the URL names."""
-    style = read_query().get(STYLE, ABNT)
-    if style not in STYLES:
-        style = ABNT
-    work, today, language = shown.work, shown.item.today, page_language()
-    is_abnt = style == ABNT
-    return {
-        "styles": STYLES,
-        "style": style,
-        "citation": cite(work, today) if is_abnt else None,
-        "citation_text": "" if is_abnt else format_citation(work, style, language, today),
-        "citation_language": "pt" if is_abnt else language,
-        "citations": list_citations(shown.readable, work),
     }
 
 

@@ -108,8 +108,6 @@ def test_the_page_has_the_parts(host: Host) -> None:
     assert f"http://mtc-m16c.sid.inpe.br/col/{host.ibi_text}/doc/report.txt" in page.all_links
     assert "The report" in page.text("pre")
     assert host.ibi_text in page.text("code")
-    with_style = Page(ask(host.app, f"/thesis/{host.row_id}?cite=apa").text)
-    assert "Silva, A." in with_style.text("p")
 
 
 @for_each(

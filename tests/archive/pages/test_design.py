@@ -219,8 +219,4 @@ def test_the_copy_button_copies_the_persistent_url(
     assert page.locator("#ibi-url").text_content() == f"http://urlib.net/{IBIP}"
     assert page.locator("#ibi-bibtex").input_value().startswith("@")
     assert not page.locator("button[data-copy]").first.is_visible()
-    # the style of the citation is chosen without JavaScript
-    page.locator("#ibi-cite").select_option("apa")
-    page.get_by_role("button", name="Show", exact=True).click()
-    assert page.locator("#ibi-citation").inner_text().startswith("Silva, A.")
     context.close()

@@ -163,18 +163,6 @@ def test_a_badge_says_who_may_read(
     assert expected in see(app, f"/col/{rep(1)}/", remote=OUTSIDE).text("li")
 
 
-def test_the_citation_has_the_chosen_style(put: Callable[..., Flask]) -> None:
-    app = put(metadata={"work": WORK})
-    for query, beginning in (
-        ("", "SILVA, Ana"), ("?cite=apa", "Silva, A."), ("?cite=ieee", "A. Silva"),
-        ("?cite=none", "SILVA, Ana"), ("?cite=%FF", "SILVA, Ana"),
-    ):  # fmt: skip
-        text = see(app, f"/col/{rep(1)}/{query}").source
-        found = re.search(r'id="ibi-citation" lang="\w+">([^<]+)', text)
-        assert found is not None
-        assert found[1].startswith(beginning), query
-
-
 # --- preview
 
 
