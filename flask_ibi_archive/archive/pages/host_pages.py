@@ -82,7 +82,7 @@ def write_versions(shown: Shown) -> str:
 
 @_visible
 def write_files(shown: Shown) -> str:
-    """Return the list of the files, with a preview and the ZIP file."""
+    """Return the list of the files, with the ZIP file."""
     return _write_part("item_files", shown)
 
 

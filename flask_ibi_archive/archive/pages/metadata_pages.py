@@ -1,4 +1,4 @@
-"""Defines the views of the metadata of an item: the page, the formats, and the linkset."""
+"""Defines the views of the metadata of an item: the page and the formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from flask_ibi_archive.archive.items.access import (
 from flask_ibi_archive.archive.items.viewing import find_metadata_url
 from flask_ibi_archive.archive.pages.machine_readable import (
     add_part_links,
-    linkset_response,
     negotiate,
     share,
 )
@@ -89,13 +88,12 @@ def _metadata_page(item: ItemView) -> Response:
     to this address. Then the user is redirected to the landing page, which states the reason, and
     which the host may have replaced by its own.
     """
-    addresses, readable = current_archive().addresses, select_readable_files(item)
     if item.record.state == State.DELETED or item.allows(user_address()):
-        response = hide_from_search(pages.page("metadata", item=readable))
+        response = hide_from_search(pages.page("metadata", item=select_readable_files(item)))
     else:
-        response = pages.redirect_to(addresses.item(item))
+        response = pages.redirect_to(current_archive().addresses.item(item))
     response.vary.add("Accept")
-    return add_part_links(response, item, "describes", addresses.metadata(item))
+    return add_part_links(response, item, "describes")
 
 
 @pages.describing
@@ -116,17 +114,8 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     response = Response(body, content_type=f"{media_type}{charset}")
     response.vary.add("Accept")
     pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
-    url = current_archive().addresses.metadata(item, format.name)
     share(hide_from_search(make_conditional(set_headers(response))), item)
-    return add_part_links(response, item, "describes", url)
-
-
-@pages.with_item
-@pages.describing
-def linkset(item: ItemView) -> ResponseReturnValue:
-    """Send the typed links of an item (RFC 9264)."""
-    readable = select_readable_files(item)
-    return share(linkset_response(readable, pages.describe_work(readable)), item)
+    return add_part_links(response, item, "describes")
 
 
 def _linked_metadata(

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
-
-from flask import current_app
 
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
@@ -23,7 +20,7 @@ from flask_ibi_archive.core.records.description import AccessRight, Name, Organi
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import FileRecord, RelatedItem
+from flask_ibi_archive.core.records.record import RelatedItem
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_values import name_licence
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
@@ -35,35 +32,6 @@ from flask_ibi_archive.server.pages.texts import gettext, page_language
 SHOWN_FILES = 50
 #: The formats of reference managers.
 CITATION_FORMATS = ("bibtex", "ris", "csl-json")
-#: The kinds of previews in the order of preference: the media types, and the largest file in bytes.
-PREVIEWS = {
-    "pdf": (("application/pdf",), 100_000_000),
-    "image": (
-        ("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/svg+xml"),
-        20_000_000,
-    ),
-    "text": (("text/plain", "text/csv", "text/markdown", "application/json"), 1_000_000_000),
-}
-#: The number of bytes of a text that the preview shows.
-PREVIEWED = 8_000
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """The preview of a file.
-
-    :param kind: ``pdf``, ``image`` or ``text``.
-    :param url: the address of the file. If the file is on the host of the page, the address has no
-        host: the policy of the page allows no other host, and an Archive may have several names.
-    :param text: the beginning of a text; "" for other kinds.
-    :param is_cut: True if the text has more than the beginning.
-    """
-
-    kind: str
-    path: str
-    url: str
-    text: str = ""
-    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +76,6 @@ def describe_parts(shown: Shown) -> dict[str, Any]:
         "abstracts": sort_texts(work.abstracts),
         "shown_files": SHOWN_FILES,
         "shown_authors": pages.SHOWN_AUTHORS,
-        "preview": find_preview(readable),
         "zip": zip_files.offer_zip(readable),
         "licence": name_licence(work.licence_url) if work.licence_url else "",
         "citation_formats": CITATION_FORMATS,
@@ -174,32 +141,3 @@ def sort_texts(texts: Sequence[Text]) -> list[Text]:
     """Return texts in the order of the languages: that of the reader first."""
     language = page_language().partition("-")[0]
     return sorted(texts, key=lambda text: (text[1] or "").partition("-")[0] != language)
-
-
-def find_preview(item: ItemView) -> Preview | None:
-    """Return the preview of a file that the Archive sends; None if no file has a preview.
-
-    :param item: the item without the files that the user may not read.
-    """
-    addresses = current_archive().addresses
-    for kind, (types, size) in PREVIEWS.items():
-        for file in machine_readable.list_own_files(item):
-            is_small = item.sizes.get(file.path, size + 1) <= size
-            if is_small and pages.find_media_type(file.path) in types:
-                url = addresses.file(item, file.path).removeprefix(addresses.origin)
-                return _make_preview(Preview(kind, file.path, url), file)
-    return None
-
-
-def _make_preview(preview: Preview, file: FileRecord) -> Preview | None:
-    if preview.kind != "text":
-        return preview
-    try:
-        with Path(file.source or "").open("rb") as stream:
-            data = stream.read(PREVIEWED + 1)
-    except OSError as error:
-        current_app.logger.error("the content of the file %s can't be read: %s", file.path, error)
-        return None
-    # the last character may be cut
-    text = data[:PREVIEWED].decode(errors="replace").removesuffix("\ufffd")
-    return replace(preview, text=text, is_cut=len(data) > PREVIEWED)

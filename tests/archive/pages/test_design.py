@@ -106,8 +106,7 @@ class Reader:
             self._note(message.text)
 
     def _check_address(self, url: str) -> None:
-        # the browser's own viewer shows the preview of a PDF
-        if not url.startswith((f"{self.base}/", "chrome-extension://", "chrome://")):
+        if not url.startswith(f"{self.base}/"):
             self._note(f"requests {url}")
 
     def visit(self, base: str, path: str, status: int) -> None:

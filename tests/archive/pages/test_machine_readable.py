@@ -264,26 +264,10 @@ def test_the_links_of_a_landing_page_lead_to_its_parts(web: Flask) -> None:
     found = links_of(answer)
     assert len(found["cite-as"]) == 1
     assert len(found["describedby"]) == len(FORMATS)
-    for url in (*found["describedby"], *found["item"], *found["linkset"]):
+    for url in (*found["describedby"], *found["item"]):
         part = ask(web, url.removeprefix(ORIGIN))
         assert part.status == 200, url
-        if url not in found["linkset"]:
-            assert links_of(part)["cite-as"] == found["cite-as"]
-
-
-def test_the_linkset_has_two_media_types(web: Flask) -> None:
-    target = f"/col/{REPORT}/linkset"
-    answer = ask(web, target)
-    assert answer.headers["Content-Type"] == "application/linkset+json"
-    [page, *parts] = json.loads(answer.body)["linkset"]
-    assert page["anchor"] == f"{ORIGIN}/col/{REPORT}/"
-    assert {part["anchor"] for part in parts} == {
-        link["href"] for name in ("describedby", "item") for link in page[name]
-    }
-    text = ask(web, target, headers={"Accept": "application/linkset"})
-    assert text.headers["Content-Type"] == "application/linkset"
-    assert 'rel="describedby"' in text.text
-    assert ask(web, "/col/8JMKD3MGP8W/35MMEZZ/linkset").status == 404
+        assert links_of(part)["cite-as"] == found["cite-as"]
 
 
 def test_the_head_of_the_page_describes_the_item(web: Flask) -> None:
@@ -357,7 +341,7 @@ def test_hidden_items_show_nothing_in_links_tags_and_formats(
     closed = {**hidden, "rep": rep(2), "access": {"networks": [NETWORK]}}
     app = new_shelf([hidden, closed])
     for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
-        for rest in ("", "linkset", "metadata", "doc/report.pdf"):
+        for rest in ("", "metadata", "doc/report.pdf"):
             answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
             assert answer.status == 403
             assert "Secret" not in answer.text
@@ -371,7 +355,6 @@ def test_hidden_items_show_nothing_in_links_tags_and_formats(
         assert ("item" in links_of(answer)) is shows
         assert (Head(answer.text).values("citation_pdf_url") != []) is shows
         assert ("report.pdf" in answer.text) is shows
-        assert ("report.pdf" in ask(app, f"/col/{rep(2)}/linkset", remote=remote).text) is shows
 
 
 def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
