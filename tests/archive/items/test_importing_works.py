@@ -232,9 +232,7 @@ def test_wrong_options_are_refused(app: Flask, case: str) -> None:
 FILES = {
     "an unknown kind": ("works.xlsx", b"", "its name must end with .csv, .tsv"),
     "no title": ("works.csv", b"Autor\nA\n", "the table has no column title"),
-    "no table": ("works.csv", b"", "the table has no column title"),
-    "BibTeX": ("works.bib", b"", "is not read; export CSL JSON from Zotero, or run: pandoc -f "
-               "bibtex -t csljson works.bib -o works.json"),
+    "RIS": ("works.ris", b"", "export CSL JSON from Zotero, or run: pandoc -f ris -t csljson "),
     "no UTF-8": ("works.json", b'[{"title": "\xe1"}]', "is not UTF-8 text (byte 13)"),
     "no CSL-JSON": ("works.json", b"title,year\n", "the text is not CSL-JSON"),
 }  # fmt: skip

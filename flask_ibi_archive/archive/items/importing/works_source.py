@@ -42,7 +42,7 @@ def read_works(
         path = Path(source.name)
         raise StorageError(
             f"{path} is not read; export CSL JSON from Zotero, or run: pandoc -f "
-            f"{CONVERTED[ending]} -t csljson {path.name} -o {path.stem}.json"
+            f"{CONVERTED[ending]} -t csljson {path} -o {path.with_suffix('.json')}"
         )
     raise StorageError(
         f"{source.name} is not a file of works; its name must end with {', '.join(ENDINGS)}"
