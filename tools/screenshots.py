@@ -86,10 +86,6 @@ def take(example: Example, pages: Mapping[str, str]) -> Iterator[Path]:
             page.wait_for_url(lambda url: not url.endswith("/login"))
             for name, address in pages.items():
                 page.goto(f"{home}{address}")
-                # a browser without a window shows no PDF
-                page.eval_on_selector_all(
-                    "details[open]", "all => all.forEach(e => e.open = false)"
-                )
                 path = IMAGES / f"{name}{end}.png"
                 page.screenshot(path=path)
                 yield path

@@ -15,7 +15,7 @@ from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.claims import views as claims
 from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.api_keys import PATH
-from flask_ibi_archive.archive.items.pages import find_media_type
+from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import (
     crawl_lists,
@@ -42,9 +42,16 @@ from flask_ibi_archive.server.pages.app_hooks import (
     answer_first,
     prepare_app,
 )
-from flask_ibi_archive.server.pages.requests import current_archive, current_request
-from flask_ibi_archive.server.pages.responses import add_static_files, health_response
-from flask_ibi_archive.server.pages.usual_paths import answer_usual_path
+from flask_ibi_archive.server.pages.requests import (
+    RESOLVER_EXTENSION,
+    current_archive,
+    current_request,
+)
+from flask_ibi_archive.server.pages.responses import (
+    add_static_files,
+    find_list_path,
+    health_response,
+)
 from flask_ibi_archive.server.setting_values import parse_flag
 
 NAME = "ibi_archive"
@@ -70,7 +77,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint.record_once(prepare_app)
     blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
     answers = (
-        answer_usual_path,
+        redirect_home,
         explain_mistyped_address,
         answer_persistent_url,
         answer_unrouted_link,
@@ -83,7 +90,6 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         ("files", f"{item}/files", item_pages.files),
         ("zip_file", f"{item}/files.zip", zip_files.zip_file),
         ("metadata", f"{item}/metadata", metadata_pages.metadata),
-        ("linkset", f"{item}/linkset", metadata_pages.linkset),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
@@ -95,9 +101,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
     add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
     add_page(blueprint, "year", f"/ibi/items/<{NUMBER}:year>", crawl_lists.show_year)
-    add_page(blueprint, "undated", "/ibi/items/undated", crawl_lists.show_undated)
     add_page(blueprint, "newest", "/ibi/newest", crawl_lists.show_newest)
-    add_page(blueprint, "feed", "/ibi/feed", crawl_lists.send_feed)
     add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
     part = f"/ibi/sitemap/<{NUMBER}:number>"
     add_page(blueprint, "sitemap_part", part, crawl_lists.send_sitemap_part)
@@ -118,6 +122,20 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         provide_automatic_options=False,
     )
     return blueprint
+
+
+def redirect_home() -> Response | None:
+    """Return the redirect from ``/`` to the list of items, unless the app has a page there.
+
+    Whether the app has a route is known when the request comes, so that the order in which routes
+    are registered does not matter. A resolver has its front page there.
+    """
+    request = current_request()
+    is_home = request.path == "/" and request.method in ("GET", "HEAD")
+    if not is_home or type(request.routing_exception) is not NotFound:
+        return None
+    path = None if RESOLVER_EXTENSION in current_app.extensions else find_list_path()
+    return None if path is None else redirect_to(path)
 
 
 def explain_mistyped_address() -> Response | None:

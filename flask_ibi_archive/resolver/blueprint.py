@@ -61,7 +61,6 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     refuse_registration_key,
 )
 from flask_ibi_archive.server.pages.requests import current_request, user_address
-from flask_ibi_archive.server.pages.usual_paths import answer_usual_path
 
 
 def resolve(
@@ -152,9 +151,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     blueprint.before_app_request(start_following)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
-    blueprint.record_once(
-        lambda state: answer_first(state.app, answer_usual_path, answer_former_link, answer)
-    )
+    blueprint.record_once(lambda state: answer_first(state.app, answer_former_link, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
 

@@ -204,8 +204,6 @@ def check_negotiation(system: System) -> None:
             ("application/x-bibtex", f"@misc{{{ibi},"),
             ("application/vnd.citationstyles.csl+json", f'[\n {{\n  "id": "{ibi}"'),
             ("application/json", '{\n "@context": "https://schema.org"'),
-            ("text/turtle", f"<{resolver}/{ibi}> "),
-            ("text/x-bibliography; style=apa; locale=pt-BR", "CCSDS 643.0-B-1. (s.d.). "),
         ):
             with requests.get(url, headers={"Accept": accept}, timeout=30) as answer:
                 media_type = answer.headers["Content-Type"].partition(";")[0]

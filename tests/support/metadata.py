@@ -109,8 +109,6 @@ SCHEMA_FILES = {
     "oai_dc": "oai_dc.xsd",
     "datacite": "datacite-4.7/metadata.xsd",
     "oai_openaire": "openaire-4.0/openaire.xsd",
-    "marcxml": "MARC21slim.xsd",
-    "oai_etdms": "etdms.xsd",
     "mtd3-br": "mtd3-br.xsd",
 }
 

@@ -88,7 +88,6 @@ ARCHIVE_PAGES = {
     "/ibi/statistics": 200,
     "/ibi/items": 200,
     "/ibi/items/2025": 200,
-    "/ibi/items/undated": 200,
     "/ibi/newest": 200,
     "/ibi/newest?page=2": 200,
     f"/{IBIP}:(mods)": 404,

@@ -4,8 +4,8 @@ Views are accesses to metadata. Downloads are accesses to data. Double clicks an
 are counted separately (COUNTER Code of Practice 5.1, 7.2 and 7.8). A double click is the earlier
 of two accesses by one user to one item within 30 seconds, so the later one counts. Days are in UTC.
 
-A statistics page is about an item or the whole Archive. It shows a chart and a table of some
-periods, by default the newest periods. The reader can download the numbers of all periods as CSV or
+A statistics page is about an item or the whole Archive. It shows a table of some periods,
+by default the newest periods. The reader can download the numbers of all periods as CSV or
 JSON.
 """
 
@@ -29,10 +29,9 @@ from flask_ibi_archive.archive.items.access import select_readable_files
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
-from flask_ibi_archive.server.pages.charts import draw_swatch
 from flask_ibi_archive.server.pages.requests import current_archive
 from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
-from flask_ibi_archive.server.pages.texts import format_date, format_number, gettext
+from flask_ibi_archive.server.pages.texts import gettext
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
@@ -230,19 +229,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of the page, with a chart and a table of one kind of accesses.
+    """A section of the page, with a table of one kind of accesses.
 
     :param name: the kind of accesses. "asked" means accesses by readers who requested this item.
         "delivered" means accesses by readers who requested another item and received this item.
     :param periods: the periods that the page shows.
-    :param chart: the chart in SVG; None if no access was counted in the shown periods.
     :param sums: the sums of the shown periods: views, downloads, double clicks, robots.
     :param all_sums: the sums of all periods; None if the page already shows all periods.
     """
 
     name: str
     periods: tuple[Period, ...]
-    chart: str | None
     sums: list[int]
     all_sums: list[int] | None
 
@@ -338,7 +335,6 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
         sections=_create_sections(statistics, begin, end),
         earlier=labels[begin - 1] if begin else None,
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
-        swatches=(draw_swatch(0), draw_swatch(1)),
     )
     return hide_from_search(response)
 
@@ -352,41 +348,12 @@ def _create_sections(statistics: Statistics, begin: int, end: int) -> list[Secti
         Section(
             name,
             periods[begin:end],
-            _draw_chart(name, periods[begin:end], statistics.by),
             _sum_numbers(periods[begin:end]),
             None if end - begin == len(periods) else _sum_numbers(periods),
         )
         for name, periods in kinds.items()
         if periods
     ]
-
-
-def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
-    """Return the chart of some periods; None if no access was counted in these periods."""
-    if not any(period.views or period.downloads for period in periods):
-        return None
-    views, downloads, _, _ = _sum_numbers(periods)
-    first, last = format_date(periods[0].label), format_date(periods[-1].label)
-    titles = {
-        "day": gettext(
-            "Views and downloads by day, from {first} to {last}", first=first, last=last
-        ),
-        "month": gettext(
-            "Views and downloads by month, from {first} to {last}", first=first, last=last
-        ),
-        "year": gettext(
-            "Views and downloads by year, from {first} to {last}", first=first, last=last
-        ),
-    }
-    description = gettext(
-        "Views: {views} in total, with the maximum in {most_views}. Downloads: {downloads} in "
-        "total, with the maximum in {most_downloads}. All numbers are in the table below.",
-        views=format_number(views),
-        downloads=format_number(downloads),
-        most_views=format_date(max(periods, key=lambda period: period.views).label),
-        most_downloads=format_date(max(periods, key=lambda period: period.downloads).label),
-    )
-    return pages.draw_periods(periods, name, titles[by], description)
 
 
 def _sum_numbers(periods: Sequence[Period]) -> list[int]:

@@ -22,7 +22,6 @@ from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUr
 from flask_ibi_archive.core.protocol.catalogue import DUBLIN_CORE
 from flask_ibi_archive.core.protocol.messages import list_ibi_words, name_form
 from flask_ibi_archive.core.records.formats import FormatRegistry
-from flask_ibi_archive.core.records.formats.citations import CITATION
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.server.config import ArchiveConfig
@@ -285,8 +284,8 @@ def build_facts(
 ) -> ArchiveFacts:
     """Return the facts that an Archive publishes about itself in each answer.
 
-    URL lists contain oai_dc and the XML formats that the host has added; the other formats, and
-    citations, only if a resolver asks for one of them.
+    URL lists contain oai_dc and the XML formats that the host has added; the other formats only if
+    a resolver asks for one of them.
 
     :param addresses: builds the URLs of items and pages.
     :param formats: the metadata formats of the app.
@@ -301,5 +300,5 @@ def build_facts(
         filter_url_list=config.filter_url_list,
         follow_editions=config.follow_editions,
         own_formats={**DUBLIN_CORE, **dict.fromkeys(formats.list_added_xml())},
-        written_formats=frozenset([CITATION, *(format.name for format in formats)]),
+        written_formats=frozenset(format.name for format in formats),
     )

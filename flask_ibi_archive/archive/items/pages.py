@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from functools import wraps
 from mimetypes import MimeTypes
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from flask import Response, current_app
@@ -30,7 +28,6 @@ from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import FileRecord
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
-from flask_ibi_archive.server.pages.charts import HEIGHT, Bars, draw_bars
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
     UNKNOWN_USER,
@@ -38,15 +35,10 @@ from flask_ibi_archive.server.pages.requests import (
     user_address,
 )
 from flask_ibi_archive.server.pages.responses import RETRY_AFTER, render_page, set_headers
-from flask_ibi_archive.server.pages.texts import format_date, format_number, gettext
-
-if TYPE_CHECKING:
-    from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
+from flask_ibi_archive.server.pages.texts import format_date, gettext
 
 #: The maximum number of authors at the beginning of a page; the others are folded.
 SHOWN_AUTHORS = 10
-#: The number of months in the chart of the landing page, and the height of the chart in pixels.
-MONTHS, CHART_HEIGHT = 12, 90
 
 
 #: The content types for the endings of file names. Types that the operating system defines are not
@@ -132,31 +124,6 @@ def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
     url = current_archive().addresses.file(item, file.path)
     size = item.sizes.get(file.path)
     return WorkFile(file.path, url, find_media_type(file.path), size, file.sha256)
-
-
-def draw_recent_months(found: Statistics, today: date) -> str | None:
-    """Return a chart of the accesses in the last twelve months; None if there are none."""
-    periods = list(found.list_recent_months(today, MONTHS))
-    views = sum(period.views for period in periods)
-    downloads = sum(period.downloads for period in periods)
-    if not views and not downloads:
-        return None
-    title = gettext("Views and downloads in the last 12 months")
-    description = gettext(
-        "Views: {views}. Downloads: {downloads}.",
-        views=format_number(views),
-        downloads=format_number(downloads),
-    )
-    return draw_periods(periods, "accesses", title, description, CHART_HEIGHT)
-
-
-def draw_periods(
-    periods: Iterable[Period], name: str, title: str, description: str, height: int = HEIGHT
-) -> str:
-    """Return a chart of the accesses in some periods; see :func:`.charts.draw_bars`."""
-    bars = [Bars(format_date(each.label, "short"), each.views, each.downloads) for each in periods]
-    kinds = (gettext("Views"), gettext("Downloads"))
-    return draw_bars(bars, name, title, description, kinds, format_number, height)
 
 
 def page(template: str, status: int = 200, **values: object) -> Response:

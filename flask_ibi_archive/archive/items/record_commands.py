@@ -100,8 +100,8 @@ def import_command(
     this run.
 
     With --mint, FILE contains works without identifiers: a table (.csv), the format of this command
-    without rep and ibip (.jsonl), CSL-JSON (.json), BibTeX (.bib) or RIS (.ris). Each item gets
-    identifiers in both forms. If there are errors, all of them are written, and nothing is
+    without rep and ibip (.jsonl) or CSL-JSON (.json), which reference managers export. Each item
+    gets identifiers in both forms. If there are errors, all of them are written, and nothing is
     imported. The works are committed in batches. If the import is interrupted, run the same command
     again: works that have an item already are skipped, or update it with --on-conflict update.
 

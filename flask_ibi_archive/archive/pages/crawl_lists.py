@@ -1,4 +1,4 @@
-"""The lists of public items: by year of publication, the newest, their feed, and the sitemap."""
+"""The lists of public items: by year of publication, the newest, and the sitemap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     Select,
     and_,
-    exists,
     func,
     select,
     union_all,
@@ -28,7 +27,6 @@ from flask_ibi_archive.archive.items.pages import page, unavailable_page
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.items.viewing import describe_host_item, is_public_record, read_works
 from flask_ibi_archive.archive.pages import labels
-from flask_ibi_archive.archive.pages.feed import write_feed
 from flask_ibi_archive.archive.service.item_catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
@@ -37,18 +35,16 @@ from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages.requests import current_archive, read_query
 from flask_ibi_archive.server.pages.responses import (
-    allow_origins,
     find_items_path,
     hide_from_search,
-    make_conditional,
     set_headers,
 )
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-#: The number of items on a page, in the feed, and on the page of the years.
-SHOWN, FED, NEWEST = 100, 50, 10
+#: The number of items on a page, and on the page of the years.
+SHOWN, NEWEST = 100, 10
 #: The maximum number of URLs in a sitemap (sitemaps.org).
 SITEMAP_SIZE = 50_000
 #: The years that a date may have.
@@ -78,8 +74,8 @@ class StoredLists:
         self._database = archive.database
         self._is_listed = and_(Item.archive_id == archive.served().id, is_public())
 
-    def list_years(self) -> tuple[list[int], bool]:
-        """Return the years of publication, the newest first, and whether items have no year.
+    def list_years(self) -> list[int]:
+        """Return the years of publication, the newest first.
 
         A recursive statement finds the next year with an index. The year of an item may be that of
         its metadata item.
@@ -94,12 +90,10 @@ class StoredLists:
         )
         chain = first.union_all(select(earlier).where(first.c.year.is_not(None)))
         statement = select(chain.c.year).where(chain.c.year.is_not(None))
-        years = self._database.read(lambda connection: list(connection.scalars(statement)))
-        undated = self._select_year(None, None, 1)
-        return years, bool(self._database.read(lambda connection: connection.scalar(undated)))
+        return self._database.read(lambda connection: list(connection.scalars(statement)))
 
-    def list_year(self, year: int | None, after: str | None, limit: int) -> Part:
-        """Return a part of the list of a year, or of the items without a year.
+    def list_year(self, year: int, after: str | None, limit: int) -> Part:
+        """Return a part of the list of a year.
 
         :param after: the position after which the part begins; None: the beginning of the list.
         :param limit: the maximum number of items.
@@ -110,15 +104,8 @@ class StoredLists:
         """Return a part of the list of all items; see :meth:`list_year`."""
         return self._read_part(self._select(after, limit + 1), limit)
 
-    def _select_year(self, year: int | None, after: str | None, limit: int) -> Select[Any]:
+    def _select_year(self, year: int, after: str | None, limit: int) -> Select[Any]:
         metadata = aliased(Item)
-        if year is None:
-            states_year = exists().where(
-                metadata.id == Item.metadata_item_id,
-                metadata.issued_year.is_not(None),
-                describes(metadata),
-            )
-            return self._select(after, limit, Item.issued_year.is_(None), ~states_year)
         own = self._select(after, limit, Item.issued_year == year).subquery()
         of_year = select(metadata.id).where(
             metadata.archive_id == self._archive.served().id,
@@ -198,12 +185,12 @@ class HostLists:
         self._archive = archive
         self._records = records
 
-    def list_years(self) -> tuple[list[int], bool]:
+    def list_years(self) -> list[int]:
         """Return the years of publication; see :meth:`StoredLists.list_years`."""
         years = {self._find_year(record) for record in self._public()}
-        return sorted((year for year in years if year is not None), reverse=True), None in years
+        return sorted((year for year in years if year is not None), reverse=True)
 
-    def list_year(self, year: int | None, after: str | None, limit: int) -> Part:
+    def list_year(self, year: int, after: str | None, limit: int) -> Part:
         """Return a part of the list of a year; see :meth:`StoredLists.list_year`."""
         of_year = (record for record in self._public() if self._find_year(record) == year)
         return self._list_part(of_year, after, limit)
@@ -284,9 +271,8 @@ def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
 def show_years() -> Response:
     """Show the years of publication, and the newest items."""
     lists = open_lists(current_archive())
-    years, has_undated = lists.list_years()
     newest = lists.list_newest(None, NEWEST)
-    return _list_page(name="years", years=years, has_undated=has_undated, works=newest.works)
+    return _list_page(name="years", years=lists.list_years(), works=newest.works)
 
 
 @_answering
@@ -294,23 +280,15 @@ def show_year(year: int) -> Response:
     """Show the items that were published in a year, the newest first."""
     if year not in YEARS:
         abort(404)
-    return _show_part("year", f"items/{year}", _read_year(year), year)
-
-
-@_answering
-def show_undated() -> Response:
-    """Show the items without a year of publication, the newest first."""
-    return _show_part("undated", "items/undated", _read_year(None))
+    return _show_part(
+        "year", f"items/{year}", lambda lists, after: lists.list_year(year, after, SHOWN), year
+    )
 
 
 @_answering
 def show_newest() -> Response:
     """Show all items, the newest first."""
     return _show_part("newest", "newest", lambda lists, after: lists.list_newest(after, SHOWN))
-
-
-def _read_year(year: int | None) -> ReadPart:
-    return lambda lists, after: lists.list_year(year, after, SHOWN)
 
 
 def _show_part(
@@ -333,17 +311,6 @@ def _show_part(
         name=name, path=path, works=part.works, year=year, after=after, next=part.next
     )
     return response if after is None else hide_from_search(response)
-
-
-@_answering
-def send_feed() -> Response:
-    """Send the newest items as an Atom feed (RFC 4287)."""
-    archive = current_archive()
-    works = open_lists(archive).list_newest(None, FED).works
-    text = write_feed(works, archive.addresses.base, archive.config.archive_name, archive.clock())
-    response = set_headers(Response(text, content_type="application/atom+xml"), private=False)
-    allow_origins(response)
-    return make_conditional(response)
 
 
 @_answering

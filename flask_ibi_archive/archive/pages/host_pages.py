@@ -70,7 +70,7 @@ def write_head(shown: Shown) -> str:
 
 @_visible
 def write_citation(shown: Shown) -> str:
-    """Return the box with the citation and the choice of its style."""
+    """Return the box with the citation, and with the formats of reference managers."""
     return _write_part("citation", shown)
 
 
@@ -82,7 +82,7 @@ def write_versions(shown: Shown) -> str:
 
 @_visible
 def write_files(shown: Shown) -> str:
-    """Return the list of the files, with a preview and the ZIP file."""
+    """Return the list of the files, with the ZIP file."""
     return _write_part("item_files", shown)
 
 

@@ -21,7 +21,6 @@ from flask_ibi_archive.archive.pages.record_page import Shown
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
 from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.server.pages.charts import draw_swatch
 from flask_ibi_archive.server.pages.negotiation import prefers_metadata
 from flask_ibi_archive.server.pages.requests import (
     current_archive,
@@ -32,7 +31,8 @@ from flask_ibi_archive.server.pages.requests import (
 from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.pages.texts import gettext, set_language
 
-SWATCHES = (draw_swatch(0), draw_swatch(1))
+#: The number of months whose accesses the landing page shows.
+MONTHS = 12
 #: The maximum number of files on a page.
 SHOWN_FILES = 100
 #: The forms of the list, and their media types. The first form is the default.
@@ -140,8 +140,7 @@ def landing_page(shown: Shown) -> Response:
     return pages.page(
         "landing",
         counts=counts,
-        chart=pages.draw_recent_months(counts, shown.item.today),
-        swatches=SWATCHES,
+        months=list(counts.list_recent_months(shown.item.today, MONTHS)),
         **record_page.describe_parts(shown),
     )
 
@@ -162,8 +161,8 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
-    file_type, offered = pages.find_media_type(found.path), machine_readable.find_offered(item)
-    if prefers_metadata(request.accept_mimetypes, file_type, offered) and (
+    file_type, formats = pages.find_media_type(found.path), machine_readable.find_formats(item)
+    if prefers_metadata(request.accept_mimetypes, file_type, formats) and (
         chosen := machine_readable.negotiate(item)
     ):
         return chosen
@@ -184,8 +183,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
                 "the content of a file of the item %s can't be read: %s", ibi, error
             )
         else:
-            url = current_archive().addresses.file(item, found.path)
             response.vary.add("Accept")
-            return machine_readable.add_part_links(response, item, "collection", url)
+            return machine_readable.add_part_links(response, item, "collection")
     text = gettext("The content of this file is not available here")
     return _no_file_page(item, text)

@@ -7,9 +7,8 @@ caching of the metadata pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlencode
 
 from flask import Response, request
 from markupsafe import Markup
@@ -17,17 +16,12 @@ from markupsafe import Markup
 from flask_ibi_archive.archive.items.pages import find_media_type, hide_access, redirect_to
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head
-from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.page_head import MetaTag, list_meta_tags
-from flask_ibi_archive.core.records.record import FileRecord, MetadataAddress
+from flask_ibi_archive.core.records.page_head import list_meta_tags
+from flask_ibi_archive.core.records.record import MetadataAddress
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.resolution.persistent_url import add_query
-from flask_ibi_archive.server.pages.negotiation import (
-    choose_format,
-    find_citation_form,
-)
+from flask_ibi_archive.server.pages.negotiation import choose_format
 from flask_ibi_archive.server.pages.requests import current_archive, is_request_url
 from flask_ibi_archive.server.pages.responses import allow_origins, set_headers
 
@@ -49,29 +43,20 @@ def find_formats(item: ItemView) -> dict[str, str | None]:
     return {name: known.get(name) for name in names}
 
 
-def find_offered(item: ItemView) -> dict[str, str | None]:
-    """Return the formats in which an item is described, and citations, by name."""
-    return find_formats(item) | ({CITATION: BIBLIOGRAPHY} if item.dublin_core else {})
-
-
 def negotiate(item: ItemView) -> Response | None:
     """Return the redirect to the metadata that the client prefers to a page.
 
     :returns: None if the client prefers a page. If it accepts nothing that the Archive has, the
         response lists what it has (406).
     """
-    accept, offered = request.accept_mimetypes, find_offered(item)
-    chosen = choose_format(accept, offered)
+    formats = find_formats(item)
+    chosen = choose_format(request.accept_mimetypes, formats)
     if chosen == "":
         return None
-    url = current_archive().addresses.metadata(item, chosen)
     if chosen is None:
-        response = _list_forms(item, offered)
-    elif chosen == CITATION:
-        form = find_citation_form(accept)
-        query = {"style": form.style, **({"locale": form.locale} if form.locale else {})}
-        response = share(redirect_to(add_query(url, urlencode(query)), 303), item)
+        response = _list_forms(item, formats)
     else:
+        url = current_archive().addresses.metadata(item, chosen)
         response = share(redirect_to(url, 303), item)
     response.vary.add("Accept")
     return response
@@ -101,20 +86,18 @@ def list_descriptions(item: ItemView) -> tuple[page_head.Description, ...]:
 
 def add_item_links(response: Response, item: ItemView, work: Work) -> Response:
     """Add the typed links of an item to its landing page, and return the response."""
-    url = current_archive().addresses.linkset(item)
-    return add_links(response, page_head.list_item_links(work, list_descriptions(item), url))
+    return add_links(response, page_head.list_item_links(work, list_descriptions(item)))
 
 
-def add_part_links(response: Response, item: ItemView, relation: str, url: str) -> Response:
+def add_part_links(response: Response, item: ItemView, relation: str) -> Response:
     """Add the typed links of a file or of metadata of an item, and return the response.
 
     :param relation: the relation to the landing page: ``collection`` or ``describes``.
-    :param url: the URL of the file or of the metadata.
     """
     archive = current_archive()
     persistent_url = f"{archive.config.persistent_url_base}/{item.ibi}"
     page_url = archive.addresses.item(item)
-    return add_links(response, page_head.list_part_links(url, relation, persistent_url, page_url))
+    return add_links(response, page_head.list_part_links(relation, persistent_url, page_url))
 
 
 def add_links(response: Response, links: Iterable[page_head.Link]) -> Response:
@@ -129,9 +112,6 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
     :param item: the item without the files that the reader may not see.
     """
     is_described = bool(work.dublin_core)
-    tags: Iterator[MetaTag] | tuple[()] = ()
-    if is_described:
-        tags = list_meta_tags(work, _find_pdf_url(item))
     return {
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == State.COPY else work.page_url,
@@ -140,33 +120,19 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
             for link in page_head.list_item_links(work, list_descriptions(item))
             if link.relation in ("cite-as", "describedby", "license")
         ],
-        "meta_tags": [*tags, *page_head.list_open_graph(work, _find_image_url(item))],
+        "meta_tags": list(list_meta_tags(work, _find_pdf_url(item))) if is_described else [],
         "json_ld": Markup(write_json_ld(hide_access(work), indent=None)) if is_described else None,
     }
 
 
 def _find_pdf_url(item: ItemView) -> str | None:
-    """Return the URL of the PDF that the Archive sends; None if there is none."""
-    return _find_url(item, lambda media_type: media_type == PDF)
-
-
-def _find_image_url(item: ItemView) -> str | None:
-    """Return the URL of an image that the Archive sends; None if there is none."""
-    return _find_url(item, lambda media_type: media_type in ("image/png", "image/jpeg"))
-
-
-def _find_url(item: ItemView, is_wanted: Callable[[str], bool]) -> str | None:
-    files = (file for file in list_own_files(item) if is_wanted(find_media_type(file.path)))
-    return next((current_archive().addresses.file(item, file.path) for file in files), None)
-
-
-def list_own_files(item: ItemView) -> Iterator[FileRecord]:
-    """Yield the files that the Archive itself sends, the target file first."""
+    """Return the URL of a PDF that the Archive itself sends; None if there is none."""
     archive, target = current_archive(), item.record.target_path
     for file in sorted(item.record.files, key=lambda file: file.path != target):
         is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
-        if file.source is not None and is_here:
-            yield file
+        if file.source is not None and is_here and find_media_type(file.path) == PDF:
+            return archive.addresses.file(item, file.path)
+    return None
 
 
 def share(response: Response, item: ItemView) -> Response:
@@ -177,22 +143,4 @@ def share(response: Response, item: ItemView) -> Response:
     """
     if item.record.access is None:
         allow_origins(response)
-    return response
-
-
-def linkset_response(item: ItemView, work: Work) -> Response:
-    """Return the typed links of an item, of its files and of its metadata.
-
-    The document has the media type that the client prefers. JSON is the default.
-    """
-    links = page_head.list_all_links(work, list_descriptions(item))
-    types = [page_head.LINKSET_JSON, page_head.LINKSET_TEXT]
-    media_type = request.accept_mimetypes.best_match(types, page_head.LINKSET_JSON)
-    body = (
-        page_head.format_linkset(links)
-        if media_type == page_head.LINKSET_TEXT
-        else page_head.format_linkset_json(links)
-    )
-    response = set_headers(Response(body, content_type=media_type))
-    response.vary.add("Accept")
     return response

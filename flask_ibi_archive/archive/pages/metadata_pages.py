@@ -1,4 +1,4 @@
-"""Defines the views of the metadata of an item: the page, the formats, and the linkset."""
+"""Defines the views of the metadata of an item: the page and the formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from flask_ibi_archive.archive.items.access import (
 from flask_ibi_archive.archive.items.viewing import find_metadata_url
 from flask_ibi_archive.archive.pages.machine_readable import (
     add_part_links,
-    linkset_response,
     negotiate,
     share,
 )
@@ -26,15 +25,10 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.citations import (
-    BIBLIOGRAPHY,
-    CITATION,
-    format_citation,
-)
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.errors import CannotWriteMetadata
-from flask_ibi_archive.server.pages.negotiation import choose_media_type, find_citation_form
+from flask_ibi_archive.server.pages.negotiation import choose_media_type
 from flask_ibi_archive.server.pages.requests import (
     UNKNOWN_USER,
     current_archive,
@@ -46,7 +40,7 @@ from flask_ibi_archive.server.pages.responses import (
     make_conditional,
     set_headers,
 )
-from flask_ibi_archive.server.pages.texts import gettext, page_language
+from flask_ibi_archive.server.pages.texts import gettext
 
 
 @partial(pages.with_item, shows_description=True)
@@ -59,8 +53,6 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     choice = read_query().get("choice") or None
     if choice is None and find_refusal(item) is None and (chosen := negotiate(item)):
         return chosen
-    if choice == CITATION and item.dublin_core:
-        return _send_citation(item)
     try:
         step = Step(StepKind.METADATA, choice)
     except ValueError:
@@ -96,34 +88,12 @@ def _metadata_page(item: ItemView) -> Response:
     to this address. Then the user is redirected to the landing page, which states the reason, and
     which the host may have replaced by its own.
     """
-    addresses, readable = current_archive().addresses, select_readable_files(item)
     if item.record.state == State.DELETED or item.allows(user_address()):
-        response = hide_from_search(pages.page("metadata", item=readable))
+        response = hide_from_search(pages.page("metadata", item=select_readable_files(item)))
     else:
-        response = pages.redirect_to(addresses.item(item))
+        response = pages.redirect_to(current_archive().addresses.item(item))
     response.vary.add("Accept")
-    return add_part_links(response, item, "describes", addresses.metadata(item))
-
-
-@pages.describing
-def _send_citation(item: ItemView) -> Response:
-    """Return the citation of an item, in the style and the language that the client names.
-
-    The query names them, or the Accept header of a program that comes from a persistent URL.
-    """
-    query, form = read_query(), find_citation_form(request.accept_mimetypes)
-    style = query.get("style", form.style).lower()
-    language = query.get("locale", form.locale or page_language())
-    work = pages.describe_work(select_readable_files(item))
-    try:
-        text = format_citation(work, style, language, item.today)
-    except ValueError as error:
-        text, status = f"{error}\n", 400
-        return set_headers(Response(text, status, content_type="text/plain; charset=utf-8"))
-    response = Response(f"{text}\n", content_type=f"{BIBLIOGRAPHY}; charset=utf-8")
-    url = current_archive().addresses.metadata(item, CITATION)
-    share(hide_from_search(set_headers(response)), item)
-    return add_part_links(response, item, "describes", url)
+    return add_part_links(response, item, "describes")
 
 
 @pages.describing
@@ -144,17 +114,8 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     response = Response(body, content_type=f"{media_type}{charset}")
     response.vary.add("Accept")
     pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
-    url = current_archive().addresses.metadata(item, format.name)
     share(hide_from_search(make_conditional(set_headers(response))), item)
-    return add_part_links(response, item, "describes", url)
-
-
-@pages.with_item
-@pages.describing
-def linkset(item: ItemView) -> ResponseReturnValue:
-    """Send the typed links of an item (RFC 9264)."""
-    readable = select_readable_files(item)
-    return share(linkset_response(readable, pages.describe_work(readable)), item)
+    return add_part_links(response, item, "describes")
 
 
 def _linked_metadata(

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
-
-from flask import current_app
 
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
@@ -22,53 +19,19 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.records.description import AccessRight, Name, Organisation, Text
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.citations import STYLES, format_citation
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import FileRecord, RelatedItem
+from flask_ibi_archive.core.records.record import RelatedItem
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_values import name_licence
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
 from flask_ibi_archive.errors import CannotWriteMetadata
-from flask_ibi_archive.server.pages.requests import current_archive, read_query, user_address
+from flask_ibi_archive.server.pages.requests import current_archive, user_address
 from flask_ibi_archive.server.pages.texts import gettext, page_language
 
 #: The maximum number of files on the page.
 SHOWN_FILES = 50
 #: The formats of reference managers.
 CITATION_FORMATS = ("bibtex", "ris", "csl-json")
-#: The parameter of the URL that names the style of the citation.
-STYLE = "cite"
-#: The default style: the norm of Brazil, whose words are Portuguese.
-ABNT = "abnt"
-#: The kinds of previews in the order of preference: the media types, and the largest file in bytes.
-PREVIEWS = {
-    "pdf": (("application/pdf",), 100_000_000),
-    "image": (
-        ("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/svg+xml"),
-        20_000_000,
-    ),
-    "text": (("text/plain", "text/csv", "text/markdown", "application/json"), 1_000_000_000),
-}
-#: The number of bytes of a text that the preview shows.
-PREVIEWED = 8_000
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """The preview of a file.
-
-    :param kind: ``pdf``, ``image`` or ``text``.
-    :param url: the address of the file. If the file is on the host of the page, the address has no
-        host: the policy of the page allows no other host, and an Archive may have several names.
-    :param text: the beginning of a text; "" for other kinds.
-    :param is_cut: True if the text has more than the beginning.
-    """
-
-    kind: str
-    path: str
-    url: str
-    text: str = ""
-    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,29 +76,12 @@ def describe_parts(shown: Shown) -> dict[str, Any]:
         "abstracts": sort_texts(work.abstracts),
         "shown_files": SHOWN_FILES,
         "shown_authors": pages.SHOWN_AUTHORS,
-        "preview": find_preview(readable),
         "zip": zip_files.offer_zip(readable),
         "licence": name_licence(work.licence_url) if work.licence_url else "",
         "citation_formats": CITATION_FORMATS,
-        **describe_citation(shown),
+        "citation": cite(work, item.today),
+        "citations": list_citations(readable, work),
         **machine_readable.describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
-    }
-
-
-def describe_citation(shown: Shown) -> dict[str, Any]:
-    """Return the variables of the citation, in the style that the URL names."""
-    style = read_query().get(STYLE, ABNT)
-    if style not in STYLES:
-        style = ABNT
-    work, today, language = shown.work, shown.item.today, page_language()
-    is_abnt = style == ABNT
-    return {
-        "styles": STYLES,
-        "style": style,
-        "citation": cite(work, today) if is_abnt else None,
-        "citation_text": "" if is_abnt else format_citation(work, style, language, today),
-        "citation_language": "pt" if is_abnt else language,
-        "citations": list_citations(shown.readable, work),
     }
 
 
@@ -195,32 +141,3 @@ def sort_texts(texts: Sequence[Text]) -> list[Text]:
     """Return texts in the order of the languages: that of the reader first."""
     language = page_language().partition("-")[0]
     return sorted(texts, key=lambda text: (text[1] or "").partition("-")[0] != language)
-
-
-def find_preview(item: ItemView) -> Preview | None:
-    """Return the preview of a file that the Archive sends; None if no file has a preview.
-
-    :param item: the item without the files that the user may not read.
-    """
-    addresses = current_archive().addresses
-    for kind, (types, size) in PREVIEWS.items():
-        for file in machine_readable.list_own_files(item):
-            is_small = item.sizes.get(file.path, size + 1) <= size
-            if is_small and pages.find_media_type(file.path) in types:
-                url = addresses.file(item, file.path).removeprefix(addresses.origin)
-                return _make_preview(Preview(kind, file.path, url), file)
-    return None
-
-
-def _make_preview(preview: Preview, file: FileRecord) -> Preview | None:
-    if preview.kind != "text":
-        return preview
-    try:
-        with Path(file.source or "").open("rb") as stream:
-            data = stream.read(PREVIEWED + 1)
-    except OSError as error:
-        current_app.logger.error("the content of the file %s can't be read: %s", file.path, error)
-        return None
-    # the last character may be cut
-    text = data[:PREVIEWED].decode(errors="replace").removesuffix("\ufffd")
-    return replace(preview, text=text, is_cut=len(data) > PREVIEWED)

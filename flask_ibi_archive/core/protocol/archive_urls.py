@@ -93,10 +93,6 @@ class ArchiveUrls:
         usual = f"/col/{item.rep or item.ibip}/statistics"
         return self._find("statistics", item) or self.base + usual
 
-    def linkset(self, item: Named) -> str:
-        """Return the URL of the typed links of an item (RFC 9264)."""
-        return f"{self.base}/col/{item.rep or item.ibip}/linkset"
-
     def zip_file(self, item: Named) -> str:
         """Return the URL of all files of an item as one ZIP file."""
         return f"{self.base}/col/{item.rep or item.ibip}/files.zip"

@@ -2,15 +2,13 @@
 
 Sources: Google Scholar's inclusion guidelines for webmasters ("Indexing guidelines");
 https://www.dublincore.org/specifications/dublin-core/dc-html/;
-https://signposting.org/FAIR/; RFC 8288 (Link header); RFC 9264 (linksets).
+https://signposting.org/FAIR/; RFC 8288 (Link header).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from textwrap import shorten
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import IssuedDate
@@ -29,7 +27,7 @@ _REPORTS = frozenset({WorkType.REPORT, WorkType.PREPRINT})
 class MetaTag:
     """A ``meta`` element.
 
-    :param name: the name, such as ``citation_title``. Names of Open Graph begin with ``og:``.
+    :param name: the name, such as ``citation_title``.
     :param content: the value, which is not escaped.
     :param language: the language of the value, or None.
     """
@@ -37,34 +35,6 @@ class MetaTag:
     name: str
     content: str
     language: str | None = None
-
-    @property
-    def attribute(self) -> str:
-        """The attribute with the name: Open Graph is RDFa, which has properties."""
-        return "property" if self.name.startswith("og:") else "name"
-
-
-#: The maximum number of characters of a description in previews of links.
-MAX_DESCRIPTION = 300
-
-
-def list_open_graph(work: Work, image_url: str | None = None) -> Iterator[MetaTag]:
-    """Yield the ``meta`` elements of Open Graph, for the previews of links in messengers.
-
-    Source: https://ogp.me.
-
-    :param image_url: the URL of an image of the work, or None.
-    """
-    yield MetaTag("og:type", "article")
-    yield MetaTag("og:title", one_line(work.title))
-    yield MetaTag("og:url", work.url)
-    if work.abstracts:
-        text = one_line(work.abstracts[0][0])
-        yield MetaTag("og:description", shorten(text, MAX_DESCRIPTION, placeholder="…"))
-    if work.archive_name is not None:
-        yield MetaTag("og:site_name", work.archive_name)
-    if image_url is not None:
-        yield MetaTag("og:image", image_url)
 
 
 def list_meta_tags(work: Work, pdf_url: str | None = None) -> Iterator[MetaTag]:
@@ -143,8 +113,6 @@ def _list_dublin_core(work: Work) -> Iterator[MetaTag]:
         yield MetaTag("DCTERMS.issued", work.issued.iso)
 
 
-#: The media types of a linkset: as JSON, and in the syntax of the Link header.
-LINKSET_JSON, LINKSET_TEXT = "application/linkset+json", "application/linkset"
 #: The maximum size of a Link header in bytes. Many servers and proxies refuse a response whose
 #: headers together have more than 4 KiB.
 MAX_HEADER = 3072
@@ -156,25 +124,23 @@ _URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=~"
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link from one resource to another.
+    """A link from the resource that a response contains to another one.
 
-    :param anchor: the URL of the resource that the link is about.
     :param relation: the relation type, such as ``describedby``.
     :param target: the URL of the other resource.
     :param media_type: the media type of the other resource, or None.
     """
 
-    anchor: str
     relation: str
     target: str
     media_type: str | None = None
 
-    def format(self, *, with_anchor: bool = False) -> str:
+    def format(self) -> str:
         """Return the link in the syntax of the Link header (RFC 8288, 3)."""
         text = f'<{_escape(self.target)}>; rel="{self.relation}"'
         if self.media_type is not None:
             text += f'; type="{self.media_type}"'
-        return f'{text}; anchor="{_escape(self.anchor)}"' if with_anchor else text
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,55 +155,36 @@ class Description:
     media_type: str | None = None
 
 
-def list_item_links(
-    work: Work, descriptions: Iterable[Description], linkset_url: str | None = None
-) -> Iterator[Link]:
-    """Yield the links of a landing page. The most important links are first.
-
-    :param linkset_url: the address of the linkset; None in the linkset itself.
-    """
-    page = work.page_url
-    yield Link(page, "cite-as", work.url)
-    if linkset_url is not None:
-        for media_type in (LINKSET_JSON, LINKSET_TEXT):
-            yield Link(page, "linkset", linkset_url, media_type)
-    yield Link(page, "type", f"{_SCHEMA_ORG}AboutPage")
-    yield Link(page, "type", _SCHEMA_ORG + find_schema_type(work.type))
+def list_item_links(work: Work, descriptions: Iterable[Description]) -> Iterator[Link]:
+    """Yield the links of a landing page. The most important links are first."""
+    yield Link("cite-as", work.url)
+    yield Link("type", f"{_SCHEMA_ORG}AboutPage")
+    yield Link("type", _SCHEMA_ORG + find_schema_type(work.type))
     if work.licence_url is not None:
-        yield Link(page, "license", work.licence_url)
+        yield Link("license", work.licence_url)
     for description in descriptions:
-        yield Link(page, "describedby", description.url, description.media_type)
+        yield Link("describedby", description.url, description.media_type)
     for author in work.creators:
         identifier = author.orcid_url or author.ror or author.lattes_url
         if identifier is not None:
-            yield Link(page, "author", identifier)
+            yield Link("author", identifier)
     for file in work.files:
-        yield Link(page, "item", file.url, file.media_type)
+        yield Link("item", file.url, file.media_type)
 
 
-def list_part_links(url: str, relation: str, persistent_url: str, page_url: str) -> Iterator[Link]:
+def list_part_links(relation: str, persistent_url: str, page_url: str) -> Iterator[Link]:
     """Yield the links of a file or of metadata of a work.
 
-    :param url: the URL of the file or of the metadata.
     :param relation: the relation to the landing page: ``collection`` or ``describes``.
     """
-    yield Link(url, "cite-as", persistent_url)
-    yield Link(url, relation, page_url, "text/html")
-
-
-def list_all_links(work: Work, descriptions: tuple[Description, ...]) -> Iterator[Link]:
-    """Yield the links of the landing page, of the files and of the metadata."""
-    yield from list_item_links(work, descriptions)
-    for file in work.files:
-        yield from list_part_links(file.url, "collection", work.url, work.page_url)
-    for description in descriptions:
-        yield from list_part_links(description.url, "describes", work.url, work.page_url)
+    yield Link("cite-as", persistent_url)
+    yield Link(relation, page_url, "text/html")
 
 
 def format_link_header(links: Iterable[Link], size: int = MAX_HEADER) -> str:
     """Return the value of a Link header, with as many links as fit.
 
-    :param size: the maximum size in bytes. Links that do not fit are only in the linkset.
+    :param size: the maximum size in bytes.
     """
     chosen: list[str] = []
     for link in links:
@@ -246,25 +193,6 @@ def format_link_header(links: Iterable[Link], size: int = MAX_HEADER) -> str:
             chosen.append(text)
             size -= len(text) + 2
     return ", ".join(chosen)
-
-
-def format_linkset(links: Iterable[Link]) -> str:
-    """Return the links as a document of the type application/linkset (RFC 9264, 4.1)."""
-    return ",\n".join(link.format(with_anchor=True) for link in links) + "\n"
-
-
-def format_linkset_json(links: Iterable[Link]) -> str:
-    """Return the links as a document of the type application/linkset+json (RFC 9264, 4.2)."""
-    contexts: dict[str, dict[str, object]] = {}
-    for link in links:
-        context = contexts.setdefault(link.anchor, {"anchor": _escape(link.anchor)})
-        target = {"href": _escape(link.target)}
-        if link.media_type is not None:
-            target["type"] = link.media_type
-        targets = context.setdefault(link.relation, [])
-        assert isinstance(targets, list)
-        targets.append(target)
-    return json.dumps({"linkset": list(contexts.values())}, indent=1) + "\n"
 
 
 def _escape(url: str) -> str:

@@ -66,7 +66,7 @@ _WORDS: dict[WorkType, str] = {
         doctoral thesis, tese de doutorado, tesis doctoral, tesis de doctorado,
         phd thesis, doctoral dissertation, doctorate, doutorado, tese, c_db06""",
     WorkType.MASTER_THESIS: """
-        master thesis, masters thesis, master's thesis, dissertacao de mestrado,
+        master thesis, master's thesis, dissertacao de mestrado,
         dissertacao, tesis de maestria, mestrado, mestrado profissional, c_bdcc""",
     WorkType.BACHELOR_THESIS: """
         bachelor thesis, bachelor's thesis, trabalho de conclusao de curso, tcc, monografia,
@@ -124,9 +124,9 @@ _WORDS: dict[WorkType, str] = {
 
 
 def _fold(text: str) -> str:
-    """Return a text in lower case, without accents, spaces and hyphens."""
+    """Return a text in lower case, without accents, spaces, hyphens and apostrophes."""
     decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return re.sub(r"[\s_-]|[\u0300-\u036f]", "", decomposed)
+    return re.sub(r"[\s_'\u2019-]|[\u0300-\u036f]", "", decomposed)
 
 
 _TYPES = {_fold(word.strip()): type for type, words in _WORDS.items() for word in words.split(",")}

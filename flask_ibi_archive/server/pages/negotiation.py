@@ -9,7 +9,7 @@ same programs work.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flask import request
 from werkzeug.datastructures import MIMEAccept
@@ -17,7 +17,6 @@ from werkzeug.http import parse_options_header
 
 from flask_ibi_archive.core.protocol.relations import SHAPES, Relation, Step, StepKind, VerbList
 from flask_ibi_archive.core.records.formats import BUILT_IN
-from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION, STYLES
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
 #: Other media types of the formats, which programs send.
@@ -31,19 +30,7 @@ ALIASES = {
     "application/bibtex": "bibtex",
 }
 #: The media types of the metadata that every Archive writes.
-_KNOWN = {CITATION: BIBLIOGRAPHY, **{format.name: format.media_type for format in BUILT_IN}}
-
-
-@dataclass(frozen=True, slots=True)
-class CitationForm:
-    """The citation that a client asks for.
-
-    :param style: the name of the style.
-    :param locale: the language tag of the citation; None for the language of the reader.
-    """
-
-    style: str
-    locale: str | None = None
+_KNOWN = {format.name: format.media_type for format in BUILT_IN}
 
 
 def choose_format(accept: MIMEAccept, formats: Mapping[str, str | None]) -> str | None:
@@ -74,16 +61,6 @@ def choose_media_type(accept: MIMEAccept, name: str, media_type: str) -> str:
     """Return the media type of a response in a format: an alias if the client accepts only that."""
     types = [media_type, *(type for type, format in ALIASES.items() if format == name)]
     return _read_ranges(accept).best_match(types, media_type)
-
-
-def find_citation_form(accept: MIMEAccept) -> CitationForm:
-    """Return the style and the language in ``text/x-bibliography; style=apa; locale=pt-BR``."""
-    for text in accept.values():
-        media_type, parameters = parse_options_header(text)
-        if _is_offered(media_type, parameters) and media_type.lower() == BIBLIOGRAPHY:
-            style = parameters.get("style", next(iter(STYLES)))
-            return CitationForm(style.lower(), parameters.get("locale"))
-    return CitationForm(next(iter(STYLES)))
 
 
 def prefers_metadata(
@@ -119,16 +96,5 @@ def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
 
 
 def _read_ranges(accept: MIMEAccept) -> MIMEAccept:
-    """Return the ranges without parameters, which select no other format except for citations."""
-    ranges = []
-    for text, quality in accept:
-        media_type, parameters = parse_options_header(text)
-        if _is_offered(media_type, parameters):
-            ranges.append((media_type, quality))
-    return MIMEAccept(ranges)
-
-
-def _is_offered(media_type: str, parameters: Mapping[str, str]) -> bool:
-    """Return False for a citation in a style that is unknown."""
-    is_citation = media_type.lower() == BIBLIOGRAPHY
-    return not is_citation or parameters.get("style", "abnt").lower() in STYLES
+    """Return the ranges without parameters, which select no other format."""
+    return MIMEAccept([(parse_options_header(text)[0], quality) for text, quality in accept])

@@ -271,8 +271,6 @@ def is_like_persistent_url(target: str) -> bool:
     - an IBI, or a similar text;
     - a prefix that is used in citations, such as ``ibi:``;
     - two words, if the first word contains a digit or a dot.
-
-    The function returns False for ``/favicon.ico``.
     """
     if begins_with_ibi(target):
         return True

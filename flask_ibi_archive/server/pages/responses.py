@@ -64,13 +64,6 @@ def _send_file(name: str) -> Response:
     return response
 
 
-def send_icon() -> Response:
-    """Return the icon of the pages."""
-    response = Response((FOLDER / "favicon.ico").read_bytes(), content_type="image/x-icon")
-    response.headers["Cache-Control"] = "public, max-age=86400"
-    return response
-
-
 #: The value of Retry-After in a 503 response. A client may try again after this number of seconds.
 RETRY_AFTER = "10"
 #: The folders of the templates. Templates of the host are in the first folder. They may extend the

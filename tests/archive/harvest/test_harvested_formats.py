@@ -13,7 +13,8 @@ from flask import Flask
 from lxml import etree
 from sqlalchemy.exc import OperationalError
 from support.archives import archive_of, close, make_app
-from support.harvesting import find_errors, texts
+from support.documentation import FILES
+from support.harvesting import find_errors, harvest, texts
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -234,6 +235,16 @@ def test_a_landing_page_leaves_out_a_citation_that_cant_be_written(
     assert page.status_code == 200
     assert 'id="ibi-ris"' not in page.text
     assert "@misc{" in page.text
+
+
+def test_the_format_of_the_documentation_is_valid(
+    app: Flask, ibi: IBIArchive, archive: Archive
+) -> None:
+    exec(FILES["marc.py"], {"ibi": ibi})
+    archive.deposit(title="Rain", creators=["Silva, Ana", "Souza, Davi"], subjects=["chuva"])
+    root = harvest(app, verb="ListRecords", metadataPrefix="marcxml")  # validates the response
+    fields = [(one.get("tag"), one[0].text) for one in root.iter("{*}datafield")]
+    assert fields[:3] == [("100", "Silva, Ana"), ("700", "Souza, Davi"), ("245", "Rain")]
 
 
 def test_identify_states_the_name_of_the_archive(app: Flask) -> None:

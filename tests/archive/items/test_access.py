@@ -117,12 +117,12 @@ def test_a_hidden_description_is_on_no_page_and_in_no_format(
 ) -> None:
     formats = [format.name for format in archive_of(web).formats]
     choices = [f"metadata?choice={name}" for name in (*formats, "unknown", "not a format")]
-    for rest in ("", "metadata", *choices, "files", FILE, "linkset", "statistics"):
+    for rest in ("", "metadata", *choices, "files", FILE, "statistics"):
         answer = ask(web, f"/col/{HIDDEN}/{rest}", remote=remote)
         assert answer.status == 403, rest
         assert "Hidden" not in answer.text
         assert "Link" not in answer.headers
-    for rest in ("", "metadata", *choices[: len(formats)], "linkset"):
+    for rest in ("", "metadata", *choices[: len(formats)]):
         assert status(web, HIDDEN, rest, INSIDE) == 200
 
 

@@ -27,7 +27,6 @@ from flask_ibi_archive.archive.items.exporting import export_records
 from flask_ibi_archive.archive.items.importing import works
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
-from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records.fields import format_record
 from flask_ibi_archive.core.records.parse import parse_record
 from flask_ibi_archive.core.records.readers.csl_items import read_csl_json
@@ -222,11 +221,20 @@ def test_json_that_cannot_be_stored_is_an_error_of_one_line(
     assert outcome.out.count("\n") == 1
 
 
+def test_a_wrong_key_is_one_line(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "works.jsonl"
+    path.write_text('{"key": ["a"]}\n{"key": "a\\u0000"}\n')
+    assert mint(app, path).out.splitlines() == [
+        f"{path}, line 1, key: ['a'] is not a text",
+        f"{path}, line 2, key: the text contains a NUL character",
+    ]
+
+
 USAGE = {
     "standard input": (["-", "--mint"], "--mint requires a file"),
     "an unknown field": (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),
     "no column": (["w.csv", "--mint", "--map", "title"], "write FIELD=COLUMN"),
-    "no table": (["w.bib", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
+    "no table": (["w.json", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
     "resume": (["w.csv", "--mint", "--resume"], "it always continues"),
     "no mint": (["w.jsonl", "--ignore", "A"], "require --mint"),
 }
@@ -241,8 +249,8 @@ def test_wrong_options_are_refused(app: Flask, case: str) -> None:
 FILES = {
     "an unknown kind": ("works.xlsx", b"", "its name must end with .csv, .tsv"),
     "no title": ("works.csv", b"Autor\nA\n", "the table has no column title"),
-    "no table": ("works.csv", b"", "the table has no column title"),
-    "no UTF-8": ("works.bib", b"@book{a, title = {\xe1}}", "is not UTF-8 text (byte 19)"),
+    "RIS": ("works.ris", b"", "export CSL JSON from Zotero, or run: pandoc -f ris -t csljson "),
+    "no UTF-8": ("works.json", b'[{"title": "\xe1"}]', "is not UTF-8 text (byte 13)"),
     "no CSL-JSON": ("works.json", b"title,year\n", "the text is not CSL-JSON"),
 }  # fmt: skip
 
@@ -257,23 +265,6 @@ def test_wrong_files_are_refused(app: Flask, tmp_path: Path, case: str) -> None:
     assert message in error
 
 
-@pytest.mark.parametrize(("name", "library"), [("w.bib", "bibtexparser"), ("w.ris", "rispy")])
-def test_a_missing_library_is_named(
-    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, library: str
-) -> None:
-    for module in [one for one in sys.modules if one.split(".")[0] == library]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.delitem(sys.modules, f"{readers.__name__}.bibtex", raising=False)
-    monkeypatch.delitem(sys.modules, f"{readers.__name__}.ris", raising=False)
-    monkeypatch.setitem(sys.modules, library, None)
-    path = tmp_path / name
-    path.write_text("")
-    assert mint(app, path).error == (
-        f"{path} can't be read without the library {library}; run: "
-        "pip install 'flask_ibi_archive[imports]'"
-    )
-
-
 # --- the other formats ---------------------------------------------------------------------------
 
 LIBRARIES = {
@@ -284,8 +275,6 @@ LIBRARIES = {
     "works.json": (
         '[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
     ),
-    "works.bib": "@book{a, title = {A}}\n@misc{b, title = {B}}\n",
-    "works.ris": "TY  - BOOK\nID  - a\nTI  - A\nER  - \nTY  - GEN\nID  - b\nTI  - B\nER  - \n",
     "works.csv": "key,title\na,A\nb,B\n",
 }
 

@@ -1,4 +1,4 @@
-"""Programs find metadata, files and citations of an item from its landing page."""
+"""Programs find metadata and files of an item from its landing page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from werkzeug.http import parse_accept_header
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.core.records.formats import BUILT_IN
-from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
 from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.server.pages.negotiation import (
@@ -38,7 +37,6 @@ MARC = {
     "namespace": "http://www.loc.gov/MARC21/slim",
 }
 FORMATS: dict[str, str | None] = {format.name: format.media_type for format in BUILT_IN}
-OFFERED = {**FORMATS, CITATION: BIBLIOGRAPHY}
 CHROME = (
     "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;"
     "q=0.8,application/signed-exchange;v=b3;q=0.7"
@@ -114,8 +112,6 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
         ("application/json", "json-ld"),
         ("application/json, */*;q=0.1", "json-ld"),
         ("application/citeproc+json", "csl-json"),
-        ("text/turtle", "turtle"),
-        ("text/turtle;q=0.9, application/ld+json", "json-ld"),
         ("application/ld+json", "json-ld"),
         ('application/ld+json;profile="http://www.w3.org/ns/json-ld#compacted"', "json-ld"),
         ("application/x-bibtex", "bibtex"),
@@ -135,12 +131,6 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
         ("application/*, text/html;q=0.9", "datacite"),
         ("application/*, application/xhtml+xml", ""),
         ("APPLICATION/XHTML+XML", ""),
-        ("text/x-bibliography", "citation"),
-        ("text/x-bibliography; style=apa; locale=pt-BR", "citation"),
-        ("text/x-bibliography; style=apa, text/html;q=0.9", "citation"),
-        ("text/x-bibliography; style=harvard3", None),
-        ("text/x-bibliography; style=harvard3, application/x-bibtex;q=0.5", "bibtex"),
-        ("text/bibliography", None),
         ("image/png", None),
         ("text/html;q=0", None),
         ("application/x-bibtex;q=0", None),
@@ -148,7 +138,7 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
     ],
 )
 def test_the_quality_values_decide_the_format(accept: str, expected: str | None) -> None:
-    assert choose_format(parse_accept_header(accept, MIMEAccept), OFFERED) == expected
+    assert choose_format(parse_accept_header(accept, MIMEAccept), FORMATS) == expected
 
 
 @for_each(
@@ -168,8 +158,6 @@ def test_the_quality_values_decide_the_format(accept: str, expected: str | None)
         ("application/x-bibtex, application/pdf;q=0.9", None, True),
         ("application/x-bibtex;q=0.5, application/pdf", None, False),
         ("application/x-bibtex;q=0", None, False),
-        ("text/x-bibliography; style=apa", None, True),
-        ("text/x-bibliography; style=harvard3", None, False),
         # a range also means files
         ("application/*", None, False),
         ("application/pdf", "application/pdf", False),
@@ -251,34 +239,6 @@ def test_a_browser_gets_the_page_or_the_file(web: Flask, place: str) -> None:
         assert "Accept" in answer.headers["Vary"]
 
 
-@for_each(
-    ("accept", "query", "expected"),
-    [
-        ("text/x-bibliography", "style=abnt", "BANON. **A report**"),
-        ("text/x-bibliography; style=apa; locale=pt-BR", "style=apa&locale=pt-BR", "Banon. ("),
-        ("TEXT/X-BIBLIOGRAPHY; STYLE=IEEE; locale=en", "style=ieee&locale=en", "Banon, "),
-    ],
-)
-def test_a_citation_is_sent_in_the_style_that_the_client_names(
-    web: Flask, accept: str, query: str, expected: str
-) -> None:
-    answer = ask(web, f"/col/{REPORT}/", headers={"Accept": accept})
-    place = answer.headers["Location"]
-    assert place == f"{ORIGIN}/col/{REPORT}/metadata?choice=citation&{query}"
-    found = ask(web, place.removeprefix(ORIGIN))
-    assert found.headers["Content-Type"] == "text/x-bibliography; charset=utf-8"
-    assert found.text.startswith(expected.replace("*", ""))
-    assert "2026" in found.text or "IEEE" not in accept
-    assert links_of(found)["describes"] == [f"{ORIGIN}/col/{REPORT}/"]
-
-
-def test_an_unknown_style_of_citations_is_refused(web: Flask) -> None:
-    answer = ask(web, f"/col/{REPORT}/metadata?choice=citation&style=harvard3")
-    assert (answer.status, answer.headers["Content-Type"]) == (400, "text/plain; charset=utf-8")
-    assert "the styles are abnt, apa, vancouver, chicago, ieee" in answer.text
-    assert ask(web, f"/col/{EMPTY}/metadata?choice=citation").status == 404
-
-
 def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_list(web: Flask) -> None:
     for ibi, accept in ((REPORT, "image/png"), (EMPTY, "application/ld+json")):
         answer = ask(web, f"/col/{ibi}/", headers={"Accept": accept})
@@ -289,7 +249,7 @@ def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_list(web: Flask) 
         assert first.endswith(" is not available in the requested form. It is available as:")
         assert listed[0] == f"text/html {ORIGIN}/col/{ibi}/"
     listed = ask(web, f"/col/{REPORT}/", headers={"Accept": "image/png"}).text.splitlines()[2:]
-    assert [line.split(" ")[0] for line in listed] == [*FORMATS.values(), BIBLIOGRAPHY]
+    assert [line.split(" ")[0] for line in listed] == [*FORMATS.values()]
     for line in listed:
         media_type, url = line.split(" ")
         found = ask(web, url.removeprefix(ORIGIN))
@@ -304,26 +264,10 @@ def test_the_links_of_a_landing_page_lead_to_its_parts(web: Flask) -> None:
     found = links_of(answer)
     assert len(found["cite-as"]) == 1
     assert len(found["describedby"]) == len(FORMATS)
-    for url in (*found["describedby"], *found["item"], *found["linkset"]):
+    for url in (*found["describedby"], *found["item"]):
         part = ask(web, url.removeprefix(ORIGIN))
         assert part.status == 200, url
-        if url not in found["linkset"]:
-            assert links_of(part)["cite-as"] == found["cite-as"]
-
-
-def test_the_linkset_has_two_media_types(web: Flask) -> None:
-    target = f"/col/{REPORT}/linkset"
-    answer = ask(web, target)
-    assert answer.headers["Content-Type"] == "application/linkset+json"
-    [page, *parts] = json.loads(answer.body)["linkset"]
-    assert page["anchor"] == f"{ORIGIN}/col/{REPORT}/"
-    assert {part["anchor"] for part in parts} == {
-        link["href"] for name in ("describedby", "item") for link in page[name]
-    }
-    text = ask(web, target, headers={"Accept": "application/linkset"})
-    assert text.headers["Content-Type"] == "application/linkset"
-    assert 'rel="describedby"' in text.text
-    assert ask(web, "/col/8JMKD3MGP8W/35MMEZZ/linkset").status == 404
+        assert links_of(part)["cite-as"] == found["cite-as"]
 
 
 def test_the_head_of_the_page_describes_the_item(web: Flask) -> None:
@@ -397,7 +341,7 @@ def test_hidden_items_show_nothing_in_links_tags_and_formats(
     closed = {**hidden, "rep": rep(2), "access": {"networks": [NETWORK]}}
     app = new_shelf([hidden, closed])
     for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
-        for rest in ("", "linkset", "metadata", "metadata?choice=citation", "doc/report.pdf"):
+        for rest in ("", "metadata", "doc/report.pdf"):
             answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
             assert answer.status == 403
             assert "Secret" not in answer.text
@@ -411,7 +355,6 @@ def test_hidden_items_show_nothing_in_links_tags_and_formats(
         assert ("item" in links_of(answer)) is shows
         assert (Head(answer.text).values("citation_pdf_url") != []) is shows
         assert ("report.pdf" in answer.text) is shows
-        assert ("report.pdf" in ask(app, f"/col/{rep(2)}/linkset", remote=remote).text) is shows
 
 
 def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
@@ -438,7 +381,7 @@ def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
     # a resolver that asks for a format gets it
     urls = ask_urls(app, rep(1), "GetMetadata(marcxml)")
     assert urls["url.metadata(marcxml)"] == (f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml",)
-    for name, is_listed in (("oai_dc", True), ("plain", True), ("citation", True), ("far", False)):
+    for name, is_listed in (("oai_dc", True), ("plain", True), ("far", False)):
         found = ask_urls(app, rep(1), f"GetMetadata({name})")
         assert (f"url.metadata({name})" in found) is is_listed
 

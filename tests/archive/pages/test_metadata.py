@@ -111,7 +111,7 @@ def test_oai_dc_contains_every_value_unchanged(app: Flask) -> None:
     assert found == expected
     page = ask(app, f"/col/{REPORT}/metadata").text
     assert "<script>" not in page
-    assert "49" not in re.sub("<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert "49" not in re.sub(r"\?v=\w+", "", page)  # the digest of the style sheet
     assert "{{ 7 * 7 }}" in page
 
 

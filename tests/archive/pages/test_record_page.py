@@ -1,4 +1,4 @@
-"""The page of an item: all that its description states, access, preview, ZIP file, citation."""
+"""The page of an item: all that its description states, access, ZIP file."""
 
 from __future__ import annotations
 
@@ -163,46 +163,6 @@ def test_a_badge_says_who_may_read(
     assert expected in see(app, f"/col/{rep(1)}/", remote=OUTSIDE).text("li")
 
 
-def test_the_citation_has_the_chosen_style(put: Callable[..., Flask]) -> None:
-    app = put(metadata={"work": WORK})
-    for query, beginning in (
-        ("", "SILVA, Ana"), ("?cite=apa", "Silva, A."), ("?cite=ieee", "A. Silva"),
-        ("?cite=none", "SILVA, Ana"), ("?cite=%FF", "SILVA, Ana"),
-    ):  # fmt: skip
-        text = see(app, f"/col/{rep(1)}/{query}").source
-        found = re.search(r'id="ibi-citation" lang="\w+">([^<]+)', text)
-        assert found is not None
-        assert found[1].startswith(beginning), query
-
-
-# --- preview
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (("table.csv", "report.pdf"), ("iframe", "report.pdf")),
-        (("table.csv", "map.png"), ("img", "map.png")),
-        (("table.csv",), ("pre", "")),
-        (("page.html", "data.nc"), ("", "")),
-    ],
-)
-def test_the_preview_is_of_a_pdf_an_image_or_a_text(
-    put: Callable[..., Flask], names: tuple[str, ...], expected: tuple[str, str]
-) -> None:
-    page = see(put(*names), f"/col/{rep(1)}/")
-    shown = [(tag, attrs) for tag, attrs in page.tags if tag in ("iframe", "img", "pre")]
-    assert [tag for tag, _ in shown] == ([expected[0]] if expected[0] else [])
-    if expected[1]:
-        assert shown[0][1]["src"] == f"/col/{rep(1)}/doc/{expected[1]}"
-
-
-def test_a_closed_file_has_no_preview(put: Callable[..., Flask]) -> None:
-    app = put("report.pdf", access=RULE)
-    assert "<iframe" in ask(app, f"/col/{rep(1)}/", remote=INSIDE).text
-    assert "<iframe" not in ask(app, f"/col/{rep(1)}/", remote=OUTSIDE).text
-
-
 # --- all files as a ZIP file
 
 
@@ -280,7 +240,6 @@ def test_a_page_that_has_not_changed_is_not_sent_again(app: Flask, rest: str) ->
         ("", {"Accept": "application/x-bibtex"}, True, False),
         ("metadata", {}, False, True),
         ("metadata?choice=oai_dc", {}, True, True),
-        ("linkset", {}, True, False),
         ("files?format=json", {}, True, True),
         ("statistics", {}, False, True),
     ],

@@ -22,7 +22,6 @@ BASE = "http://urlib.net/"
 ADDRESSES = (
     "",
     "files",
-    "linkset",
     "statistics",
     "doc/report.txt",
     "doc/data/table.csv",

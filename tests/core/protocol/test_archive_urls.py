@@ -31,8 +31,6 @@ def test_every_address_is_that_of_the_interface() -> None:
     assert addresses.file_list(BOTH) == f"{base}/col/{REP}/files"
     assert addresses.statistics(BOTH) == f"{base}/col/{REP}/statistics"
     assert addresses.statistics(ALONE) == f"{base}/col/{IBIP}/statistics"
-    assert addresses.linkset(BOTH) == f"{base}/col/{REP}/linkset"
-    assert addresses.linkset(ALONE) == f"{base}/col/{IBIP}/linkset"
     assert addresses.archive_statistics() == f"{base}/ibi/statistics"
     assert addresses.metadata(BOTH) == f"{base}/col/{REP}/metadata"
     assert addresses.metadata(BOTH, "oai_dc") == f"{base}/col/{REP}/metadata?choice=oai_dc"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from datetime import date
-from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import citeproc
 import pytest
 import rispy
 from bibtexparser import parse_string
@@ -21,7 +17,6 @@ from bibtexparser.middlewares import (
     SeparateCoAuthors,
     SplitNameParts,
 )
-from citeproc.source.json import CiteProcJSON
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
@@ -32,6 +27,7 @@ from flask_ibi_archive.core.records.description import Degree, Grant, Name, Orga
 from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
 from flask_ibi_archive.core.records.formats.reference_managers import write_bibtex, write_ris
+from flask_ibi_archive.core.records.readers.csl_items import read_csl_json
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.core.records.work_values import parse_date, parse_name
@@ -82,21 +78,10 @@ def read_ris(work: Work) -> dict[str, Any]:
     return dict(entry)
 
 
-@cache
-def read_terms(name: str) -> frozenset[str]:
-    """Return the terms of a schema of the Citation Style Language, which citeproc-py contains."""
-    schemas = Path(citeproc.__file__).parent / "data/schema/schemas/styles"
-    text = (schemas / f"{name}.rnc").read_text(encoding="utf-8")
-    return frozenset(re.findall(r'"([A-Za-z_-]+)"', text))
-
-
-def read_csl(work: Work) -> Any:
-    document = json.loads(write_csl_json(work))
-    document[0].pop("custom", None)  # no variable, but a property that the schema allows
-    [reference] = CiteProcJSON(document).values()
-    assert set(document[0]) - {"id", "type"} <= read_terms("csl-variables")
-    assert reference.type in read_terms("csl-types")
-    return reference
+def read_csl(work: Work) -> dict[str, Any]:
+    [item] = json.loads(write_csl_json(work))
+    assert isinstance(item, dict)
+    return item
 
 
 def join(name: NameParts) -> str:
@@ -142,13 +127,13 @@ def test_reference_managers_read_a_work_as_it_is(case: Case) -> None:
     assert (ris["urls"], ris.get("doi"), ris.get("keywords")) == ([work.url], work.doi, None)
 
     csl = read_csl(work)
-    assert (str(csl.title), str(csl.URL)) == (work.title, work.url)
+    assert (csl["title"], csl["URL"]) == (work.title, work.url)
     found = csl.get("author", [])
     assert [(n.get("family") or n["literal"], n.get("given")) for n in found] == [
         (name.family, name.given) for name in work.creators
     ]
     if year is not None:
-        assert str(csl.issued.year) == year
+        assert str(csl["issued"]["date-parts"][0][0]) == year
     if work.container is not None:
         assert ris.get("journal_name") or ris.get("secondary_title") == work.container.title
         assert (ris.get("volume"), ris.get("number"), ris.get("start_page")) == (
@@ -156,7 +141,7 @@ def test_reference_managers_read_a_work_as_it_is(case: Case) -> None:
             work.container.number,
             work.container.first_page,
         )
-        assert str(csl.container_title) == work.container.title
+        assert csl["container-title"] == work.container.title
         assert work.container.title in (bibtex.get("journal"), bibtex.get("booktitle"))
 
 
@@ -262,7 +247,7 @@ def test_each_type_has_a_type_in_each_format() -> None:
         work = make(title="Chuva", type=type.value)
         assert work.type is type
         assert read_bibtex(work)["title"] == "Chuva"
-        assert read_csl(work).type
+        assert not any(entry.errors for entry in read_csl_json(write_csl_json(work)).entries)
         assert read_ris(work)["type_of_reference"] in rispy.TYPE_OF_REFERENCE_MAPPING
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO
@@ -24,7 +24,8 @@ from flask_ibi_archive.archive.items.importing.source import ImportSource
 from flask_ibi_archive.archive.items.keys import find_holders
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import OperationContext
-from flask_ibi_archive.core.records.readers.entries import Entry, WorksFile, name_field
+from flask_ibi_archive.core.records.fields import FieldError, parse_key
+from flask_ibi_archive.core.records.readers.entries import WorksFile, name_field
 from flask_ibi_archive.errors import RecordError
 from flask_ibi_archive.signals import Notice, item_minted
 
@@ -83,7 +84,7 @@ class WorksImporter:
         """
         self.context.get_minter()  # reports wrong settings before anything is read
         with tempfile.TemporaryFile() as records:
-            self._write_records(records, source.name, works.entries, prefix)
+            self._write_records(records, source.name, works, prefix)
             records.seek(0)
             counts = self._check(records, source, works)
             if self._errors:
@@ -95,20 +96,23 @@ class WorksImporter:
 
     # --- the check -------------------------------------------------------------------------------
 
-    def _write_records(
-        self, records: IO[bytes], name: str, entries: Iterable[Entry], prefix: str
-    ) -> None:
+    def _write_records(self, records: IO[bytes], name: str, works: WorksFile, prefix: str) -> None:
         """Write the record of each entry as a line, without identifiers and with its key."""
         places: dict[str, str] = {}
-        for entry in entries:
+        for entry in works.entries:
             for error in entry.errors:
                 self._report(RecordError(name, 0, error.field or None, error.reason, entry.place))
             if not entry.data:
                 if not entry.errors:
                     self._report(RecordError(name, 0, None, "nothing is stated", entry.place))
                 continue
-            data = {**entry.data, "key": entry.data.get("key") or f"{prefix}:{entry.key}"}
-            earlier = places.setdefault(data["key"], entry.place)
+            key = entry.data.get("key") or f"{prefix}:{entry.key}"
+            try:
+                earlier = places.setdefault(parse_key("key", key), entry.place)
+            except FieldError as error:
+                field = name_field("key", works.names)
+                self._report(RecordError(name, 0, field, error.reason, entry.place))
+                continue
             if earlier is not entry.place:
                 reason = f"this is the same work as in {earlier}"
                 if "key" in entry.data:
@@ -116,7 +120,7 @@ class WorksImporter:
                 self._report(RecordError(name, 0, None, reason, entry.place))
                 continue
             self._places.append(entry.place)
-            records.write(json.dumps(data, ensure_ascii=False).encode() + b"\n")
+            records.write(json.dumps({**entry.data, "key": key}).encode() + b"\n")
 
     def _check(self, records: IO[bytes], source: ImportSource, works: WorksFile) -> Counts:
         """Check the records together, and report their errors."""

@@ -12,7 +12,9 @@ from flask_ibi_archive.core.records.readers.entries import WorksFile
 from flask_ibi_archive.errors import StorageError
 
 TABLES = (".csv", ".tsv")
-ENDINGS = (*TABLES, ".jsonl", ".json", ".bib", ".ris")
+ENDINGS = (*TABLES, ".jsonl", ".json")
+#: Files that other programs convert to CSL-JSON, and the names of their formats in pandoc.
+CONVERTED = {".bib": "bibtex", ".ris": "ris"}
 
 
 def read_works(
@@ -23,8 +25,7 @@ def read_works(
 ) -> WorksFile:
     """Return the works of a file. The parameters after ``source`` are those of a table.
 
-    :raises StorageError: if the file has an unknown kind, cannot be read as a whole, or if a
-        library is missing.
+    :raises StorageError: if the file has an unknown kind or cannot be read as a whole.
     """
     ending = Path(source.name).suffix.lower()
     try:
@@ -35,22 +36,14 @@ def read_works(
             return csl_items.read_json_lines(source.stream)
         if ending == ".json":
             return csl_items.read_csl_json(_read_text(source))
-        if ending == ".bib":
-            from flask_ibi_archive.core.records.readers.bibtex import read_bibtex
-
-            return read_bibtex(_read_text(source))
-        if ending == ".ris":
-            from flask_ibi_archive.core.records.readers.ris import read_ris
-
-            return read_ris(_read_text(source).splitlines())
     except FieldError as error:
         raise StorageError(f"{source.name}: {error}") from error
-    except ModuleNotFoundError as error:
-        library = str(error.name).partition(".")[0]
+    if ending in CONVERTED:
+        path = Path(source.name)
         raise StorageError(
-            f"{source.name} can't be read without the library {library}; run: "
-            "pip install 'flask_ibi_archive[imports]'"
-        ) from error
+            f"{path} is not read; export CSL JSON from Zotero, or run: pandoc -f "
+            f"{CONVERTED[ending]} -t csljson {path} -o {path.with_suffix('.json')}"
+        )
     raise StorageError(
         f"{source.name} is not a file of works; its name must end with {', '.join(ENDINGS)}"
     )

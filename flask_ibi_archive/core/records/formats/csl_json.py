@@ -68,10 +68,10 @@ _CSL_TYPES = {
 
 def write_csl_json(work: Work) -> str:
     """Return a CSL-JSON document, which is a list with one work."""
-    return json.dumps([describe_csl(work)], ensure_ascii=False, indent=1) + "\n"
+    return json.dumps([_describe(work)], ensure_ascii=False, indent=1) + "\n"
 
 
-def describe_csl(work: Work) -> dict[str, Any]:
+def _describe(work: Work) -> dict[str, Any]:
     """Return the CSL-JSON object of a work. Variables without a value are omitted.
 
     What CSL has no variable for is in the variable ``custom``, which CSL reserves for this, with

@@ -38,7 +38,7 @@ from flask_ibi_archive.core.records.work_values import (
     split_publisher,
 )
 
-UNAVAILABLE = ":unav"
+_UNAVAILABLE = ":unav"
 #: The year if neither the metadata nor the Archive know one; the schema demands four digits.
 NO_YEAR = "0000"
 
@@ -118,7 +118,7 @@ def describe_datacite(work: Work) -> Value:
     general = _TYPES[work.type]
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
     lists: dict[str, Iterable[Any]] = {
-        "creators": map(_describe_name, work.creators or (Name(UNAVAILABLE),)),
+        "creators": map(_describe_name, work.creators or (Name(_UNAVAILABLE),)),
         "titles": _list_titles(work),
         "subjects": (
             _omit_empty(subject=text, subjectScheme=scheme, valueUri=uri, lang=language)
@@ -145,8 +145,8 @@ def describe_datacite(work: Work) -> Value:
         doi=work.doi if work.doi and _PLAIN_DOI.fullmatch(work.doi) else None,
         url=work.url,
         types={"resourceType": work.type_text or general, "resourceTypeGeneral": general},
-        publisher={"name": split_publisher(work.publisher)[1] or UNAVAILABLE},
-        publicationYear=format_year(work),
+        publisher={"name": split_publisher(work.publisher)[1] or _UNAVAILABLE},
+        publicationYear=_format_year(work),
         language=work.language,
         version=work.version,
         **{name: _list_once(values) for name, values in lists.items()},
@@ -222,7 +222,7 @@ def _find_title_type(title: Title, work: Work) -> str:
     return "TranslatedTitle" if is_translated else "AlternativeTitle"
 
 
-def format_year(work: Work) -> str:
+def _format_year(work: Work) -> str:
     """Return the year of publication; otherwise the year in which the Archive got the item."""
     if work.year is not None:
         return f"{work.year:04}"

@@ -98,13 +98,13 @@ def write_json_ld(work: Work, indent: int | None = 1) -> str:
     :param indent: the number of spaces of each level; None: the document is one line, which needs
         less time.
     """
-    text = json.dumps(describe_work(work), ensure_ascii=False, indent=indent)
+    text = json.dumps(_describe(work), ensure_ascii=False, indent=indent)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text + "\n"
 
 
-def describe_work(work: Work) -> dict[str, Any]:
+def _describe(work: Work) -> dict[str, Any]:
     """Return the JSON-LD object of a work. Properties without a value are omitted."""
     type = find_schema_type(work.type)
     is_dataset = type == "Dataset"

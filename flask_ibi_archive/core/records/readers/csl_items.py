@@ -65,6 +65,9 @@ _NAMES = {
     "composer": "other_contributors",
     "editorial-director": "editors",
 }
+_NAME_PARTS = (
+    "literal", "family", "given", "suffix", "dropping-particle", "non-dropping-particle",
+)  # fmt: skip
 _DATES = {"issued": "issued", "submitted": "submitted", "available-date": "available"}
 #: The types of CSL, and the words for them that a description knows.
 _TYPES = {
@@ -174,8 +177,8 @@ def _read_item(place: str, item: Any) -> Entry:
 
 
 def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
-    kind = item.get("type", "document")
-    if kind not in _TYPES:
+    kind = item.get("type") or "document"  # pandoc writes "" for @misc
+    if not isinstance(kind, str) or kind not in _TYPES:
         raise FieldError("type", f"{quoted(kind)} is not a type of CSL, such as article-journal")
     genre = item.get("genre")
     yield "type", Column("type"), _find_type(kind, genre if isinstance(genre, str) else "")
@@ -211,10 +214,12 @@ def read_csl_name(variable: str, name: Any) -> dict[str, str]:
 
     :raises FieldError: if the value is not a name of CSL-JSON.
     """
-    if not isinstance(name, dict):
+    if not isinstance(name, dict) or not all(
+        isinstance(name.get(part) or "", str) for part in _NAME_PARTS
+    ):
         raise FieldError(variable, f'{quoted(name)} is not a name such as {{"family": "Silva"}}')
-    if (literal := name.get("literal")) is not None:
-        return {"name": str(literal), "kind": "organisation"}
+    if literal := name.get("literal"):
+        return {"name": literal, "kind": "organisation"}
     family = " ".join(filter(None, (name.get("non-dropping-particle"), name.get("family"))))
     given = " ".join(filter(None, (name.get("given"), name.get("dropping-particle"))))
     given = ", ".join(filter(None, (given, name.get("suffix"))))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import chain
 
-from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.fields import FieldError, quoted_name
 from flask_ibi_archive.core.records.readers.entries import (
     Entry,
     Value,
@@ -94,8 +94,9 @@ def _find_columns(
 ) -> tuple[list[Column | None], list[FieldError]]:
     """Return what each column contains (None: it is not read), and the errors of the header."""
     found: list[Column | None] = []
+    names = list(map(quoted_name, header))
     errors = [
-        FieldError(name, f"the table has no such column; its columns are {', '.join(header)}")
+        FieldError(name, f"the table has no such column; its columns are {', '.join(names)}")
         for name in (*columns, *ignored)
         if name not in header
     ]
@@ -107,7 +108,7 @@ def _find_columns(
             continue
         found.append(column)
         if column is None:
-            errors.append(FieldError(name, _explain_unknown(name)))
+            errors.append(FieldError(quoted_name(name), _explain_unknown(name)))
         elif column in taken and not FIELDS[column.field].path.endswith("[]"):
             reason = f"the column {taken[column]} already contains the field {column.field}"
             errors.append(FieldError(name, reason))
