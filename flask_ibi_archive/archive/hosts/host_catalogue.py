@@ -127,6 +127,10 @@ class HostItems:
                     return alias, parse_identifier(ibi).text
         return None
 
+    def may_have_addresses(self) -> bool:
+        """Return whether the catalogue of the host finds items by former addresses."""
+        return type(self.catalogue).find_same_as is not RecordCatalogue.find_same_as
+
     def find_files(
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]
     ) -> Iterator[KeyedFile]:

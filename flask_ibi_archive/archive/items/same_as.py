@@ -10,16 +10,46 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import inf
+from time import monotonic
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Select, Text, bindparam, func, select
+from sqlalchemy import Connection, Select, Text, bindparam, exists, func, select
 
 from flask_ibi_archive.archive.items.bulk import insert_rows
 from flask_ibi_archive.archive.items.tables import Item, SameAs
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import batched, is_listed
+
+#: A process remembers for this number of seconds that a database contains no former addresses.
+MEMORY = 60
+
+#: Whether each database contains former addresses, and when this process asks again.
+_addresses: WeakKeyDictionary[Database, tuple[bool, float]] = WeakKeyDictionary()
+_HAS_ADDRESSES = select(exists().where(SameAs.text.like("http%")))
+
+
+def has_addresses(database: Database) -> bool:
+    """Return whether an item has a former address.
+
+    The answer is remembered, because a page of the app that does not exist must not wait for the
+    database if no item has a former address. Therefore the first address that another process
+    stores may be unknown for a minute. While one request asks again, others do not wait for it.
+
+    :raises NotReady: if the database does not answer.
+    """
+    found, until = _addresses.get(database, (None, -inf))
+    now = monotonic()
+    if found is None or now >= until:
+        if found is not None:
+            _addresses[database] = found, now + MEMORY
+        found = bool(database.read(lambda connection: connection.scalar(_HAS_ADDRESSES)))
+        _addresses[database] = found, inf if found else now + MEMORY
+    return found
 
 
 def find_holders(
@@ -93,6 +123,7 @@ def add_same_as(
                 raise StorageError(f"same_as: {explain_taken(row['text'], holder)}")
             taken[row["digest"]] = row["item_id"], "another item that is stored with this one"
         insert_rows(connection, SameAs, rows)
+        _addresses.clear()
 
 
 def explain_taken(alias: str, holder: str) -> str:

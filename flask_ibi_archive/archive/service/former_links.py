@@ -65,13 +65,15 @@ def answer_former_link() -> Response | None:
     if not links:
         return None
     aliases = [link.alias for link in links]
+    is_meant = is_named(target) or _is_former_host()
     try:
+        # a page of the app that does not exist must not wait for the database
+        if not (is_meant or archive.config.former_hosts or archive.items.may_have_addresses()):
+            return None
         found = archive.database.read(
             lambda connection: archive.items.find_by_alias(connection, aliases)
         )
     except (NotReady, ConfigError) as error:
-        # a page of the app that does not exist must not wait for the database
-        is_meant = is_named(target) or _is_former_host()
         return alerts.unready_response(error) if is_meant else None
     if found is None:
         return None

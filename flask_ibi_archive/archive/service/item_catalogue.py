@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.item_parts import find_files
 from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
-from flask_ibi_archive.archive.items.same_as import find_holders
+from flask_ibi_archive.archive.items.same_as import find_holders, has_addresses
 from flask_ibi_archive.archive.items.viewing import view_item
 from flask_ibi_archive.archive.service.catalogue_sql import (
     Fetched,
@@ -227,6 +227,12 @@ class ItemCatalogue(Protocol):
         :returns: None if no item has one of the aliases.
         """
 
+    def may_have_addresses(self) -> bool:
+        """Return whether an item may have a former address.
+
+        :raises NotReady: if the database does not answer.
+        """
+
     def find_files(
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]
     ) -> Iterator[KeyedFile]:
@@ -319,6 +325,10 @@ class StoredItems:
             ((alias, holders[alias.digest][1]) for alias in aliases if alias.digest in holders),
             None,
         )
+
+    def may_have_addresses(self) -> bool:
+        """Return whether an item has a former address; see :func:`.has_addresses`."""
+        return has_addresses(self._database)
 
     def find_files(
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]

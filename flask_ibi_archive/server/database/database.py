@@ -7,7 +7,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from sqlalchemy.pool import Pool
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.database import engines
+from flask_ibi_archive.server.database.breaker import find_breaker
 from flask_ibi_archive.server.database.database_errors import (
     explain_error,
     get_driver_message,
@@ -68,6 +69,7 @@ class Database:
         self.belongs_to_host = belongs_to_host
         self.reader = engines.make_reader(engine)
         self.find_budget = find_budget
+        self.breaker = find_breaker(engines.identify_database(engine.url))
         self._are_tables_accepted = False
         # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
@@ -128,7 +130,7 @@ class Database:
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
         try:
-            with _connect(self.reader, self.find_budget) as connection:
+            with self._connect(self.reader) as connection:
                 self._refuse_old_tables(connection)
                 yield connection
         except (DBAPIError, PoolTimeoutError) as error:
@@ -138,7 +140,7 @@ class Database:
         """Call a function with a connection for reading, and return the result of the function.
 
         If the connection is broken, for example after a restart of the server, the function is
-        called again with a new connection.
+        called again with a new connection. If the server did not answer in time, it is not.
 
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
@@ -146,7 +148,7 @@ class Database:
             try:
                 return self._read_once(work)
             except DBAPIError as error:
-                if not error.connection_invalidated:
+                if not error.connection_invalidated or isinstance(error.orig, TimeoutError):
                     raise
                 return self._read_once(work)
         except (DBAPIError, PoolTimeoutError) as error:
@@ -157,9 +159,17 @@ class Database:
         return self.read(lambda connection: connection.execute(statement).all())
 
     def _read_once(self, work: Callable[[Connection], Result]) -> Result:
-        with _connect(self.reader, self.find_budget) as connection:
+        with self._connect(self.reader) as connection:
             self._refuse_old_tables(connection)
             return work(connection)
+
+    def _connect(self, engine: Engine) -> Connection:
+        budget = self.find_budget()
+        if budget is None:
+            return engine.connect()
+        self.breaker.check()
+        with budget:  # the budget includes the wait for a free connection
+            return engine.connect()
 
     def _refuse_old_tables(self, connection: Connection) -> None:
         """Refuse the tables of a development version when the database is used the first time.
@@ -174,7 +184,7 @@ class Database:
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection for reading. All statements read the data of the same moment."""
         try:
-            with _connect(self.engine, self.find_budget) as connection:
+            with self._connect(self.engine) as connection:
                 connection.execution_options(
                     **{engines.BEGIN: engines.SNAPSHOT[self.engine.dialect.name]}
                 )
@@ -205,7 +215,7 @@ class Database:
         """
         committing = False
         try:
-            with _connect(self.engine, self.find_budget) as connection:
+            with self._connect(self.engine) as connection:
                 if lock_timeout is not None:
                     connection.execution_options(**{engines.LOCK_TIMEOUT: lock_timeout})
                 if table_lock is not None:
@@ -283,11 +293,6 @@ class Database:
                 detail = engines.describe_place(self.engine.url)
                 raise NotReady("the database is locked", advice, detail) from error
             raise
-
-
-def _connect(engine: Engine, find_budget: FindBudget) -> Connection:
-    with find_budget() or nullcontext():  # the budget includes the wait for a free connection
-        return engine.connect()
 
 
 def _close(*opened: Engine) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
 
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.server.database.breaker import ServerSilent
 from flask_ibi_archive.server.database.engines import describe_place, find_sqlite_file
 from flask_ibi_archive.server.database.migrate import History
 
@@ -24,14 +25,15 @@ def explain_error(
 ) -> NotReady:
     """Return an error whose message states why the database failed, and what users can do.
 
-    :param error: the error that SQLAlchemy raised. Either no connection was free, or the driver
-        reported an error.
+    :param error: the error that was raised. Either no connection was free, or the server is
+        silent, or the driver reported an error.
     :param url: the URL of the database. The message does not contain the password.
     :param history: the history of the tables. The message uses its setting and its command.
     :param committing: True if the error was raised by a COMMIT.
     """
     if not isinstance(error, DBAPIError):
-        return _no_answer("no connection is free", history)
+        silent = isinstance(error, ServerSilent)
+        return _no_answer(str(error) if silent else "no connection is free", history)
     message = get_driver_message(error)
     detail = f"{describe_place(url)}: {message}"
     if is_missing_table(error):

@@ -19,6 +19,7 @@ from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.database.breaker import find_breaker
 from flask_ibi_archive.server.database.request_budget import (
     DEFAULT_TIMEOUT,
     Budget,
@@ -144,14 +145,13 @@ def _make_postgresql_engine(
     # the environment variable PGCLIENTENCODING may name an encoding that lacks characters
     url = url.update_query_dict({**options, **url.query, "client_encoding": "utf8"})
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
+    # psycopg is only installed for PostgreSQL
+    from flask_ibi_archive.server.database.limited_connection import limit_connections
+
+    limited = limit_connections(find_budget, find_breaker(identify_database(url)))
 
     def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
-        if creator is not None:
-            return creator()
-        # psycopg is only installed for PostgreSQL
-        from flask_ibi_archive.server.database.limited_connection import connect
-
-        return connect(find_budget, *arguments, **options)
+        return limited.connect(*arguments, **options) if creator is None else creator()
 
     event.listen(engine, "do_connect", open_connection)
     event.listen(engine, "connect", _prepare_psycopg)

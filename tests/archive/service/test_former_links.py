@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from flask import Flask, Response
@@ -38,6 +39,7 @@ from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.items import same_as
 from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
@@ -374,6 +376,29 @@ def test_an_app_waits_for_the_database_only_for_former_links(
     assert ask(app, "/hdl:20.500.12345/678").status == 503
     assert ask_at(app, OLD_HOST, "/handle/1/2").status == 503
     assert ask(app, "/no/such/page").status == 404
+
+
+@pytest.mark.parametrize("process", ["own", "other"])
+def test_without_former_addresses_a_page_that_does_not_exist_costs_no_statement(
+    new_app: NewApp, monkeypatch: pytest.MonkeyPatch, process: str
+) -> None:
+    app, now = new_app(), 1000.0
+    archive = archive_of(app)
+    monkeypatch.setattr(same_as, "monotonic", lambda: now)
+    archive.init()
+    archive.deposit(title="A", same_as=["doi:10.5281/zenodo.1"])
+    assert ask(app, "/papers/1").status == 404
+    with statements_of(archive.database) as sent:
+        assert ask(app, "/papers/1").status == 404
+        assert sent == []
+    with monkeypatch.context() as patches:
+        if process == "other":
+            patches.setattr(same_as, "_addresses", WeakKeyDictionary())
+        archive.deposit(title="B", same_as=["https://mtc-m16c.sid.inpe.br/papers/1"])
+    if process == "other":
+        assert ask(app, "/papers/1").status == 404
+        now += 60
+    assert ask(app, "/papers/1").status == 302
 
 
 @pytest.mark.parametrize("step", ["before", "after"])

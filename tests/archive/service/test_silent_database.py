@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -32,6 +33,8 @@ URL_LIST = f"{SERVICE_PATH}?" + query_of(
     ("clientinformation.ipaddress", "192.0.2.1"),
     ("parsedibiurl.ibi", REP),
 )
+#: A foreign identifier, and a page that the app does not have.
+ALIAS, HOST_PATH = "/doi:10.5281/zenodo.1", "/no/such/page"
 #: Requests that cannot be answered without the database.
 NEEDING = {
     "a URL list": URL_LIST,
@@ -66,6 +69,8 @@ def relayed_app(folder: Path, timeout: float) -> Iterator[tuple[Flask, Relay]]:
         import_records(archive_of(app), [{"rep": REP}])
         close(app)
         yield app, relay
+        # what is outside of requests waits for the server without a limit
+        relay.hangs = False
         close(app)
         app.extensions["ibi_resolver"].resolver.close(0.1)
         app.extensions["ibi_resolver"].resolver.database.close()
@@ -154,3 +159,52 @@ def test_an_acknowledgment_waits_in_the_spool(tmp_path: Path) -> None:
             assert {"http://a/0", "http://a/1"} <= counted
 
     pass_in_time(check)
+
+
+def test_requests_fail_at_once_while_the_server_is_known_to_be_silent(tmp_path: Path) -> None:
+    with relayed_app(tmp_path, 60) as (app, relay):
+        assert ask(app, URL_LIST).status == 200
+        breaker, now = archive_of(app).database.breaker, 0.0
+        breaker.clock = lambda: now
+        relay.hangs = True
+        breaker.note_timeout(breaker.answers)
+        # the first request is a test of the server; no time passes for the breaker after it
+        for target in (URL_LIST, *NEEDING.values(), ALIAS):
+            assert is_unavailable(ask(app, target)), target
+        assert ask(app, HOST_PATH).status == 404
+        relay.hangs = False
+        end = monotonic() + PATIENCE
+        while ask(app, URL_LIST).status == 503:
+            assert monotonic() < end
+            now += 1
+        assert all(ask(app, target).status != 503 for target in (*NEEDING.values(), ALIAS))
+
+
+@pytest.mark.slow
+def test_requests_fail_at_once_under_load_while_the_server_hangs(tmp_path: Path) -> None:
+    """60 requests a second for 30 seconds; the server of the app has 16 threads."""
+    targets = [*NEEDING.values(), ALIAS, HOST_PATH]
+
+    def run(arrival: float, target: str) -> tuple[str, float, float, Answer]:
+        answer = ask(app, target)
+        return target, arrival, monotonic() - arrival, answer
+
+    with relayed_app(tmp_path, 5) as (app, relay), ThreadPoolExecutor(16) as pool:
+        wait_for_service(app)
+        sent, begin = [], monotonic()
+        recovery = begin + 30
+        relay.hangs = True
+        # the load goes on when the server answers again
+        for number in range(35 * 60):
+            arrival = begin + number / 60
+            sleep(max(0.0, arrival - monotonic()))
+            relay.hangs = arrival < recovery
+            sent.append(pool.submit(run, arrival, targets[number % len(targets)]))
+        answered = [one.result() for one in sent]
+    first_timeout = min(arrival + took for target, arrival, took, _ in answered)
+    silent = [one for one in answered if first_timeout < one[1] < recovery]
+    took = sorted(one[2] for one in silent)
+    assert took[len(took) * 99 // 100] <= 1
+    for target, _, _, answer in silent:
+        assert answer.status == 404 if target == HOST_PATH else is_unavailable(answer), target
+    assert max(one[1] for one in answered if one[3].status == 503) < recovery + 2
