@@ -280,9 +280,9 @@ def test_a_mirror_follows_the_claims_itself(world: World, tmp_path: Path) -> Non
                 for key, holders in holdings.items()
             }
         )
-        folder = tmp_path / app.instance_path / "map"
-        assert command(app, "export-map", folder, group=ibi_resolver).status == 0
-        maps.append((folder / "nginx" / "names.map").read_text("utf-8"))
+        path = tmp_path / app.instance_path / "map"
+        assert command(app, "export-map", path, group=ibi_resolver).status == 0
+        maps.append(path.read_text("utf-8"))
     assert found[0] == found[1]
     assert found[0][name_key(Y)] == {(first.service, 1), (second.service, 1)}
     assert len(found[0]) == 5
