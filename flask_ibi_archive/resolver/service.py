@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from random import random
 from typing import TYPE_CHECKING
 
 from flask_ibi_archive.core.identifiers import Identifier
@@ -16,10 +17,10 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.asking import NOTHING, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolver import audit
 from flask_ibi_archive.resolver.archive_list import ArchiveListReader, Knowledge
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.audit import Auditor
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
 from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
@@ -83,9 +84,6 @@ class ResolverService:
             self._record_result,
             config.inner_hosts,
             config.max_connections,
-        )
-        self.auditor = Auditor(
-            database, self.archive_list, self.fan_out, self.circuit_breaker, config
         )
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -155,9 +153,15 @@ class ResolverService:
             look_up=self._look_up if archives.has_claims else None,
         )
         outcome, archive = Resolution(context).run()
-        if archives.has_claims:
-            own_service = None if own is None else own.service_ibi
-            self.auditor.consider(request.wanted.ibi, own_service)
+        if archives.has_claims and random() < audit.SHARE:
+            audit.audit_claims(
+                self.database,
+                self.fan_out,
+                request.wanted.ibi,
+                knowledge,
+                None if own is None else own.service_ibi,
+                self.config.claims_max_age,
+            )
         if isinstance(outcome, Alert):
             outcome = self._add_claimants(outcome, context)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
@@ -250,7 +254,6 @@ class ResolverService:
         :param seconds: the maximum time to wait for each of the background threads.
         """
         self.follower_thread.close(seconds)
-        self.auditor.close(seconds)
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
         self.claim_index.close()
