@@ -25,7 +25,6 @@ from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
 from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
-from flask_ibi_archive.resolver.claims.listed_archives import ListedArchives
 from flask_ibi_archive.resolver.claims.regular_tasks import Task
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -61,7 +60,6 @@ class ResolverService:
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints and metrics in the background.
     :ivar claim_index: the index of the claims of Archives.
-    :ivar listed_archives: the list of included Archives for mirrors.
     :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
 
@@ -76,7 +74,6 @@ class ResolverService:
         self.hint_writer = HintWriter(database)
         self.claim_index = ClaimIndex(database, config.claims_folder / "index")
         self.follower_thread = FollowerThread(self.make_follower)
-        self.listed_archives = ListedArchives(database)
         self.archive_list = ArchiveListReader(self.claim_index.find_in_files, config.claims_max_age)
         self.fan_out = FanOut(
             config.archive_timeout,
@@ -101,13 +98,9 @@ class ResolverService:
 
         :param on_progress: see :class:`Follower`.
         """
-        from flask_ibi_archive.resolver.claims.mirror import refresh_mirror
         from flask_ibi_archive.resolver.failures.mails import send_monthly_reports
 
-        tasks = (
-            Task(timedelta(minutes=1), lambda now: refresh_mirror(self)),
-            Task(timedelta(hours=1), lambda now: send_monthly_reports(self, now)),
-        )
+        tasks = (Task(timedelta(hours=1), lambda now: send_monthly_reports(self, now)),)
         return Follower(
             self.config,
             self.database,
