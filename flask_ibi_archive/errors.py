@@ -13,7 +13,7 @@
       ProtocolError
         LocalProtocolError        a message to be sent is wrong (also a ValueError)
         PeerProtocolError         a received message is wrong
-          ClaimError              a claim, a checkpoint, a signature or a proof is false
+          ClaimError              a claim, a checkpoint or a signature is false
           MissingParameter        a required pair is missing
           RepeatedParameter       a pair is in the request more than once
           BadParameter            the value of a pair is wrong
@@ -38,7 +38,6 @@
         CannotFindSets            the sets of the item can't be found
       MailError                   an e-mail cannot be sent
       OfferError                  an offer of another Archive cannot be accepted, or not now
-      MirrorError                 the list of another resolver cannot be taken over
       StorageError
         NotReady                  the database is unreachable, empty or of another revision
         UnknownItem               no item of the Archive has the identifier
@@ -184,7 +183,7 @@ class PeerProtocolError(ProtocolError):
 
 
 class ClaimError(PeerProtocolError):
-    """A claim, a checkpoint, a signature, a proof or a tile of a log is malformed or false."""
+    """A claim, a checkpoint, a signature or a tile of a log is malformed or false."""
 
 
 class MissingParameter(PeerProtocolError):
@@ -534,10 +533,6 @@ class DocumentRegistryError(IBIError):
         self.status = self.STATUSES[code]
         self.retry_after = retry_after
         super().__init__(message)
-
-
-class MirrorError(IBIError):
-    """The list of Archives of another resolver cannot be taken over. Nothing was changed."""
 
 
 class StorageError(IBIError):

@@ -17,7 +17,6 @@ from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.claims.pinging import Pinger
 from flask_ibi_archive.archive.commands import create_group
 from flask_ibi_archive.archive.commands import ibi as commands
 from flask_ibi_archive.archive.hosts.current_archive import set_finder
@@ -334,9 +333,7 @@ class IBIArchive:
             replica=replica or None,
         )
         # without a registration key, no resolver can have included the Archive
-        pings = config.claims_ping and config.registration_key is not None
-        pinger = Pinger(archive, app) if pings else None
-        app.extensions[EXTENSION] = ExtensionState(archive, self.functions, pinger)
+        app.extensions[EXTENSION] = ExtensionState(archive, self.functions)
         app.extensions[OWN_ARCHIVE] = OwnArchive(archive)
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
@@ -394,11 +391,7 @@ class IBIArchive:
 
 @dataclass(frozen=True)
 class ExtensionState:
-    """What is in ``app.extensions``: the Archive of an app, and the functions of the host.
-
-    :param pinger: tells the resolver of new claims; None if the resolver is not told.
-    """
+    """What is in ``app.extensions``: the Archive of an app, and the functions of the host."""
 
     archive: Archive
     functions: host_functions.HostFunctions
-    pinger: Pinger | None = None

@@ -42,7 +42,7 @@ SECTIONS = {
     "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
     "Archives on other servers": "moving.commands.offer moving.commands.offers "
     "moving.accept_commands.accept",
-    "Claims": "claims.commands.claims claims.commands.prove claims.commands.check-proof",
+    "Claims": "claims.commands.claims",
     "Programs": "identification.commands.api-key",
     "Registration with a resolver": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "

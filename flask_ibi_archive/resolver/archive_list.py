@@ -192,13 +192,6 @@ class ArchiveListReader:
             found |= {key: Claims(state) for key, state in states.items()}
         return archives, found
 
-    def name(self, archive_id: int) -> str:
-        """Return the service and the address of an Archive, or its id if it is not included."""
-        archive = self._list.archives.get(archive_id)
-        if archive is None:
-            return f"Archive {archive_id}"
-        return f"{archive.service_ibi} at {archive.address}"
-
     def _read(
         self,
         connection: sa.Connection,

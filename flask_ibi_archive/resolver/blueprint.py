@@ -26,9 +26,6 @@ from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
 from flask_ibi_archive.resolver.claims.conflicts import find_open_conflict
-from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
-from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
-from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.clashes import find_clashes
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.failures.known_names import suggest_known
@@ -49,7 +46,6 @@ from flask_ibi_archive.server.pages.app_hooks import (
     PageBlueprint,
     add_page,
     add_rule_for_all_methods,
-    add_server_page,
     answer_first,
     prepare_app,
 )
@@ -133,11 +129,8 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
-    add_server_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
     add_conflict_pages(blueprint)
-    add_witness(blueprint)
-    add_archive_list(blueprint)
 
     def add_service(state: BlueprintSetupState) -> None:
         add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
@@ -148,12 +141,23 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 
         blueprint.record(add_document_registry)
-    blueprint.before_app_request(start_following)
+    blueprint.before_app_request(_start_following)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
     blueprint.record_once(lambda state: answer_first(state.app, answer_former_link, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
+
+
+def _start_following() -> None:
+    """Start to read claims at the first request, if the settings want it.
+
+    A process that serves no requests, such as the parent of the processes of a web server, does not
+    read claims.
+    """
+    resolver = current_resolver()
+    if resolver.config.follow:
+        resolver.follower_thread.start()
 
 
 def _resolve_or_register(

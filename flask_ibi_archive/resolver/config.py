@@ -34,7 +34,6 @@ from flask_ibi_archive.server.setting_values import (
     parse_port,
     parse_scheme,
     parse_service_ibi,
-    parse_share,
     parse_template,
     parse_text,
     parse_timeout,
@@ -71,7 +70,6 @@ class ResolverConfig:
     :ivar trusted_proxies: an Archive in the same app uses this setting too. This is also true for
         ``base_template`` and ``content_security_policy``.
     :ivar max_connections: the maximum number of open connections to Archives in a process.
-    :ivar audit: the share of resolutions after which all Archives are asked, to check their claims.
     :ivar email: the e-mail address of the resolver's administrator.
     :ivar failure_mail: True if administrators of Archives get a monthly e-mail about failed URLs.
     :ivar follow: True if a thread of the app reads the claims of the Archives.
@@ -96,7 +94,6 @@ class ResolverConfig:
     max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
     max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
     max_connections: int = setting(parse_count, MAX_CONNECTIONS, key="IBI_RESOLVER_MAX_CONNECTIONS")
-    audit: float = setting(parse_share, 0.001, key="IBI_RESOLVER_AUDIT")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
     follow: bool = setting(parse_flag, False, key="IBI_RESOLVER_FOLLOW")
     follow_connections: int = setting(parse_count, 128, key="IBI_RESOLVER_FOLLOW_CONNECTIONS")

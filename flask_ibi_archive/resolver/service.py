@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from random import random
 from typing import TYPE_CHECKING
 
 from flask_ibi_archive.core.identifiers import Identifier
@@ -16,15 +17,14 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.asking import NOTHING, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolver import audit
 from flask_ibi_archive.resolver.archive_list import ArchiveListReader, Knowledge
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.audit import Auditor
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
 from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
-from flask_ibi_archive.resolver.claims.listed_archives import ListedArchives
 from flask_ibi_archive.resolver.claims.regular_tasks import Task
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -60,7 +60,6 @@ class ResolverService:
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints and metrics in the background.
     :ivar claim_index: the index of the claims of Archives.
-    :ivar listed_archives: the list of included Archives for mirrors.
     :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
 
@@ -75,7 +74,6 @@ class ResolverService:
         self.hint_writer = HintWriter(database)
         self.claim_index = ClaimIndex(database, config.claims_folder / "index")
         self.follower_thread = FollowerThread(self.make_follower)
-        self.listed_archives = ListedArchives(database)
         self.archive_list = ArchiveListReader(self.claim_index.find_in_files, config.claims_max_age)
         self.fan_out = FanOut(
             config.archive_timeout,
@@ -83,9 +81,6 @@ class ResolverService:
             self._record_result,
             config.inner_hosts,
             config.max_connections,
-        )
-        self.auditor = Auditor(
-            database, self.archive_list, self.fan_out, self.circuit_breaker, config
         )
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -103,13 +98,9 @@ class ResolverService:
 
         :param on_progress: see :class:`Follower`.
         """
-        from flask_ibi_archive.resolver.claims.mirror import refresh_mirror
         from flask_ibi_archive.resolver.failures.mails import send_monthly_reports
 
-        tasks = (
-            Task(timedelta(minutes=1), lambda now: refresh_mirror(self)),
-            Task(timedelta(hours=1), lambda now: send_monthly_reports(self, now)),
-        )
+        tasks = (Task(timedelta(hours=1), lambda now: send_monthly_reports(self, now)),)
         return Follower(
             self.config,
             self.database,
@@ -155,9 +146,15 @@ class ResolverService:
             look_up=self._look_up if archives.has_claims else None,
         )
         outcome, archive = Resolution(context).run()
-        if archives.has_claims:
-            own_service = None if own is None else own.service_ibi
-            self.auditor.consider(request.wanted.ibi, own_service)
+        if archives.has_claims and random() < audit.SHARE:
+            audit.audit_claims(
+                self.database,
+                self.fan_out,
+                request.wanted.ibi,
+                knowledge,
+                None if own is None else own.service_ibi,
+                self.config.claims_max_age,
+            )
         if isinstance(outcome, Alert):
             outcome = self._add_claimants(outcome, context)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
@@ -250,7 +247,6 @@ class ResolverService:
         :param seconds: the maximum time to wait for each of the background threads.
         """
         self.follower_thread.close(seconds)
-        self.auditor.close(seconds)
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
         self.claim_index.close()

@@ -272,7 +272,6 @@ class ArchiveConfig:
     registration_key: str | None = setting(values.parse_registration_key)
     registry_url: str | None = setting(values.parse_base_url)
     registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
-    claims_ping: bool = setting(values.parse_flag, True)
     register_on_start: bool = setting(values.parse_flag, False)
     registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
@@ -363,7 +362,6 @@ RESOLVER_SETTINGS = {
     "RESOLVER_MAX_ANSWER",
     "RESOLVER_MAX_ROUNDS",
     "RESOLVER_MAX_CONNECTIONS",
-    "RESOLVER_AUDIT",
     "RESOLVER_INNER_HOSTS",
     "RESOLVER_FOLLOW",
     "RESOLVER_FOLLOW_CONNECTIONS",

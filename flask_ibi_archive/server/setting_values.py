@@ -248,7 +248,6 @@ parse_timeout = make_parser(
     _convert_seconds,
     lambda seconds: 0 < seconds <= LONGEST_TIMEOUT,
 )
-parse_share = make_parser("a number from 0 to 1", _convert_seconds, lambda share: 0 <= share <= 1)
 parse_flag = make_parser("true or false", _convert_flag)
 parse_relations = make_parser(
     'a list of relations, as ["", ".lastedition", ".metadata(*)"]',

@@ -32,7 +32,6 @@ ELSEWHERE = {
     "figures.rst": "benchmarks/test_parts.py",
     "hosts/ckan.rst": "installed_hosts/ckan_site/test_site.py",
     "document-registry.rst": "resolver/registry_2008/test_documentation.py",
-    "claims.rst": "archive/claims/test_proving.py",  # with a resolver as witness
     "howto/claims.rst": "resolver/claims/test_claims_commands.py",  # with several servers
 }
 #: Commands that no session executes: the page and the beginning of the command, with the reason.

@@ -29,7 +29,7 @@ def archives(hosts: Servers) -> list[TableArchive]:
 @pytest.fixture
 def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
     """A resolver with two silent Archives that claim the same Original."""
-    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0) as app:
+    with app_over(archives, tmp_path) as app:
         database = resolver_of(app).database
         store_claims(database, {1: {X: State.ORIGINAL}, 2: {X: State.ORIGINAL}})
         for number in (1, 2):

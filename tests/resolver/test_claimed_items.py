@@ -57,7 +57,6 @@ def run(hosts: Servers) -> Iterator[Run]:
 
         def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
             archives = archives_of(hosts, *tables)
-            config = {"IBI_RESOLVER_AUDIT": 0, **config}
             return stack.enter_context(resolver_over(archives, **config)), archives
 
         yield make
@@ -326,7 +325,7 @@ def test_copies_are_asked_if_nobody_has_the_original(run: Run) -> None:
 
 def test_changes_of_the_list_are_read_with_the_next_resolution(uri: str, hosts: Servers) -> None:
     archives = archives_of(hosts, {X: leads(HERE)}, {X: leads(THERE, "Copy")})
-    with resolver_over(archives, uri, IBI_RESOLVER_AUDIT=0) as resolver:
+    with resolver_over(archives, uri) as resolver:
         store_claims(resolver.database, {1: {X: ORIG}, 2: {X: COPY}})
         registry = a_registry(resolver.database)
         assert told(resolver.resolve(wants(X))) == HERE

@@ -35,7 +35,7 @@ def archives(hosts: Servers) -> list[TableArchive]:
 @pytest.fixture
 def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
     """A resolver whose first Archive claims what the second one has; the claims are in a file."""
-    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0) as app:
+    with app_over(archives, tmp_path) as app:
         resolver = resolver_of(app)
         orig = State.ORIGINAL
         store_claims(resolver.database, {1: {X: orig, DOI: orig}, 2: {}})

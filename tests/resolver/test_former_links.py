@@ -30,7 +30,7 @@ def archives(hosts: Servers) -> list[TableArchive]:
 @pytest.fixture
 def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
     """A resolver whose second and third Archive claim an item with aliases."""
-    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0, SERVER_NAME=OWN_HOST) as app:
+    with app_over(archives, tmp_path, SERVER_NAME=OWN_HOST) as app:
         names = HANDLE, DOI, ARK, OLD, OWN
         claims = {
             2: {X: COPY, **dict.fromkeys(names, COPY)},
@@ -89,7 +89,7 @@ def test_an_address_of_the_resolver_itself_is_not_redirected(
 def test_without_server_name_each_host_may_be_that_of_the_resolver(
     archives: list[TableArchive], tmp_path: Path
 ) -> None:
-    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0) as app:
+    with app_over(archives, tmp_path) as app:
         store_claims(resolver_of(app).database, {1: {"http://localhost/login": ORIG, OLD: ORIG}})
         client = app.test_client()
         assert client.get("/login").status_code == 400

@@ -16,6 +16,16 @@ from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, TileHashes, find_wi
 TABLES = ("ibi_claim_log", "ibi_claim_note", "ibi_claim", "ibi_claim_tile")
 
 
+def sequence(archive: Archive) -> int:
+    """Add all committed changes to the log; return the number of new claims."""
+    added, is_more = 0, True
+    while is_more:
+        count, is_more = archive.claims._sequencer.run_batch()
+        added += count
+    archive.claims._checkpoints._looked_at = 0.0  # the next checkpoint contains them
+    return added
+
+
 def open_published(archive: Archive) -> OpenedCheckpoint:
     """Return the checkpoint that the Archive publishes now, with the signatures checked."""
     signed = archive.claims.checkpoint(archive.clock())
@@ -45,7 +55,7 @@ def compute_tree(entries: list[bytes]) -> bytes:
 
 def read_claims(archive: Archive) -> list[Claim]:
     """Return the claims that the Archive publishes now. All hashes are checked."""
-    archive.claims.sequence()
+    sequence(archive)
     opened = open_published(archive)
     entries = read_entries(archive, opened.checkpoint.size)
     assert compute_tree(entries) == opened.checkpoint.root

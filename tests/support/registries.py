@@ -62,19 +62,14 @@ CLAIMS = (
     "INSERT INTO ibi_resolver_pinned_key (archive_id, pinned_at, key) VALUES (1, :now, 'a+1+A')",
     "INSERT INTO ibi_resolver_rejected_entry (archive_id, position, reason, rejected_at)"
     " VALUES (1, 0, 'malformed', :now)",
-    "INSERT INTO ibi_resolver_fork (archive_id, found_at, reason, earlier, later)"
-    " VALUES (1, :now, 'signed two logs', 'a', 'b')",
     "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
     "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a.run', 1)",
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
     "INSERT INTO ibi_resolver_conflict (ibi, first_archive_id, second_archive_id, found_at)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
-    "INSERT INTO ibi_resolver_cosigned (origin, origin_hash, size, root, checkpoint)"
-    " VALUES ('a', 'a', 1, :bytes, 'a')",
     "INSERT INTO ibi_resolver_failed_url (day, ibi, reason, count)"
     " VALUES (:day, 'a.br/b/2001/01.01.00.00', 'unknown', 1)",
     "INSERT INTO ibi_resolver_failure_report (archive_id, month) VALUES (1, '2026-11')",
-    "INSERT INTO ibi_resolver_mirrored (id, url, key) VALUES (1, 'http://r.example.org', 'a+1+A')",
 )
 
 

@@ -69,13 +69,6 @@ def set_followed(database: Database, moment: datetime | None) -> None:
         connection.execute(update(ResolverState).values(followed_at=moment))
 
 
-def set_read(database: Database, archive_id: int, moment: datetime) -> None:
-    """Set when the log of an Archive was read for the last time."""
-    with database.writing() as connection:
-        row = update(FollowedLog).where(FollowedLog.archive_id == archive_id)
-        connection.execute(row.values(read_at=moment))
-
-
 def log_of(database: Database, archive_id: int) -> tuple[str, int]:
     """Return the state of a log, and the number of its contradictions."""
     columns = select(FollowedLog.state, FollowedLog.contradictions)

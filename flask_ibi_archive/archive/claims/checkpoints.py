@@ -78,10 +78,6 @@ class Checkpoints:
         finally:
             self._lock.release()
 
-    def look_again(self) -> None:
-        """Look at the database at the next call of :meth:`read`, because the log has grown."""
-        self._looked_at = 0.0
-
     def forget(self) -> None:
         """Forget the last checkpoint, because the key has changed."""
         self._last = None

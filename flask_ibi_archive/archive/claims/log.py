@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, insert
 
 from flask_ibi_archive.archive.claims import log_tables
 from flask_ibi_archive.archive.claims.checkpoints import Checkpoints, SignedCheckpoint
@@ -23,8 +23,7 @@ from flask_ibi_archive.archive.claims.sequencer import Sequencer
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
 from flask_ibi_archive.archive.claims.verification import verify_log
 from flask_ibi_archive.archive.items.claim_changes import WAITING
-from flask_ibi_archive.archive.items.identifiers import find_owners
-from flask_ibi_archive.archive.items.tables import ClaimLogRow, Item
+from flask_ibi_archive.archive.items.tables import ClaimLogRow
 from flask_ibi_archive.core.claims.keys import VerifierKey
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, find_width
@@ -128,39 +127,6 @@ class ClaimLog:
 
         return self._read(read)
 
-    def read_hash(self, level: int, index: int) -> bytes:
-        """Return the hash of a full subtree, for proofs; see :data:`.merkle.ReadHash`.
-
-        The log must contain the subtree.
-        """
-        found = self._read(
-            lambda connection, log: log_tables.open_hashes(connection, log)(level, index)
-        )
-        assert found is not None
-        return found
-
-    def find_last_claim(self, ibi: str) -> tuple[int, bytes] | None:
-        """Return the position and the entry of the last claim of an item; None if it has none.
-
-        :param ibi: an identifier of the item in canonical case.
-        """
-
-        def find(connection: Connection, log: Log) -> tuple[int, bytes] | None:
-            key = self._find_key(connection, ibi)
-            return log_tables.find_last_claims(connection, log, [key]).get(key)
-
-        return self._read(find)
-
-    def _find_key(self, connection: Connection, ibi: str) -> str:
-        """Return the identifier with which the claims of an item are stored."""
-        item_id, _ = find_owners(connection, self._archive_id, [ibi]).get(ibi, (None, ""))
-        if item_id is not None:
-            forms = select(func.coalesce(Item.ibip, Item.rep)).where(Item.id == item_id)
-            return str(connection.execute(forms).scalar_one())
-        records = self._archive.items.records
-        record = None if records is None else records.find_record(ibi)
-        return ibi if record is None else record.ibip or record.rep or ibi
-
     def _read(self, read: Callable[[Connection, Log], Found | None]) -> Found | None:
         """Return what a function reads from the log; None if there is no log."""
 
@@ -258,18 +224,6 @@ class ClaimLog:
             log_tables.update_log(connection, log._replace(key_at=self._archive.clock()))
             self._checkpoints.forget()
             return self._folder.require_key(log.number).verifier
-
-    def sequence(self) -> int:
-        """Add all committed changes to the log, however long it takes.
-
-        :returns: the number of new claims.
-        """
-        added, is_more = 0, True
-        while is_more:
-            count, is_more = self._sequencer.run_batch()
-            added += count
-        self._checkpoints.look_again()
-        return added
 
     def verify(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[str]:
         """Compute the whole tree from the entries, and compare it with all that is stored.

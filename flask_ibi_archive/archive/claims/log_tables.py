@@ -161,7 +161,7 @@ def read_tile(connection: Connection, log: Log, tile: Tile) -> bytes | None:
 
 
 def open_hashes(connection: Connection, log: Log) -> TileHashes:
-    """Return the function that reads hashes of the tree, for proofs and roots."""
+    """Return the function that reads hashes of the tree."""
     return TileHashes(lambda tile: read_tile(connection, log, tile) or b"", log.size)
 
 

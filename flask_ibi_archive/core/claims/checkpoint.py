@@ -49,7 +49,7 @@ class Checkpoint:
         :param seconds: the present time in POSIX seconds.
         """
         text = self.format()
-        return SignedNote(text, (key.sign(text), key.cosign(text, seconds))).format()
+        return SignedNote(text, (key.sign(text), key.sign_time(text, seconds))).format()
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,10 +44,10 @@ class VerifierKey:
         content = self.name.encode() + b"\n" + bytes([kind]) + self.public
         return int.from_bytes(sha256(content).digest()[:4], "big")
 
-    def format(self, kind: int = PLAIN) -> str:
+    def format(self) -> str:
         """Return the key in one line: the name, the number in hexadecimal digits, and the key."""
-        code = encode_base64(bytes([kind]) + self.public)
-        return f"{self.name}+{self.find_id(kind):08x}+{code}"
+        code = encode_base64(bytes([PLAIN]) + self.public)
+        return f"{self.name}+{self.find_id(PLAIN):08x}+{code}"
 
     def verify(self, note: SignedNote) -> bool:
         """Return whether a note has a signature of this key.
@@ -87,17 +87,17 @@ class VerifierKey:
 
 
 def parse_key(text: str) -> VerifierKey:
-    """Parse a public key in the form that :meth:`VerifierKey.format` returns, of either type.
+    """Parse a public key in the form that :meth:`VerifierKey.format` returns.
 
     :raises ClaimError: if the text is not an Ed25519 key, or if its number is wrong.
     """
     name, _, rest = text.partition("+")
     _, _, code = rest.partition("+")
     data = decode_base64(code)
-    if not is_key_name(name) or len(data) != 1 + KEY_SIZE or data[0] not in (PLAIN, TIMESTAMPED):
+    if not is_key_name(name) or len(data) != 1 + KEY_SIZE or data[0] != PLAIN:
         raise ClaimError(f"{text[:80]!a} is not an Ed25519 key in the form name+number+key")
     key = VerifierKey(name, data[1:])
-    if key.format(data[0]) != text:
+    if key.format() != text:
         raise ClaimError(f"{text[:80]!a} is a key with a wrong number")
     return key
 
@@ -123,7 +123,7 @@ class SigningKey:
         data = self._key.sign(text.encode())
         return Signature(self.name, self.verifier.find_id(PLAIN), data)
 
-    def cosign(self, text: str, seconds: int) -> Signature:
+    def sign_time(self, text: str, seconds: int) -> Signature:
         """Return the signature of a checkpoint and the time.
 
         :param seconds: the present time in POSIX seconds.

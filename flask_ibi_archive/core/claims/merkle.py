@@ -1,20 +1,18 @@
-"""The Merkle tree of a log: its root, and proofs about its entries.
+"""The Merkle tree of a log: its root, and proofs that it only grew.
 
 The tree of n entries is defined by recursion. A tree of one entry is the hash of the entry. A
 larger tree is split: the left subtree contains the first k entries, where k is the largest power of
 two below n, and the right subtree contains the rest. Therefore all left subtrees are full, and they
-never change when entries are added. Three things follow from this:
+never change when entries are added. Two things follow from this:
 
 - The full subtrees that make up a tree, from left to right, correspond to the ones in the binary
   form of n. They are the *frontier*. The root of any later tree can be computed from the frontier
   and the later entries. Whoever keeps the frontier can check that a log only grew.
-- A proof that an entry is in a tree lists the subtrees beside the path from the entry to the root.
 - A proof that a tree is a continuation of an earlier tree lists the subtrees from which both roots
   can be computed.
 
 Leaves and inner nodes are hashed with different first bytes, so that no entry can pretend to be an
-inner node. Source: RFC 6962, section 2.1; the verification is that of RFC 9162, sections 2.1.3.2
-and 2.1.4.2.
+inner node. Source: RFC 6962, section 2.1; the verification is that of RFC 9162, section 2.1.4.2.
 """
 
 from __future__ import annotations
@@ -99,23 +97,6 @@ def compute_root(size: int, read: ReadHash) -> bytes:
     return _hash_range(0, size, read) if size else EMPTY_ROOT
 
 
-def prove_inclusion(index: int, size: int, read: ReadHash) -> list[bytes]:
-    """Return the proof that the entry at an index (from 0) is in the tree of a size.
-
-    The hashes are ordered from the sibling of the entry to the child of the root.
-    """
-    proof, start, end = [], 0, size
-    while end - start > 1:
-        middle = start + _split(end - start)
-        if index < middle:
-            proof.append((middle, end))
-            end = middle
-        else:
-            proof.append((start, middle))
-            start = middle
-    return [_hash_range(*place, read) for place in reversed(proof)]
-
-
 def prove_consistency(old: int, new: int, read: ReadHash) -> list[bytes]:
     """Return the proof that the tree of the size ``new`` continues the tree of the size ``old``.
 
@@ -136,31 +117,6 @@ def prove_consistency(old: int, new: int, read: ReadHash) -> list[bytes]:
     if start:  # otherwise, this subtree is the whole old tree, whose root the verifier knows
         proof.append((start, end))
     return [_hash_range(*place, read) for place in reversed(proof)]
-
-
-def verify_inclusion(
-    leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes
-) -> bool:
-    """Return whether a proof shows that an entry is in the tree with a root.
-
-    :param leaf: the hash of the entry.
-    :param index: the index of the entry, from 0.
-    :param size: the number of entries in the tree.
-    """
-    if not 0 <= index < size:
-        return False
-    node, last, current = index, size - 1, leaf
-    for sibling in proof:
-        if last == 0:
-            return False
-        if node & 1 or node == last:
-            current = hash_children(sibling, current)
-            while not node & 1 and node:
-                node, last = node >> 1, last >> 1
-        else:
-            current = hash_children(current, sibling)
-        node, last = node >> 1, last >> 1
-    return last == 0 and current == root
 
 
 def verify_consistency(

@@ -48,21 +48,20 @@ class SignedNote:
         return f"{self.text}\n{''.join(signature.format() for signature in self.signatures)}"
 
 
-def parse_note(note: str, limit: int = MAX_NOTE) -> SignedNote:
+def parse_note(note: str) -> SignedNote:
     """Parse a signed note.
 
-    :param limit: the maximum length of the note.
     :raises ClaimError: if the note is malformed.
     """
-    if len(note) > limit or _find_control(note):
+    if len(note) > MAX_NOTE or _find_control(note):
         raise ClaimError("a signed note is too long, or contains control characters")
     text, gap, below = note.rpartition("\n\n")
     if not gap or not below.endswith("\n"):
         raise ClaimError("a signed note has no signatures below an empty line")
-    return SignedNote(f"{text}\n", parse_signatures(below))
+    return SignedNote(f"{text}\n", _parse_signatures(below))
 
 
-def parse_signatures(lines: str) -> tuple[Signature, ...]:
+def _parse_signatures(lines: str) -> tuple[Signature, ...]:
     """Parse lines of signatures, each with a line break at its end.
 
     :raises ClaimError: if a line is malformed.

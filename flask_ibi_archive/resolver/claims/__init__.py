@@ -1,1 +1,1 @@
-"""The claims of Archives at the resolver: follower, index, conflicts, witness, mirrors."""
+"""The claims of Archives at the resolver: follower, index, conflicts."""

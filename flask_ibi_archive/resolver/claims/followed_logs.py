@@ -19,14 +19,12 @@ from flask_ibi_archive.resolver.claims.tables import (
     SILENT,
     STALE,
     FollowedLog,
-    Fork,
     PrefixHolder,
     RejectedEntry,
     ResolverState,
 )
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive
-from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
     UTCDateTime,
     insert_or_update,
@@ -35,8 +33,6 @@ from flask_ibi_archive.server.database.dialects import (
 
 #: The time after which a log is read again.
 INTERVAL = timedelta(seconds=60)
-#: The shortest time between two readings after a ping.
-PING_INTERVAL = timedelta(seconds=2)
 #: The time for which a follower is the only one.
 LEASE = timedelta(seconds=30)
 #: The maximum number of rejected entries of an Archive that are stored.
@@ -189,7 +185,7 @@ def store_readings(
             state, reason = row.state, row.reason
         if (row.state in TRUSTED) != (state in TRUSTED):
             changed.append(log.archive_id)
-        # after a ping during the reading, and after a part of a tree, the log is due again
+        # after a registration during the reading, and after a part of a tree, the log is due again
         due_at = row.due_at if row.due_at is not None and row.due_at > log.started_at else None
         seconds = reading.signed_at
         new.append(
@@ -224,21 +220,6 @@ def distrust(connection: Connection, log: DueLog, reason: str) -> None:
     statement = update(_LOG).where(is_trusted).values(state=STALE, reason=reason)
     if connection.execute(statement).rowcount:
         bump_version(connection, [log.archive_id])
-
-
-def store_fork(connection: Connection, log: DueLog, reading: Reading, now: datetime) -> None:
-    """Store both checkpoints of a fork."""
-    assert reading.fork is not None
-    earlier, later = reading.fork
-    connection.execute(
-        insert_or_update(connection, Fork).values(
-            archive_id=log.archive_id,
-            found_at=now,
-            reason=reading.reason,
-            earlier=earlier,
-            later=later,
-        )
-    )
 
 
 def store_rejected(
@@ -313,21 +294,3 @@ def release_lease(connection: Connection, follower: str) -> None:
         .where(ResolverState.follower == follower)
         .values(follower=None, follows_until=None)
     )
-
-
-def request_reading(database: Database, service_ibi: str, now: datetime) -> None:
-    """Make a log due after a ping, unless it is due already.
-
-    A log that was read less than :data:`PING_INTERVAL` ago becomes due after this time. Nothing is
-    written in vain, because anybody may send pings.
-    """
-    rows = database.read_rows(
-        select(_LOG.archive_id, _LOG.read_at)
-        .join(_ARCHIVE, _ARCHIVE.id == _LOG.archive_id)
-        .where(_ARCHIVE.service_ibi == service_ibi, _LOG.due_at.is_(None))
-    )
-    for archive_id, read_at in rows:
-        due_at = now if read_at is None else max(now, read_at + PING_INTERVAL)
-        statement = update(_LOG).where(_LOG.archive_id == archive_id, _LOG.due_at.is_(None))
-        with database.writing() as connection:
-            connection.execute(statement.values(due_at=due_at))

@@ -1,6 +1,6 @@
 """The follower: reads the logs of the included Archives, and stores what they claim.
 
-Each log is read every 60 s, and at once after a ping. One process follows at a time: it holds a
+Each log is read every 60 s. One process follows at a time: it holds a
 lease in the database. A transaction stores the new bindings together with the new position of the
 log, and only if the position is still the one from which the log was read. Therefore a process that
 is killed, or that lost its lease without noticing, can't store anything twice or leave anything
@@ -24,7 +24,6 @@ from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
 from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
 from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
-from flask_ibi_archive.resolver.claims.fork_alert import tell_of_forks
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
@@ -32,7 +31,7 @@ from flask_ibi_archive.resolver.claims.log_requests import LogRequests
 from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
 from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
 from flask_ibi_archive.resolver.claims.replaced_logs import ReplacedLogs
-from flask_ibi_archive.resolver.claims.tables import FULL
+from flask_ibi_archive.resolver.claims.tables import FORKED, FULL
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -110,7 +109,7 @@ class Follower:
         stop = stop or Event()
         if not self._lead():
             return False
-        self._tasks.run_due(self._now())  # a mirror first takes over the list
+        self._tasks.run_due(self._now())
         while not stop.is_set() and self._start_due():
             self._lead()  # to forget many earlier logs takes long
             while self._logs and not stop.is_set():
@@ -184,12 +183,11 @@ class Follower:
             _logger.error("the index of claims can't be written: %s", error)
 
     def _tell(self) -> None:
-        """Notify the administrators of forks and conflicts; the mail server can be slow."""
+        """Notify the administrators of conflicts; the mail server can be slow."""
         try:
-            tell_of_forks(self._database, self._config, self._now())
             tell_administrators(self._database, self._config, self._notifier, self._now())
         except StorageError as error:
-            _logger.error("the administrators can't be told of forks and conflicts: %s", error)
+            _logger.error("the administrators can't be told of conflicts: %s", error)
 
     def _start_due(self) -> bool:
         """Begin to read the logs that are due, and return whether there are any.
@@ -290,15 +288,9 @@ class Follower:
 
     def _report(self, log: DueLog, reading: Reading) -> None:
         """Log a change of the state."""
-        if reading.fork is not None:
-            _logger.error(
-                "the log of %s at %s is forked: the Archive %s; to see the checkpoints, run: flask"
-                " ibi-resolver claims --forks",
-                log.service_ibi, log.address, reading.reason,
-            )  # fmt: skip
-        elif reading.state != log.known.state:
+        if reading.state != log.known.state:
             _logger.log(
-                logging.WARNING if reading.state == FULL else logging.INFO,
+                logging.WARNING if reading.state in (FORKED, FULL) else logging.INFO,
                 "the log of %s at %s is %s%s",
                 log.service_ibi, log.address, reading.state,
                 "" if reading.reason is None else f": {reading.reason}",

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, Fork, PinnedKey, RejectedEntry
+from flask_ibi_archive.resolver.claims.tables import FollowedLog, PinnedKey, RejectedEntry
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
 
@@ -71,11 +71,6 @@ def list_rejected(connection: Connection) -> Sequence[Row[Any]]:
         RejectedEntry.reason,
         RejectedEntry.rejected_at,
     )
-
-
-def list_forks(connection: Connection) -> Sequence[Row[Any]]:
-    """Return the service IBI, the time and both checkpoints of each fork."""
-    return _list(connection, Fork, Fork.found_at, Fork.earlier, Fork.later)
 
 
 def _list(connection: Connection, table: Any, *columns: Any) -> Sequence[Row[Any]]:

@@ -104,7 +104,6 @@ class Reading:
     :param bundles: all entries of the bundles that contain new entries, by the number of the
         bundle.
     :param is_complete: False if more entries of the checkpoint must be read.
-    :param fork: two signed checkpoints that contradict each other, if the log is forked.
     """
 
     state: str
@@ -118,7 +117,6 @@ class Reading:
     entries: list[bytes] = field(default_factory=list)
     bundles: dict[int, list[bytes]] = field(default_factory=dict)
     is_complete: bool = True
-    fork: tuple[str, str] | None = None
 
 
 class _Silent(Unread):
@@ -137,10 +135,6 @@ class _Forked(Unread):
     """Two signed checkpoints contradict each other."""
 
     state = FORKED
-
-    def __init__(self, reason: str, earlier: str, later: str) -> None:
-        super().__init__(reason)
-        self.fork = earlier, later
 
 
 def read_log(
@@ -177,7 +171,6 @@ def read_log(
         elif stored is not None and not is_partial:
             reading.state = SILENT
         reading.reason = error.reason
-        reading.fork = error.fork if isinstance(error, _Forked) else None
         return reading
     age = now - (reading.signed_at or 0)
     # after the end of a tree that was read in batches, there is probably a newer checkpoint
@@ -203,13 +196,6 @@ def _begin(known: KnownLog) -> Reading:
         known.length,
         known.frontier.size,
     )
-
-
-def report_fork(known: KnownLog, reason: str, earlier: str, later: str) -> Reading:
-    """Return the reading of a log whose new tree contradicts a tree that was known otherwise."""
-    reading = _begin(known)
-    reading.state, reading.reason, reading.fork = FORKED, reason, (earlier, later)
-    return reading
 
 
 def _parse(checkpoint: str) -> Checkpoint:
@@ -249,7 +235,7 @@ def _read(
         yield from check_root(reading.frontier, tree)
     except ClaimError as error:
         if known.checkpoint is not None and reading.checkpoint is not None:
-            yield from _prove_fork(known.checkpoint, reading.checkpoint)
+            yield from _find_fork(known.checkpoint, reading.checkpoint)
         raise Unread(f"sends entries that are not those of its checkpoint: {error}") from None
     return tree.size
 
@@ -268,13 +254,12 @@ def _read_checkpoint(
     tree = opened.checkpoint
     if opened.seconds > now + MAX_AHEAD:
         raise Unread("sends a checkpoint with a time in the future")
-    if stored is not None and known.checkpoint is not None and known.signed_at is not None:
+    if stored is not None and known.signed_at is not None:
         is_later = opened.seconds > known.signed_at
-        pair = (known.checkpoint, text) if is_later else (text, known.checkpoint)
         if tree.size == stored.size and tree.root != stored.root:
-            raise _Forked(f"signed two different logs with {tree.size} entries", *pair)
+            raise _Forked(f"signed two different logs with {tree.size} entries")
         if tree.size < stored.size and is_later:
-            raise _Forked(f"signed {tree.size} entries after {stored.size} entries", *pair)
+            raise _Forked(f"signed {tree.size} entries after {stored.size} entries")
         if tree.size < stored.size or (tree.size == stored.size and not is_later):
             if now - opened.seconds > max_age:
                 raise Unread("sends an old checkpoint again")
@@ -321,7 +306,7 @@ def _read_entries(reading: Reading, end: int) -> Requests[None]:
         reading.bundles[bundle.number] = entries
 
 
-def _prove_fork(earlier: str, later: str) -> Requests[None]:
+def _find_fork(earlier: str, later: str) -> Requests[None]:
     """Raise an error if the tiles prove that two signed trees contradict each other."""
     old, new = _parse(earlier), _parse(later)
     try:
@@ -331,7 +316,5 @@ def _prove_fork(earlier: str, later: str) -> Requests[None]:
     if is_contradiction:
         raise _Forked(
             f"signed a log with {new.size} entries that does not continue its log with "
-            f"{old.size} entries",
-            earlier,
-            later,
+            f"{old.size} entries"
         )

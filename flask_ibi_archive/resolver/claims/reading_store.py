@@ -1,4 +1,4 @@
-"""Stores what was read of logs: positions, bindings, conflicts, cosignatures and forks."""
+"""Stores what was read of logs: positions, bindings and conflicts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from itertools import chain
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.core.claims.checkpoint import get_service_rep, open_checkpoint
+from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, Claim, identifier_key
-from flask_ibi_archive.core.claims.keys import SigningKey
-from flask_ibi_archive.core.claims.merkle import hash_leaf
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import ClaimError, StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
 from flask_ibi_archive.resolver.claims.conflicts import (
     end_conflicts,
@@ -24,11 +21,9 @@ from flask_ibi_archive.resolver.claims.conflicts import (
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
 from flask_ibi_archive.resolver.claims.followed_logs import DueLog
 from flask_ibi_archive.resolver.claims.index import ClaimIndex, Holding
-from flask_ibi_archive.resolver.claims.log_reader import Reading, report_fork
-from flask_ibi_archive.resolver.claims.resolver_key import read_key
+from flask_ibi_archive.resolver.claims.log_reader import Reading
 from flask_ibi_archive.resolver.claims.tables import CURRENT
 from flask_ibi_archive.resolver.claims.versions import bump_version
-from flask_ibi_archive.resolver.claims.witness import cosign_verified, find_cosigned_size
 from flask_ibi_archive.resolver.config import ResolverConfig
 
 _logger = logging.getLogger(__name__)
@@ -51,16 +46,10 @@ class ReadingStore:
         """
         included = followed_logs.lock_archives(connection, [log.archive_id for log, _ in readings])
         rows = followed_logs.lock_logs(connection, included)
-        key = self._read_key() if any(reading.entries for _, reading in readings) else None
         stored = [
-            (log, self._cosign(connection, key, log, reading, now))
-            for log, reading in readings
-            if log.is_at(rows.get(log.archive_id))
+            (log, reading) for log, reading in readings if log.is_at(rows.get(log.archive_id))
         ]
         changed = followed_logs.store_readings(connection, stored, rows, now)
-        for log, reading in stored:
-            if reading.fork is not None:
-                followed_logs.store_fork(connection, log, reading, now)
         if grown := [(log, reading) for log, reading in stored if reading.entries]:
             self._store_entries(connection, grown, now)
         for log, reading in stored:
@@ -164,43 +153,3 @@ class ReadingStore:
         for ibi, key in keys.items():
             if original not in found.get(key, ()):
                 end_conflicts(connection, ibi, log.archive_id, now)
-
-    def _read_key(self) -> SigningKey | None:
-        """Return the key with which the resolver cosigns; None if it has none, or can't read it."""
-        try:
-            return read_key(self._config)
-        except StorageError as error:
-            _logger.error("checkpoints can't be cosigned: %s", error)
-            return None
-
-    def _cosign(
-        self,
-        connection: Connection,
-        key: SigningKey | None,
-        log: DueLog,
-        reading: Reading,
-        now: datetime,
-    ) -> Reading:
-        """Cosign the checkpoint of a log that has grown, if the resolver has a key.
-
-        :returns: the reading, or the report of a fork: the tree contradicts one that was cosigned
-            at the request of the Archive.
-        """
-        if key is None or not reading.entries or reading.checkpoint is None:
-            return reading
-        try:
-            opened = open_checkpoint(reading.checkpoint, log.known.key)
-        except ClaimError:
-            return reading  # the key was replaced while a large log is read
-        frontier = log.known.frontier.copy()
-        size = find_cosigned_size(connection, log.origin)
-        for entry in reading.entries[: max(size - reading.start, 0)]:
-            frontier.add(hash_leaf(entry))
-        roots = {known.size: known.root() for known in (frontier, reading.frontier)}
-        earlier = cosign_verified(
-            connection, key, log.known.key, opened, roots, int(now.timestamp())
-        )
-        if earlier is None:
-            return reading
-        reason = "signed a log that contradicts a checkpoint that it had cosigned"
-        return report_fork(log.known, reason, earlier, reading.checkpoint)

@@ -1,4 +1,4 @@
-"""What the process that follows also does at intervals: mirrors, reports, and other alerts.
+"""What the process that follows also does at intervals: reports.
 
 The tasks wait for other servers. Therefore they run in a thread of their own, one after another.
 """

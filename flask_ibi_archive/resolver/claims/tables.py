@@ -114,7 +114,7 @@ class FollowedLog(ResolverBase):
     signed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: When the log was last asked for, with or without success.
     read_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: A ping asked to read the log before its turn. None: no ping.
+    #: When to read the log before its turn, such as after a registration. None: at its turn.
     due_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: The number of answers that contradicted the claims since the key was pinned.
     contradictions: Mapped[int] = mapped_column(Integer, server_default="0")
@@ -142,28 +142,6 @@ class RejectedEntry(ResolverBase):
     position: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     reason: Mapped[str] = mapped_column(Text)
     rejected_at: Mapped[datetime] = mapped_column(UTCDateTime)
-
-
-class Fork(ResolverBase):
-    """Two signed checkpoints of one Archive that contradict each other: the evidence of a fork."""
-
-    __tablename__ = "ibi_resolver_fork"
-    __table_args__ = (
-        Index("ix_ibi_resolver_fork_archive", "archive_id"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("fork"))
-    found_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    #: What the Archive did, in one line that follows its address.
-    reason: Mapped[str] = mapped_column(Text)
-    earlier: Mapped[str] = mapped_column(Text)
-    later: Mapped[str] = mapped_column(Text)
-    #: When the e-mail to both administrators was last tried. None: not yet.
-    tried_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When the mail server accepted the e-mail. None: not yet.
-    told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class Binding(ResolverBase):
@@ -243,24 +221,6 @@ class Conflict(ResolverBase):
     told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
-class Cosigned(ResolverBase):
-    """The latest checkpoint of a log that this resolver cosigned as a witness.
-
-    It remains if the Archive is removed: a witness must never forget what it signed.
-    """
-
-    __tablename__ = "ibi_resolver_cosigned"
-    __table_args__ = (Index("ix_ibi_resolver_cosigned_hash", "origin_hash"),)
-
-    origin: Mapped[str] = mapped_column(String(300), primary_key=True)
-    #: SHA-256 of the origin in hexadecimal digits, which is in the address of the checkpoint.
-    origin_hash: Mapped[str] = mapped_column(String(64))
-    size: Mapped[int] = mapped_column(BigInteger)
-    root: Mapped[bytes] = mapped_column(LargeBinary)
-    #: The checkpoint with the signatures of the Archive and of this resolver.
-    checkpoint: Mapped[str] = mapped_column(Text)
-
-
 class FailedUrl(ResolverBase):
     """The number of readers for whom a persistent URL failed on a day. Contains no addresses."""
 
@@ -286,20 +246,3 @@ class FailureReport(ResolverBase):
     )
     #: The month as text, such as "2026-11".
     month: Mapped[str] = mapped_column(String(7))
-
-
-class Mirrored(ResolverBase):
-    """One row: the resolver of which this resolver is a mirror."""
-
-    __tablename__ = "ibi_resolver_mirrored"
-    __table_args__ = (CheckConstraint("id = 1", name="ck_ibi_resolver_mirrored_id"),)
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    url: Mapped[str] = mapped_column(Text)
-    #: The key of the first resolver, as a verifier key.
-    key: Mapped[str] = mapped_column(String(500))
-    #: The time in the list that was taken over last. An older list is refused.
-    list_time: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The ETag of that list.
-    etag: Mapped[str | None] = mapped_column(String(255))
-    checked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

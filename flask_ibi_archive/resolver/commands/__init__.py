@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
     "Set up": "administration.init administration.check",
-    "Archives": "administration.register administration.list administration.remove mirror.mirror",
+    "Archives": "administration.register administration.list administration.remove",
     "Claims": "claims.follow claims.claims conflicts.conflicts index.rebuild-index",
     "Document registry": "registry.registry",
     "Resolution": "resolve.resolve failures.failures sample.sample export_map.export-map",

@@ -32,10 +32,7 @@ COLUMNS = (
 
 @click.command("init")
 def init_command() -> None:
-    """Create or upgrade the resolver's tables, and create its key.
-
-    The key is in a file in the folder IBI_RESOLVER_CLAIMS_FOLDER. With this key, the resolver signs
-    its list of Archives and, as a witness, the checkpoints of their claims.
+    """Create or upgrade the resolver's tables.
 
     The first line of the output is the IBI of the resolver's service. If SERVER_NAME is set, the
     second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. If the resolver
@@ -46,12 +43,9 @@ def init_command() -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver init
     """
-    from flask_ibi_archive.resolver.claims.resolver_key import create_key
-
     resolver = get_resolver()
     terminal.standard_output()
     resolver.init()
-    create_key(resolver.config)
     terminal.write(resolver.config.service_ibi)
     if resolver.config.service_url is not None:
         terminal.write(resolver.config.service_url)

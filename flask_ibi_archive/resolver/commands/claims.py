@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 COLUMNS = ("service", "address", "state", "entries", "age_seconds", "read_at", "reason")
 KEY_COLUMNS = ("service", "pinned_at", "key")
 REJECTED_COLUMNS = ("service", "entry", "reason", "rejected_at")
-FORK_COLUMNS = ("service", "found_at", "earlier", "later")
 
 
 @click.command("follow")
@@ -31,11 +30,10 @@ def follow_command(once: bool) -> None:
     """Read and verify the claims of the included Archives.
 
     An Archive that publishes claims is only asked about items that it claims. The claims of each
-    Archive are read once a minute, and at once when the Archive says that there are new ones. The
-    command runs until it is stopped (SIGINT, SIGTERM). Run it as a service, or set
-    IBI_RESOLVER_FOLLOW = True to do the same in a thread of the app. If several processes follow,
-    one of them works, and the others wait until it ends. What is wrong with the claims of an
-    Archive is logged; the command "claims" shows it.
+    Archive are read once a minute. The command runs until it is stopped (SIGINT, SIGTERM). Run it
+    as a service, or set IBI_RESOLVER_FOLLOW = True to do the same in a thread of the app. If
+    several processes follow, one of them works, and the others wait until it ends. What is wrong
+    with the claims of an Archive is logged; the command "claims" shows it.
 
     \b
     Example:
@@ -70,7 +68,6 @@ def follow_command(once: bool) -> None:
 @click.command("claims")
 @click.option("--keys", "shown", flag_value="keys", help="List all keys that were pinned.")
 @click.option("--rejected", "shown", flag_value="rejected", help="List the entries kept out.")
-@click.option("--forks", "shown", flag_value="forks", help="List contradictory checkpoints.")
 @group.json_option
 def claims_command(shown: str | None, as_json: bool) -> None:
     """List the Archives that publish claims, and their states.
@@ -96,12 +93,6 @@ def claims_command(shown: str | None, as_json: bool) -> None:
     elif shown == "rejected":
         rows = _name(REJECTED_COLUMNS, read(log_lists.list_rejected))
         terminal.write_table(REJECTED_COLUMNS, rows, as_json)
-    elif shown == "forks":
-        forks = _name(FORK_COLUMNS, read(log_lists.list_forks))
-        if as_json:
-            terminal.write_json_list(forks)
-        for fork in () if as_json else forks:  # the checkpoints have several lines
-            terminal.write("{service}\t{found_at}\n\n{earlier}\n{later}".format_map(fork))
     else:
         now = datetime.now(timezone.utc)
         logs = (_log_values(log, now) for log in read(log_lists.list_logs))

@@ -1,4 +1,4 @@
-"""The command ``export-map``: writes the places of all items to static files."""
+"""The command ``export-map``: writes where persistent URLs lead as a map for nginx."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from flask_ibi_archive.server.commands import terminal
 
 
 @click.command("export-map")
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def export_map_command(folder: Path) -> None:
-    """Write where all persistent URLs lead to static files.
+@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+def export_map_command(path: Path) -> None:
+    """Write where all persistent URLs lead as a map for nginx.
 
-    With the files in FOLDER, any web server can lead readers to the Archives if no resolver is
-    left: FOLDER/nginx contains a map for nginx, and FOLDER/html contains a page for each name. The
-    names and their places are those in the claims that the resolver has read. A name leads to the
-    Archive that claims it last as Original. The files of an earlier run are replaced when the new
-    ones are complete.
+    With FILE, an nginx can lead readers to the Archives if no resolver is left. The first lines of
+    FILE say how to include it. The names and their places are those in the claims that the resolver
+    has read. A name leads to the Archive that claims it last as Original. An earlier FILE is
+    replaced when the new one is complete.
 
     \b
     Example:
-      flask --app example_app:create_resolver ibi-resolver export-map /srv/ibi-map
+      flask --app example_app:create_resolver ibi-resolver export-map /etc/nginx/ibi.conf
     """
     from flask_ibi_archive.resolver.claims.static_map import export_map
 
@@ -32,6 +31,6 @@ def export_map_command(folder: Path) -> None:
     terminal.standard_output()
     with terminal.Bars(read="Reading claims", written="Writing names") as bars:
         counts = export_map(
-            resolver, folder, partial(bars.show, "read"), partial(bars.show, "written")
+            resolver, path, partial(bars.show, "read"), partial(bars.show, "written")
         )
-    terminal.write(f"{counts.names} names, {counts.pages} pages, {counts.left_out} left out")
+    terminal.write(f"{counts.names} names, {counts.left_out} left out")

@@ -163,10 +163,7 @@ def get_archive() -> Archive:
             "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
     # a command does not use the app's session, but commits its own transactions
-    archive = cast("Archive", state.archive).without_session()
-    if state.pinger is not None:
-        click.get_current_context().call_on_close(state.pinger.finish)
-    return archive
+    return cast("Archive", state.archive).without_session()
 
 
 def read_ibi(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The tables about the claims of Archives, conflicts, failures and mirrors.
+"""The tables about the claims of Archives, conflicts and failures.
 
 Revision: ibi_resolver_0002.
 """
@@ -20,12 +20,9 @@ TABLES = (
     "ibi_resolver_binding",
     "ibi_resolver_failed_url",
     "ibi_resolver_index_run",
-    "ibi_resolver_mirrored",
     "ibi_resolver_state",
     "ibi_resolver_conflict",
-    "ibi_resolver_cosigned",
     "ibi_resolver_failure_report",
-    "ibi_resolver_fork",
     "ibi_resolver_log",
     "ibi_resolver_pinned_key",
     "ibi_resolver_prefix",
@@ -63,17 +60,6 @@ def upgrade() -> None:
         sa.Column("records", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
-    )
-    op.create_table(
-        "ibi_resolver_mirrored",
-        sa.Column("id", KEY, autoincrement=False, nullable=False),
-        sa.Column("url", sa.Text(), nullable=False),
-        sa.Column("key", sa.String(length=500), nullable=False),
-        sa.Column("list_time", MOMENT, nullable=True),
-        sa.Column("etag", sa.String(length=255), nullable=True),
-        sa.Column("checked_at", MOMENT, nullable=True),
-        sa.CheckConstraint("id = 1", name="ck_ibi_resolver_mirrored_id"),
-        sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
         "ibi_resolver_state",
@@ -127,16 +113,6 @@ def upgrade() -> None:
         "ix_ibi_resolver_conflict_other_ibi", "ibi_resolver_conflict", ["other_ibi"], unique=False
     )
     op.create_table(
-        "ibi_resolver_cosigned",
-        sa.Column("origin", sa.String(length=300), nullable=False),
-        sa.Column("origin_hash", sa.String(length=64), nullable=False),
-        sa.Column("size", sa.BigInteger(), nullable=False),
-        sa.Column("root", sa.LargeBinary(), nullable=False),
-        sa.Column("checkpoint", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("origin"),
-    )
-    op.create_index("ix_ibi_resolver_cosigned_hash", "ibi_resolver_cosigned", ["origin_hash"])
-    op.create_table(
         "ibi_resolver_failure_report",
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("month", sa.String(length=7), nullable=False),
@@ -147,28 +123,6 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("archive_id"),
-    )
-    op.create_table(
-        "ibi_resolver_fork",
-        sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("found_at", MOMENT, nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("earlier", sa.Text(), nullable=False),
-        sa.Column("later", sa.Text(), nullable=False),
-        sa.Column("tried_at", MOMENT, nullable=True),
-        sa.Column("told_at", MOMENT, nullable=True),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_fork_archive",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("id"),
-        sqlite_autoincrement=True,
-    )
-    op.create_index(
-        "ix_ibi_resolver_fork_archive", "ibi_resolver_fork", ["archive_id"], unique=False
     )
     op.create_table(
         "ibi_resolver_log",

@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from support.archives import archive_of, close, import_records, make_app
 from support.clocks import Clock
 from support.harvesting import MORNING
+from support.published_logs import sequence
 from support.web import rep
 
 from flask_ibi_archive import IBIArchive
@@ -46,7 +47,7 @@ def far(uri: str, app: Flask, tmp_path: Path, clock: Clock) -> Iterator[Archive]
 
 def read_claims(archive: Archive, since: int = 0) -> list[Claim]:
     """Put all changes into the log, and return its claims from a position on."""
-    archive.claims.sequence()
+    sequence(archive)
     size = archive.claims.status().size
     claims = []
     for number in range((size + 255) // 256):

@@ -100,7 +100,6 @@ def test_changed_items_of_a_catalogue_are_claimed(
             )
         )
         assert claims()[2:] == [(name(4), State.ORIGINAL), (name(1), State.DELETED)]
-        assert archive.claims.find_last_claim(name(1)) is not None
 
 
 def test_a_catalogue_without_its_own_method_for_changes_publishes_no_claims(

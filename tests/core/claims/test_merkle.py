@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pymerkle import InmemoryTree
@@ -17,9 +16,7 @@ from flask_ibi_archive.core.claims.merkle import (
     compute_root,
     hash_leaf,
     prove_consistency,
-    prove_inclusion,
     verify_consistency,
-    verify_inclusion,
 )
 
 #: The entries and roots of the test vectors of Certificate Transparency.
@@ -40,11 +37,6 @@ ROOTS = [
     "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
     "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
     "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-]
-INCLUSION_OF_FIRST_IN_EIGHT = [
-    "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
-    "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-    "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
 ]
 CONSISTENCY_OF_SIX_AND_EIGHT = [
     "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a",
@@ -91,9 +83,8 @@ def test_the_roots_are_those_of_the_vectors(size):
     assert compute_root(size, Reader(ENTRIES[:size])).hex() == ROOTS[size]
 
 
-def test_the_proofs_are_those_of_the_vectors():
+def test_a_proof_is_that_of_the_vectors():
     read = Reader(ENTRIES)
-    assert [node.hex() for node in prove_inclusion(0, 8, read)] == INCLUSION_OF_FIRST_IN_EIGHT
     assert [node.hex() for node in prove_consistency(6, 8, read)] == CONSISTENCY_OF_SIX_AND_EIGHT
 
 
@@ -108,22 +99,6 @@ def test_a_frontier_grows_like_the_definition_and_can_be_stored(size, data):
         frontier.add(hash_leaf(entry))
     assert frontier.size == size
     assert frontier.root() == define_root(entries)
-
-
-@given(SIZES, st.data())
-def test_a_proof_of_inclusion_holds_for_its_entry_alone(size, data):
-    entries = make_entries(size)
-    index = data.draw(st.integers(0, size - 1))
-    proof, root = prove_inclusion(index, size, Reader(entries)), define_root(entries)
-    assert verify_inclusion(hash_leaf(entries[index]), index, size, proof, root)
-    assert not verify_inclusion(hash_leaf(b"other"), index, size, proof, root)
-    assert not verify_inclusion(hash_leaf(entries[index]), index, size, [*proof, root], root)
-    assert not verify_inclusion(hash_leaf(entries[index]), size, size, proof, root)
-    other = data.draw(st.integers(0, size - 1))
-    if other != index:
-        assert not verify_inclusion(hash_leaf(entries[index]), other, size, proof, root)
-    if proof:
-        assert not verify_inclusion(hash_leaf(entries[index]), index, size, proof[1:], root)
 
 
 @given(SIZES, st.data())
@@ -149,10 +124,6 @@ def test_another_implementation_accepts_our_roots_and_proofs(size, data):
         tree.append_entry(entry)
     root = compute_root(size, Reader(entries))
     assert root_of(tree, size) == root
-    index = data.draw(st.integers(0, size - 1))
-    path = tree.prove_inclusion(index + 1, size).path
-    # the first hash of their path is the one of the entry
-    assert {*prove_inclusion(index, size, Reader(entries))} == {*path[1:]}
     old = data.draw(st.integers(1, size - 1)) if size > 1 else 1
     proof = prove_consistency(old, size, Reader(entries))
     assert verify_consistency(old, root_of(tree, old), size, root_of(tree, size), proof)
@@ -163,9 +134,3 @@ def test_an_empty_log_is_consistent_with_each_log():
     assert verify_consistency(0, EMPTY_ROOT, 8, root, [])
     assert not verify_consistency(0, root, 8, root, [])
     assert not verify_consistency(8, root, 6, define_root(ENTRIES[:6]), [])
-
-
-@pytest.mark.parametrize("size", [0, 1])
-def test_an_index_outside_the_tree_is_in_no_tree(size):
-    assert not verify_inclusion(EMPTY_ROOT, size, size, [], EMPTY_ROOT)
-    assert not verify_inclusion(EMPTY_ROOT, -1, size, [], EMPTY_ROOT)

@@ -12,7 +12,7 @@ from flask_ibi_archive.core.claims.checkpoint import (
     open_checkpoint,
     parse_checkpoint,
 )
-from flask_ibi_archive.core.claims.keys import TIMESTAMPED, SigningKey, VerifierKey, parse_key
+from flask_ibi_archive.core.claims.keys import SigningKey, VerifierKey, parse_key
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT, hash_leaf
 from flask_ibi_archive.core.claims.signed_note import SignedNote, parse_note
 from flask_ibi_archive.errors import ClaimError
@@ -29,7 +29,7 @@ CHECKPOINT_OF_THE_EXAMPLE = (
 ORIGIN = "dpi.inpe.br/banon/1999/01.09.22.14"
 KEY = SigningKey(ORIGIN, bytes(range(32)))
 OTHER = SigningKey(ORIGIN, bytes(32))
-WITNESS = SigningKey("J8LNKB5R7W/3FUQHC5", b"w" * 32)
+THIRD = SigningKey("J8LNKB5R7W/3FUQHC5", b"w" * 32)
 TREE = Checkpoint(ORIGIN, 3, hash_leaf(b"x"))
 SECONDS = 1_700_000_000
 
@@ -44,12 +44,6 @@ def test_the_example_of_the_specification_is_signed_by_its_key():
     with pytest.raises(ClaimError, match=r"the signature of example.com/foo is false"):
         key.verify(SignedNote("This is another message.\n", note.signatures))
     assert not KEY.verifier.verify(note)
-
-
-def test_the_key_of_a_timestamped_signature_has_its_own_number():
-    key = KEY.verifier
-    assert parse_key(key.format(TIMESTAMPED)) == key
-    assert key.format(TIMESTAMPED) != key.format()
 
 
 @for_each(
@@ -116,11 +110,16 @@ def test_a_signed_checkpoint_states_its_time():
 
 def test_the_signatures_of_others_do_not_disturb():
     text = TREE.format()
-    lines = (WITNESS.cosign(text, 5), KEY.sign(text), KEY.cosign(text, SECONDS), OTHER.sign(text))
+    lines = (
+        THIRD.sign_time(text, 5),
+        KEY.sign(text),
+        KEY.sign_time(text, SECONDS),
+        OTHER.sign(text),
+    )
     opened = open_checkpoint(SignedNote(text, lines).format(), KEY.verifier)
     assert opened.seconds == SECONDS
-    assert WITNESS.verifier.find_time(opened.note) == 5
-    assert WITNESS.verifier.verify(opened.note) is False
+    assert THIRD.verifier.find_time(opened.note) == 5
+    assert THIRD.verifier.verify(opened.note) is False
 
 
 @for_each(
@@ -133,7 +132,7 @@ def test_the_signatures_of_others_do_not_disturb():
         ),
         (TREE.sign(KEY, SECONDS).replace("\n3\n", "\n4\n"), "is false"),
         (
-            SignedNote(TREE.format(), (KEY.sign("other\n"), KEY.cosign("other\n", 1))).format(),
+            SignedNote(TREE.format(), (KEY.sign("other\n"), KEY.sign_time("other\n", 1))).format(),
             "is false",
         ),
         (

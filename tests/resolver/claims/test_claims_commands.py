@@ -1,4 +1,4 @@
-"""Following in an app: the commands, the thread, pings, e-mails and the check."""
+"""Following in an app: the commands, the thread and the check."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
-from email import message_from_bytes, policy
-from io import BytesIO
+from datetime import datetime, timezone
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -24,11 +22,9 @@ from support.claim_logs import ClaimLog, a_claim
 from support.commands import ROOT, Outcome, command, environment
 from support.loopback import HERE, PATIENCE
 from support.registries import KEY, SERVICE, Calls, a_registry, a_request, confirms
-from support.smtp import post_office
 
 from flask_ibi_archive.core.claims.claim import name_key
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.claims.fork_alert import tell_of_forks
 from flask_ibi_archive.resolver.claims.tables import FollowedLog, ResolverState
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.service import ResolverService
@@ -145,87 +141,18 @@ def test_claims_lists_the_logs(app: App) -> None:
     assert app.run("claims").lines == [header]
 
 
-def test_claims_lists_keys_rejected_entries_and_forks(app: App) -> None:
+def test_claims_lists_keys_and_rejected_entries(app: App) -> None:
     app.run("follow", "--once")
     [key] = json.loads(app.run("claims", "--keys", "--json").data)
     assert key["key"] == app.log.signer.verifier.format()
     _, rejected = app.run("claims", "--rejected").lines
     assert rejected.startswith(f"{SERVICE}\t1\tibi: a claim must name")
-    assert app.run("claims", "--forks").data == ""
-    earlier = app.log.checkpoint()
-    app.log = app.log.fork(1).add(a_claim(1), a_claim(2))
-    with app.resolver.database.writing() as connection:
-        connection.execute(update(FollowedLog).values(read_at=None))
-    assert app.run("follow", "--once").status == 0
-    text = app.run("claims", "--forks").data
-    assert earlier in text
-    assert app.log.checkpoint() in text
-    [fork] = json.loads(app.run("claims", "--forks", "--json").data)
-    assert (fork["service"], fork["earlier"]) == (SERVICE, earlier)
-
-
-def test_both_administrators_are_told_of_a_fork_once(hosts: Servers, tmp_path: Path) -> None:
-    with post_office() as post:
-        host, port = post.address
-        app = App(
-            hosts, tmp_path, ClaimLog().add(a_claim(), a_claim(1)),
-            MAIL_SERVER=host, MAIL_PORT=port, IBI_RESOLVER_EMAIL="urlib@example.org",
-        )  # fmt: skip
-        app.run("follow", "--once")
-        earlier = app.log.checkpoint()
-        app.log = app.log.fork(0).add(a_claim(2), a_claim(3), a_claim(4))
-        for _ in range(2):
-            with app.resolver.database.writing() as connection:
-                connection.execute(update(FollowedLog).values(read_at=None))
-            app.run("follow", "--once")
-        app.resolver.close()
-    _, recipients, data = post.accepted.get(timeout=PATIENCE)
-    assert post.accepted.empty()
-    assert recipients == ["banon@dpi.inpe.br", "urlib@example.org"]
-    message = message_from_bytes(data, policy=policy.default)
-    assert message["Subject"] == (f"Declarações contraditórias / Contradictory claims of {SERVICE}")
-    body = message.get_content().replace("\r\n", "\n")
-    assert f"O Arquivo {SERVICE}, em 127.0.0.1" in body
-    assert f"The Archive {SERVICE} at 127.0.0.1" in body
-    assert body.count("flask ibi claims rotate --new-log\n") == 2
-    assert "signed a log with 3 entries that does not continue its log with 2 entries." in body
-    assert earlier in body
-    assert app.log.checkpoint() in body
-
-
-def test_an_email_about_a_fork_that_was_not_sent_is_tried_again(
-    hosts: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    now = datetime.now(timezone.utc)
-    with post_office(refuses={"MAIL": ""}) as post:
-        host, port = post.address
-        app = App(
-            hosts, tmp_path, ClaimLog().add(a_claim(), a_claim(1)),
-            MAIL_SERVER=host, MAIL_PORT=port, IBI_RESOLVER_EMAIL="urlib@example.org",
-        )  # fmt: skip
-        app.run("follow", "--once")
-        app.log = app.log.fork(0).add(a_claim(2), a_claim(3), a_claim(4))
-        with app.resolver.database.writing() as connection:
-            connection.execute(update(FollowedLog).values(read_at=None))
-        app.run("follow", "--once")
-        assert f"the e-mail about the fork of {SERVICE} can't be sent" in caplog.text
-        post.refuses.clear()
-        for minutes, count in ((1, 0), (10, 1), (20, 1)):
-            tell_of_forks(
-                app.resolver.database, app.resolver.config, now + timedelta(minutes=minutes)
-            )
-            assert post.accepted.qsize() == count
-        app.resolver.close()
 
 
 def test_a_thread_follows_from_the_first_request_on(hosts: Servers, tmp_path: Path) -> None:
     app = App(hosts, tmp_path, ClaimLog().add(a_claim()), IBI_RESOLVER_FOLLOW=True)
-    client = app.flask.test_client()
-    client.get("/ibi-resolver/health/live")
+    app.flask.test_client().get("/ibi-resolver/health/live")
     app.wait_for(IBI)
-    app.log.add(a_claim(1))
-    assert client.post("/ibi/claims/ping", data={"service": SERVICE}).status_code == 204
-    app.wait_for(a_claim(1).identifiers[0])
     app.resolver.close(PATIENCE)
     assert app.run("follow", "--once").status == 0  # the thread has released the lease
 
@@ -233,44 +160,6 @@ def test_a_thread_follows_from_the_first_request_on(hosts: Servers, tmp_path: Pa
 def test_no_thread_follows_without_the_setting(app: App) -> None:
     app.flask.test_client().get("/ibi-resolver/health/live")
     assert app.log.asked == []
-
-
-@for_each(
-    ("body", "is_known"),
-    [
-        (f"service={SERVICE}", True),
-        (f"service={SERVICE.upper()}", True),
-        ("service=a.br/other/2001/01.01.00.00", False),
-        ("service=x", False),
-        ("other=x", False),
-        ("", False),
-        ("service=" + "x" * 2000, False),
-        (b"\xff\xfe", False),
-    ],
-)
-def test_the_answer_to_a_ping_reveals_nothing(app: App, body: str | bytes, is_known: bool) -> None:
-    def due_at() -> datetime | None:
-        [(found,)] = app.resolver.database.read_rows(
-            FollowedLog.__table__.select().with_only_columns(FollowedLog.due_at)
-        )
-        return found
-
-    with app.resolver.database.writing() as connection:
-        connection.execute(update(FollowedLog).values(due_at=None))
-    response = app.flask.test_client().post("/ibi/claims/ping", data=body)
-    assert (response.status_code, response.data) == (204, b"")
-    assert (due_at() is not None) == is_known
-
-
-def test_a_ping_without_a_length_is_not_read_to_its_end(app: App) -> None:
-    body = BytesIO(f"service={SERVICE}&".encode() + b"x" * 100_000)
-    response = app.flask.test_client().post(
-        "/ibi/claims/ping",
-        input_stream=body,
-        environ_overrides={"CONTENT_LENGTH": "", "wsgi.input_terminated": True},
-    )
-    assert response.status_code == 204
-    assert body.tell() < 100_000
 
 
 def check(app: App) -> tuple[bool, str]:

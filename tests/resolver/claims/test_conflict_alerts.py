@@ -19,10 +19,8 @@ from sqlalchemy import insert, update
 from support.loopback import nobody
 from support.registries import KEY, NOON, a_registry, a_request
 from support.resolving import resolver_over
-from support.signed_logs import pin_key
 from support.smtp import Post, post_office
 
-from flask_ibi_archive.core.claims.keys import SigningKey
 from flask_ibi_archive.resolver.claims import conflict_alerts
 from flask_ibi_archive.resolver.claims.conflict_alerts import (
     MAX_LISTED,
@@ -33,6 +31,7 @@ from flask_ibi_archive.resolver.claims.conflict_alerts import (
 from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, list_conflicts, note_rival
 from flask_ibi_archive.resolver.claims.tables import Conflict, FollowedLog
 from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import Notifier, conflict_found
 
 IBI, OTHER = "8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/35MMLL8"
@@ -159,13 +158,20 @@ def test_the_conflicts_of_two_archives_are_in_one_email(uri: str) -> None:
     assert [values["ibi"] for values in sent] == [IBI, *(one[0] for one in many), OTHER]
 
 
+def pin_key(database: Database, archive_id: int) -> None:
+    """Pin the key of an Archive's log."""
+    name = f"a.br/archive{archive_id}/2001/01.01.00.00"
+    row = {"archive_id": archive_id, "origin": name, "key": "key", "pinned_at": NOON}
+    with database.writing() as connection:
+        connection.execute(insert(FollowedLog).values(frontier=b"", **row))
+
+
 def test_a_conflict_that_ends_at_once_is_not_told(uri: str) -> None:
     """When an item moves, the claim of the new Archive may be read first."""
-    keys = [SigningKey(f"a.br/archive{number}/2001/01.01.00.00", b"k" * 32) for number in range(3)]
     with post_office() as post, telling(uri, post) as service, signals() as sent:
         database = service.database
-        for number, key in enumerate(keys, 1):
-            pin_key(database, number, key)
+        for number in (1, 2, 3):
+            pin_key(database, number)
         read = update(FollowedLog).values(read_at=NOON - timedelta(minutes=1))
         with database.writing() as connection:
             connection.execute(read)
@@ -193,7 +199,7 @@ def test_a_conflict_that_ends_at_once_is_not_told(uri: str) -> None:
 
 def test_a_conflict_is_told_even_if_the_other_log_is_not_read(uri: str) -> None:
     with post_office() as post, telling(uri, post) as service:
-        pin_key(service.database, 1, SigningKey("a.br/archive0/2001/01.01.00.00", b"k" * 32))
+        pin_key(service.database, 1)
         note(service, (IBI, 1, 2))
         tell(service, LATER - timedelta(seconds=1))
         assert receive(post) == []

@@ -33,7 +33,6 @@ from flask_ibi_archive.resolver.claims.tables import (
     STALE,
     Conflict,
     FollowedLog,
-    Fork,
     PrefixHolder,
     RejectedEntry,
     ResolverState,
@@ -82,24 +81,20 @@ def test_a_later_claim_replaces_the_earlier_one(following: Following) -> None:
     assert following.holders(IBI) == [(archive_id, DELETED)]
 
 
-def test_a_log_is_read_every_minute_and_at_once_after_a_ping(following: Following) -> None:
+def test_a_log_is_read_every_minute_and_at_once_after_a_registration(following: Following) -> None:
     log = following.new_log().add(a_claim())
     archive_id = following.include(log)
     following.follow()
     log.add(a_claim(1))
     following.follow(59)
     assert following.row(archive_id).size == 1
-    followed_logs.request_reading(following.database, log.origin, following.clock.now)
-    following.follow()
+    following.follow(1)
     assert following.row(archive_id).size == 2
-    assert following.row(archive_id).due_at is None
     log.add(a_claim(2))
-    followed_logs.request_reading(following.database, log.origin, following.clock.now)
-    followed_logs.request_reading(following.database, OTHER, following.clock.now)
-    following.follow()  # it was just read
-    assert following.row(archive_id).size == 2
-    following.follow(2)
+    following.include(log)
+    following.follow(1)
     assert following.row(archive_id).size == 3
+    assert following.row(archive_id).due_at is None
 
 
 def test_a_large_log_is_read_in_batches_to_its_end(following: Following) -> None:
@@ -274,7 +269,7 @@ def test_a_checkpoint_that_is_not_signed_again_becomes_stale(following: Followin
     assert following.row(archive_id).reason == "signed its checkpoint 360 s ago"
 
 
-def test_a_fork_is_kept_as_evidence_and_read_no_more(
+def test_a_forked_log_is_read_no_more(
     following: Following, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = following.new_log().add(a_claim(), a_claim(1))
@@ -288,11 +283,8 @@ def test_a_fork_is_kept_as_evidence_and_read_no_more(
     row = following.row(archive_id)
     assert (row.state, row.size, row.checkpoint) == (FORKED, 2, earlier)
     assert following.version() == version + 1
-    [evidence] = following.rows(Fork)
-    assert (evidence.archive_id, evidence.earlier) == (archive_id, earlier)
-    assert evidence.later == fork.checkpoint()
-    assert [one.levelno for one in caplog.records] == [logging.ERROR]
-    assert "is forked: the Archive signed a log with 3 entries" in caplog.text
+    assert [one.levelno for one in caplog.records] == [logging.WARNING]
+    assert "is forked: signed a log with 3 entries" in caplog.text
     fork.asked.clear()
     following.follow(60)
     following.include(fork)

@@ -325,7 +325,6 @@ def test_a_misbehaviour_leads_to_a_state_with_a_reason_and_stores_nothing(name: 
     assert reading.bundles == {}
     assert reading.frontier.to_bytes() == known.frontier.to_bytes()
     assert reading.checkpoint == known.checkpoint
-    assert (reading.fork is not None) == (state == FORKED)
 
 
 @for_each("name", [name for name, case in MISBEHAVIOURS.items() if case[1] != FORKED])
@@ -352,15 +351,6 @@ def know_again(log: ClaimLog, known: KnownLog) -> Reading:
     reading = read_once(log, known)
     assert learn(known, reading).frontier.root() == log.root()
     return reading
-
-
-@for_each("name", [name for name, case in MISBEHAVIOURS.items() if case[1] == FORKED])
-def test_both_checkpoints_of_a_fork_are_kept_the_earlier_one_first(name: str) -> None:
-    known, reading = second_reading(MISBEHAVIOURS[name][0])
-    assert reading.fork is not None
-    earlier, later = reading.fork
-    assert earlier == known.checkpoint
-    assert later != earlier
 
 
 def test_an_archive_that_was_never_read_is_not_silent() -> None:

@@ -123,7 +123,7 @@ def test_the_keys_of_excluded_archives_stay_pinned(following: Following) -> None
         HttpResponse(200, {}, ClaimLog(OTHER).signer.verifier.format().encode()),
         HttpResponse(200, {}, ClaimLog("x" * 301).signer.verifier.format().encode()),
         HttpResponse(200, {}, ClaimLog(f"{SERVICE}#x").signer.verifier.format().encode()),
-        # no list for mirrors could contain this
+        # control characters
         HttpResponse(200, {}, ClaimLog(f"{SERVICE}#\x7f").signer.verifier.format().encode()),
         HttpResponse(200, {}, ClaimLog(f"{SERVICE}#\0").signer.verifier.format().encode()),
     ],

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import json
 import random
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
@@ -28,7 +26,6 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.claims.entry_check import MAX_NAMES
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.static_map import MARK
 from flask_ibi_archive.resolver.commands import ibi_resolver
 
 NGINX = shutil.which("nginx")
@@ -47,7 +44,11 @@ ALIASES = (
     "http://old.example.org/handle/1/2",
     "https://old.example.org/a/b.html",
 )
-#: Aliases that no file can express.
+#: The block that the first lines of the map describe.
+SERVER = (
+    "location / { if ($ibi_target) { return 302 $ibi_target$ibi_rest$is_args$args; } return 404; }"
+)
+#: Aliases that no path can express.
 LEFT_OUT = ("http://old.example.org/view?id=1", "hdl:20.500.12345/a%0Ab", "hdl:20.500.12345/../x")
 
 
@@ -95,28 +96,19 @@ def export(app: Flask, folder: Path) -> Outcome:
     return command(app, "export-map", folder, group=ibi_resolver)
 
 
-def names_of(folder: Path) -> dict[str, str]:
-    """Return the names in the map for nginx with their targets."""
-    text = (folder / "nginx" / "names.map").read_text("utf-8")
-    found = dict(re.findall(r'^"(.+)" "(.+)";$', text, re.MULTILINE))
-    assert len(found) == text.count("\n")
+def names_of(path: Path) -> dict[str, str]:
+    """Return the names in the map with their targets."""
+    _, _, names = path.read_text("utf-8").rpartition('default "";\n')
+    found = dict(re.findall(r'^"(.+)" "(.+)";$', names, re.MULTILINE))
+    assert len(found) + 1 == names.count("\n")
     return found
 
 
 @contextmanager
-def nginx(folder: Path, work: Path, *servers: str) -> Iterator[list[str]]:
-    """Run nginx with the map in a folder, and yield the addresses of its servers.
-
-    :param servers: the directives of each server.
-    """
+def nginx(path: Path, work: Path) -> Iterator[str]:
+    """Run nginx with a map, and yield the address of its server."""
     work.mkdir()
-    if not (work / "ibi").exists():
-        shutil.copytree(folder / "nginx", work / "ibi")
-    ports = [free_port() for _ in servers]
-    blocks = "\n".join(
-        f"server {{ listen 127.0.0.1:{port}; {directives} }}"
-        for port, directives in zip(ports, servers, strict=True)
-    )
+    port = free_port()
     temporary = " ".join(
         f"{kind}_temp_path {work}/{kind};"
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -124,7 +116,8 @@ def nginx(folder: Path, work: Path, *servers: str) -> Iterator[list[str]]:
     config = work / "nginx.conf"
     config.write_text(
         f"daemon off; master_process off; pid {work}/pid; error_log {work}/error.log notice;"
-        f"events {{}} http {{ access_log off; {temporary} include ibi/http.conf; {blocks} }}"
+        f"events {{}} http {{ access_log off; {temporary} include {path};"
+        f"server {{ listen 127.0.0.1:{port}; {SERVER} }} }}"
     )
     assert NGINX is not None
     test = subprocess.run(
@@ -134,43 +127,26 @@ def nginx(folder: Path, work: Path, *servers: str) -> Iterator[list[str]]:
     assert "[warn]" not in test.stderr
     process = subprocess.Popen([NGINX, "-p", work, "-c", config], stderr=subprocess.PIPE)
     try:
-        for port in ports:
-            while True:
-                assert process.poll() is None, (work / "error.log").read_text()
-                with closing(http.client.HTTPConnection("127.0.0.1", port, 5)) as connection:
-                    try:
-                        connection.connect()
-                        break
-                    except ConnectionRefusedError:
-                        continue
-        yield [f"127.0.0.1:{port}" for port in ports]
+        while True:
+            assert process.poll() is None, (work / "error.log").read_text()
+            with closing(http.client.HTTPConnection("127.0.0.1", port, 5)) as connection:
+                try:
+                    connection.connect()
+                    break
+                except ConnectionRefusedError:
+                    continue
+        yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE)
 
 
-def get(address: str, target: str) -> tuple[int, str | None, str]:
-    """Return the status, the Location and the body of a response."""
+def get(address: str, target: str) -> tuple[int, str | None]:
+    """Return the status and the Location of a response."""
     with closing(http.client.HTTPConnection(address, timeout=PATIENCE)) as connection:
         connection.request("GET", target)
         response = connection.getresponse()
-        return response.status, response.getheader("Location"), response.read().decode()
-
-
-class Page(HTMLParser):
-    """The three places where a page names its target."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.targets: list[str | None] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        if tag in ("a", "link"):
-            self.targets.append(values["href"])
-        elif values.get("http-equiv") == "refresh":
-            self.targets.append(str(values["content"]).removeprefix("0; url="))
+        return response.status, response.getheader("Location")
 
 
 # --- which Archive a name leads to ---------------------------------------------------------------
@@ -205,7 +181,7 @@ def test_a_name_leads_to_the_archive_that_claims_it_last_as_original(
     )
     keep(app, 3, claim(8))
     keep(app, 9, claim(9))
-    assert export(app, tmp_path / "map").data == "14 names, 14 pages, 0 left out\n"
+    assert export(app, tmp_path / "map").data == "14 names, 0 left out\n"
     places = {0: A, 1: B, 2: B, 3: B, 4: B, 5: A, 6: B}
     assert names_of(tmp_path / "map") == {
         f"/{name}": f"http://{place}/{name}"
@@ -229,7 +205,7 @@ def test_an_alias_leads_to_the_item_that_has_it_or_had_it_last(app: Flask, tmp_p
     assert len(names) == 6
 
 
-# --- real servers --------------------------------------------------------------------------------
+# --- a real server -------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -246,89 +222,58 @@ def test_nginx_leads_to_the_archives(app: Flask, tmp_path: Path) -> None:
         *claims[150:],
         *[claim(301 + n, State.ORIGINAL, name) for n, name in enumerate(legacy)],
     )
-    assert export(app, tmp_path / "map").data == "620 names, 620 pages, 3 left out\n"
-    assert json.loads((tmp_path / "map" / MARK).read_text())["names"] == 620
-    tree = f"root {tmp_path}/map/html;"
-    with nginx(tmp_path / "map", tmp_path / "nginx", "include ibi/server.conf;", tree) as (
-        by_map,
-        by_tree,
-    ):
+    assert export(app, tmp_path / "map").data == "620 names, 3 left out\n"
+    with nginx(tmp_path / "map", tmp_path / "nginx") as address:
         for one in claims:
             place = A if one in claims[:150] else B
             for name in one.identifiers:
-                url = f"http://{place}/{name}"
                 shown = random_.choice([name, name.upper(), name.lower(), name.title()])
-                assert get(by_map, f"/{shown}")[:2] == (302, url)
-                status, _, page = get(by_tree, f"/{name}/")
-                assert (status, Page(page).targets) == (200, [url] * 3)
-                assert get(by_tree, f"/{name}")[0] == 301
+                assert get(address, f"/{shown}") == (302, f"http://{place}/{name}")
         # modifiers, paths, queries and prefixes
         for name in claims[0].identifiers:
             for prefix in ("", "/rep", "/ibi"):
                 for rest in ("!", ":(oai_dc)", "+(pt-BR):", "/a%20b/c.pdf", "!/d%0D%0AX:y?a=%20&b"):
-                    target = get(by_map, f"{prefix}/{name}{rest}")[:2]
+                    target = get(address, f"{prefix}/{name}{rest}")
                     assert target == (302, f"http://{A}/{name}{rest}")
             required = f"/{name}?ibiurl.requireditemstatus=Original"
-            assert get(by_map, required)[:2] == (302, f"http://{A}{required}")
+            assert get(address, required) == (302, f"http://{A}{required}")
         # aliases
         item = f"http://{A}/{with_aliases.rep}"
         for alias in ALIASES:
-            assert get(by_map, f"/{alias}")[:2] == (302, item), alias
+            assert get(address, f"/{alias}") == (302, item), alias
             # a client may encode more characters
-            assert get(by_map, f"/{quote(alias, safe='%/')}")[:2] == (302, item), alias
-            status, _, page = get(by_tree, f"/{alias}/")
-            assert (status, Page(page).targets) == (200, [item] * 3), alias
+            assert get(address, f"/{quote(alias, safe='%/')}") == (302, item), alias
         # identifiers from before the standard differ in their case
         for number, name in enumerate(legacy):
-            target = f"http://{B}/{claim(301 + number).rep}"
-            assert get(by_map, f"/{name}")[:2] == (302, target)
-            assert Page(get(by_tree, f"/{name}/")[2]).targets == [target] * 3
-        assert get(by_map, "/6qtX3pFwXQZGivnJSY/GNPCH")[0] == 404
+            assert get(address, f"/{name}") == (302, f"http://{B}/{claim(301 + number).rep}")
+        assert get(address, "/6qtX3pFwXQZGivnJSY/GNPCH")[0] == 404
         for unknown in ("/", "/8JMKD3MGP8W/2", "/favicon.ico", "/doi:10.1/2"):
-            assert get(by_map, unknown)[0] == 404
-            assert get(by_tree, unknown)[0] in (403, 404)
+            assert get(address, unknown)[0] == 404
 
 
 @pytest.mark.slow
 @needs_nginx
 def test_nginx_reads_long_names(app: Flask, tmp_path: Path) -> None:
-    long = "hdl:20.500.12345/" + "/".join("x" * 200 for _ in range(9))
-    wide = "hdl:20.500.12345/" + "x" * 400
-    keep(app, 1, claim(0, State.ORIGINAL, long, wide))
-    assert export(app, tmp_path / "map").data == "4 names, 3 pages, 0 left out\n"
-    with nginx(tmp_path / "map", tmp_path / "nginx", "include ibi/server.conf;") as (address,):
-        for alias in (long, wide):
-            assert get(address, f"/{alias}")[:2] == (302, f"http://{A}/{claim(0).rep}")
+    long = "hdl:20.500.12345/" + "x" * 1800
+    keep(app, 1, claim(0, State.ORIGINAL, long))
+    assert export(app, tmp_path / "map").data == "3 names, 0 left out\n"
+    with nginx(tmp_path / "map", tmp_path / "nginx") as address:
+        assert get(address, f"/{long}") == (302, f"http://{A}/{claim(0).rep}")
 
 
-# --- the folder ----------------------------------------------------------------------------------
-
-
-def test_the_files_are_replaced_when_the_new_ones_are_complete(app: Flask, tmp_path: Path) -> None:
-    folder = tmp_path / "maps" / "map"
+def test_the_file_is_replaced_when_the_new_one_is_complete(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "maps" / "map"
+    path.parent.mkdir()
     keep(app, 1, claim(0))
-    export(app, folder)
-    before = names_of(folder)
+    export(app, path)
+    before = names_of(path)
     keep(app, 1, *[claim(number) for number in range(300)])
-    path = resolver_of(app).config.claims_folder / "logs/1/1/tile/entries/000.gz"
-    content = path.read_bytes()
-    path.write_bytes(content[:100])
-    assert "is damaged" in export(app, folder).error
-    assert names_of(folder) == before
-    path.write_bytes(content)
-    assert export(app, folder).data == "600 names, 600 pages, 0 left out\n"
-    assert len(names_of(folder)) == 600
-    assert [path.name for path in (tmp_path / "maps").iterdir()] == ["map"]
-
-
-def test_another_folder_is_not_replaced(app: Flask, tmp_path: Path) -> None:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    assert export(app, folder).data == "0 names, 0 pages, 0 left out\n"
-    (folder / MARK).unlink()
-    assert "is no map" in export(app, folder).error
-    (tmp_path / "home.new").mkdir()
-    (tmp_path / "home.new" / "letter.txt").write_text("Dear")
-    (folder / MARK).write_text("{}")
-    assert "home.new exists and is no map" in export(app, folder).error
-    assert (tmp_path / "home.new" / "letter.txt").read_text() == "Dear"
+    bundle = resolver_of(app).config.claims_folder / "logs/1/1/tile/entries/000.gz"
+    content = bundle.read_bytes()
+    bundle.write_bytes(content[:100])
+    assert "is damaged" in export(app, path).error
+    assert names_of(path) == before
+    bundle.write_bytes(content)
+    assert export(app, path).data == "600 names, 0 left out\n"
+    assert len(names_of(path)) == 600
+    assert list(path.parent.iterdir()) == [path]

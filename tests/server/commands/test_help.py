@@ -28,7 +28,7 @@ EVERY = for_each(("group", "name"), NAMES)
 REPORTING = (
     "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
     "verify", "stats", "purge", "check-links", "compare", "register-archive", "unregister-archive",
-    "resolve", "display", "actors", "offers", "check-proof", "conflicts",
+    "resolve", "display", "actors", "offers", "conflicts",
     "claims", "failures", "sample",
 )  # fmt: skip
 

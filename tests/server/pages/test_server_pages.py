@@ -17,10 +17,6 @@ PAGES = [
     ("GET", "/ibi/claims/checkpoint", 503),
     ("GET", "/ibi/claims/key", 503),
     ("GET", "/ibi/claims/tile/0/000", 503),
-    ("POST", "/ibi/claims/ping", 204),
-    ("GET", "/ibi/claims/witness/key", 404),
-    ("POST", "/ibi/claims/witness/add-checkpoint", 404),
-    ("GET", f"/ibi/claims/witness/{'0' * 64}/checkpoint", 503),
 ]
 
 

@@ -56,9 +56,6 @@ class Labelled(Protocol):
         """The ibip form."""
 
 
-#: Sent after the commit of each transaction with operations on items. Hosts do not get this signal.
-transaction_committed = NamedSignal("ibi-transaction-committed")
-
 #: The fields of a record that the signal of a changed item does not name.
 UNSIGNALLED = ("timestamp", "key")
 
@@ -138,8 +135,6 @@ def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
     :param known: the service IBIs of some Archives by their row IDs. If other Archives are noted,
         the database is asked.
     """
-    if transaction_committed.receivers:
-        store.notices.append(Notice(transaction_committed, {"archive": store.archive_id}))
     names = known
     if any(notice.values["archive"] not in names for notice in store.notices):
         names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
