@@ -141,7 +141,6 @@ class IBIArchive:
     access_policy = host_functions.access_policy
     metadata_format = host_functions.metadata_format
     oai_sets = host_functions.oai_sets
-    moved_here = host_functions.moved_here
 
     def removing(
         self,

@@ -945,12 +945,10 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("settled_at", MOMENT),
         sa.Column("confirmation", sa.JSON()),
         sa.CheckConstraint(
-            "status IN ('offered', 'restored', 'taken', 'switched')",
-            name="ck_ibi_offered_item_status",
+            "status IN ('offered', 'taken', 'switched')", name="ck_ibi_offered_item_status"
         ),
         sa.CheckConstraint(
-            "(status IN ('offered', 'restored')) = (version IS NULL)"
-            " AND (version IS NULL) = (settled_at IS NULL)",
+            "(status = 'offered') = (version IS NULL) AND (version IS NULL) = (settled_at IS NULL)",
             name="ck_ibi_offered_item_settled",
         ),
         sa.CheckConstraint(
