@@ -220,9 +220,8 @@ class IBIArchive:
                 return ibi.admin_page()
 
         The page shows the state of the registration, failing links, damaged files, embargoes that
-        end soon, removed items and the most read items. Its forms edit and withdraw items without
-        a row in a table of the app. Everyone who can open the view can use them: the app decides
-        who that is.
+        end soon, and the most read items. Its form withdraws items without a row in a table of the
+        app. Everyone who can open the view can use it: the app decides who that is.
         """
         return admin_page()
 
