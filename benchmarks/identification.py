@@ -22,6 +22,7 @@ from flask import Flask
 from support.archives import archive_of, make_app
 from support.loopback import free_port
 
+from flask_ibi_archive.archive.identification import views
 from flask_ibi_archive.archive.identification.api_keys import create_key
 
 from .gunicorn_servers import archive_environment, serving
@@ -33,6 +34,7 @@ COUNTS = (1, 10, 100)
 
 def make_server(uri: str, folder: Path) -> Flask:
     """Return the app with the identification server."""
+    views.RATE = 10**9
     return make_app(uri, folder, IBI_IDENTIFICATION=True, IBI_GRANULARITY=GRANULARITY)
 
 
@@ -89,7 +91,7 @@ def measure(uri: str, folder: Path, seconds: float) -> None:
     archive = archive_of(make_server(uri, folder))
     archive.init()
     place = archive.database, archive.served().id
-    key = create_key(*place, "benchmark", ["mint"], archive.clock(), rate=10**9)
+    key = create_key(*place, "benchmark", ["mint"], archive.clock())
     archive.database.close()
     address = f"127.0.0.1:{free_port()}"
     environment = archive_environment(uri, folder, address)

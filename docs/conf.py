@@ -84,7 +84,6 @@ nitpick_ignore = [
         "Identified",
         "Metadata",
         "ResponseReturnValue",
-        "MovedHere",
         "Notifier",
         "Path",
         "Reason",

@@ -164,7 +164,7 @@ def draft_file(id: int, name: str) -> Response:
 
 @editing.route("/admin/ibi", methods=["GET", "POST"])
 def care() -> Response:
-    """Show the librarian's page of the extension, which also edits items without a row."""
+    """Show the librarian's page of the extension, which also withdraws items without a row."""
     require_librarian()
     return ibi.admin_page()
 

@@ -13,7 +13,14 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from example_app.extensions import Model, db
-from flask_ibi_archive import IdentifiedItem, ItemRecord, Tombstone, parse_lines
+from example_app.lines import (
+    read_grants,
+    read_organisation,
+    read_people,
+    read_related,
+    read_texts,
+)
+from flask_ibi_archive import IdentifiedItem, ItemRecord, Tombstone
 
 
 class User(UserMixin, Model):
@@ -48,7 +55,7 @@ class Publication(IdentifiedItem, Model):
     title: Mapped[str] = mapped_column(String(500))
     #: the title in other languages, one per line, such as ``Nuvens de gelo [pt]``
     other_titles: Mapped[str | None] = mapped_column(String(1000))
-    #: one author per line: the name, the ORCID, the affiliation, as parse_lines() reads them
+    #: one author per line: the name, the ORCID, the affiliation, as read_people() reads them
     authors: Mapped[str] = mapped_column(String(2000))
     #: persons in the same form
     advisor: Mapped[str | None] = mapped_column(String(1000))
@@ -110,8 +117,8 @@ class Publication(IdentifiedItem, Model):
         abstracts = [{"value": self.abstract, "lang": self.language}] if self.abstract else []
         record = ItemRecord(
             state="Original",
-            titles=[*titles, *parse_lines("titles", self.other_titles)],
-            creators=parse_lines("creators", self.authors),
+            titles=[*titles, *read_texts(self.other_titles)],
+            creators=read_people(self.authors),
             contributors=[
                 *name_contributors("advisor", self.advisor),
                 *name_contributors("committee member", self.committee),
@@ -123,7 +130,7 @@ class Publication(IdentifiedItem, Model):
                 "name": self.degree,
                 "level": self.level,
                 "programme": self.programme,
-                "institution": next(iter(parse_lines("institution", self.institution)), None),
+                "institution": read_organisation(self.institution or "") or None,
                 "defended": self.defended,
             },
             container={
@@ -134,13 +141,13 @@ class Publication(IdentifiedItem, Model):
             },
             issn=self.issn,
             number=self.number,
-            abstracts=[*abstracts, *parse_lines("abstracts", self.other_abstracts)],
-            subjects=parse_lines("subjects", self.subjects),
+            abstracts=[*abstracts, *read_texts(self.other_abstracts)],
+            subjects=read_texts(self.subjects),
             licence=self.licence,
             # may_read() refuses nobody after an embargo; the Archive knows about the embargo itself
             access_right="open",
-            funding=parse_lines("funding", self.funding),
-            related=parse_lines("related", self.related),
+            funding=read_grants(self.funding),
+            related=read_related(self.related),
             language=self.language,
             files=[(name, folder / stored) for name, stored in self.files.items()],
             embargo=self.embargo,
@@ -163,14 +170,12 @@ class Publication(IdentifiedItem, Model):
     @property
     def people(self) -> list[dict[str, Any]]:
         """The authors with their identifiers and affiliations, as in the record of the item."""
-        names = parse_lines("creators", self.authors)
-        return [{"name": name} if isinstance(name, str) else name for name in names]
+        return read_people(self.authors)
 
     @property
     def abstracts(self) -> list[dict[str, str | None]]:
         """The abstracts with their languages."""
-        others = parse_lines("abstracts", self.other_abstracts)
-        texts = [one if isinstance(one, dict) else {"value": one} for one in others]
+        texts = read_texts(self.other_abstracts)
         own = {"value": self.abstract, "lang": self.language}
         return [own, *texts] if self.abstract else texts
 
@@ -206,10 +211,7 @@ class Publication(IdentifiedItem, Model):
 
 def name_contributors(role: str, lines: str | None) -> list[dict[str, Any]]:
     """Return the persons in some lines as contributors with a role."""
-    names = (
-        {"name": one} if isinstance(one, str) else one for one in parse_lines("creators", lines)
-    )
-    return [{**name, "role": role} for name in names]
+    return [{**person, "role": role} for person in read_people(lines)]
 
 
 def search(text: str) -> Select[Any]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.hosts.record_catalogue import CatalogueRecord, RecordCatalogue
     from flask_ibi_archive.archive.items.minting import Minted
     from flask_ibi_archive.archive.items.operations.description import ItemRecord
-    from flask_ibi_archive.core.records.description_lines import parse_lines
     from flask_ibi_archive.core.records.item_view import ItemView
     from flask_ibi_archive.core.records.record import (
         AccessRule,
@@ -54,7 +53,6 @@ __all__ = [
     "Tombstone",
     "Work",
     "WorkType",
-    "parse_lines",
 ]
 
 #: The modules of the public names. The modules of the records have the other names.
@@ -71,7 +69,6 @@ _MODULES = {
     "RecordCatalogue": "archive.hosts.record_catalogue",
     "Work": "core.records.work",
     "WorkType": "core.records.work_types",
-    "parse_lines": "core.records.description_lines",
 }
 
 

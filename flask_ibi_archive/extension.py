@@ -140,7 +140,6 @@ class IBIArchive:
     access_policy = host_functions.access_policy
     metadata_format = host_functions.metadata_format
     oai_sets = host_functions.oai_sets
-    moved_here = host_functions.moved_here
 
     def removing(
         self,
@@ -220,9 +219,8 @@ class IBIArchive:
                 return ibi.admin_page()
 
         The page shows the state of the registration, failing links, damaged files, embargoes that
-        end soon, removed items and the most read items. Its forms edit and withdraw items without
-        a row in a table of the app. Everyone who can open the view can use them: the app decides
-        who that is.
+        end soon, and the most read items. Its form withdraws items without a row in a table of the
+        app. Everyone who can open the view can use it: the app decides who that is.
         """
         return admin_page()
 

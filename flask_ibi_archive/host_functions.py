@@ -11,7 +11,6 @@ from typing import Protocol, TypeVar
 
 from flask_ibi_archive.archive.harvest.sets import FindItemSets, HarvestSets
 from flask_ibi_archive.archive.items.access import AccessPolicy
-from flask_ibi_archive.archive.moving.receiving import MovedHere
 from flask_ibi_archive.core.protocol.archive_urls import FindAddress
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat, Writer
 
@@ -31,7 +30,6 @@ class HostFunctions:
     choose_language: ChooseLanguage | None = None
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
     sets: HarvestSets = field(default_factory=HarvestSets)
-    moved_here: MovedHere | None = None
 
 
 class HasFunctions(Protocol):
@@ -121,34 +119,6 @@ def access_policy(ibi: HasFunctions, policy: Policy) -> Policy:
     """
     ibi.functions.access_policy = policy
     return policy
-
-
-def moved_here(ibi: HasFunctions, function: MovedHere) -> MovedHere:
-    """Register the function that adds the row of an item that moves here. This is a decorator.
-
-    ::
-
-        @ibi.moved_here
-        def add_thesis(item: ItemView) -> Thesis | None:
-            thesis = find_thesis(item.ibi) or Thesis()
-            thesis.title, thesis.author = item.title, item.creators[0]
-            db.session.add(thesis)
-            return thesis
-
-    ``flask ibi accept`` calls the function for each item that moves here from an Archive on another
-    server, in the transaction that makes the item an Original. The function adds a row of a model
-    with IdentifiedItem to the session, and returns the row, which then gets the identifiers of the
-    item. None means that the item gets no row. If the item was here before, its row may still be
-    there: the function changes and returns that row.
-
-    The item keeps the description and the files that it had at the other Archive, until the app
-    changes the row. Items that are removed, and Copies, get no rows. If the function raises an
-    exception, it is logged, and the item has no row.
-
-    :param function: a function whose parameter is the item, as ``ibi.archive.get`` returns it.
-    """
-    ibi.functions.moved_here = function
-    return function
 
 
 def metadata_format(

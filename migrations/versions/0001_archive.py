@@ -849,11 +849,9 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("name", sa.String(100), nullable=False),
         sa.Column("key_hash", sa.String(64), nullable=False),
         sa.Column("scopes", sa.String(100), nullable=False),
-        sa.Column("rate", sa.BigInteger(), nullable=False),
         sa.Column("created_at", MOMENT, nullable=False),
         sa.Column("expires_at", MOMENT),
         sa.Column("revoked_at", MOMENT),
-        sa.CheckConstraint("rate > 0", name="ck_ibi_api_key_rate"),
         sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_api_key_archive"),
         sa.UniqueConstraint("archive_id", "name", name="uq_ibi_api_key_name"),
         sa.UniqueConstraint("key_hash", name="uq_ibi_api_key_hash"),
@@ -945,12 +943,10 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("settled_at", MOMENT),
         sa.Column("confirmation", sa.JSON()),
         sa.CheckConstraint(
-            "status IN ('offered', 'restored', 'taken', 'switched')",
-            name="ck_ibi_offered_item_status",
+            "status IN ('offered', 'taken', 'switched')", name="ck_ibi_offered_item_status"
         ),
         sa.CheckConstraint(
-            "(status IN ('offered', 'restored')) = (version IS NULL)"
-            " AND (version IS NULL) = (settled_at IS NULL)",
+            "(status = 'offered') = (version IS NULL) AND (version IS NULL) = (settled_at IS NULL)",
             name="ck_ibi_offered_item_settled",
         ),
         sa.CheckConstraint(

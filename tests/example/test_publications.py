@@ -330,7 +330,7 @@ def test_programs_get_from_the_page_what_the_pages_of_the_package_give(
         assert answer.text.lstrip().startswith(start)
 
 
-def test_the_librarian_edits_imported_items_and_is_sent_to_the_form_of_publications(
+def test_the_librarian_withdraws_imported_items_and_is_sent_to_the_form_of_publications(
     app: Flask,
     reader: Visitor,
     ana: Visitor,
@@ -346,13 +346,10 @@ def test_the_librarian_edits_imported_items_and_is_sent_to_the_form_of_publicati
     assert 'href="/admin/ibi"' not in ana.get("/")
     page = librarian.get("/admin/ibi?q=rain")
     assert "belongs to a record of the repository" in page
-    librarian.get(f"/admin/ibi?edit={thesis.ibi}", 409)
-    path = f"/admin/ibi?edit={imported.ibi}"
+    librarian.get(f"/admin/ibi?withdraw={thesis.ibi}", 409)
+    path = f"/admin/ibi?withdraw={imported.ibi}"
     token = re.search(r'name="ibi_token" value="([^"]+)"', librarian.get(path))
-    version = re.search(r'name="ibi_version" value="([^"]+)"', librarian.get(path))
     assert token is not None
-    assert version is not None
-    fields = {"ibi_token": token[1], "ibi_version": version[1]}
-    response = librarian.send(path, titles="Snow and ice", creators="Lima, Rui", **fields)
-    assert "The item was changed:" in response.text
-    assert "Snow and ice" in reader.get(f"/col/{imported.ibi}/")
+    response = librarian.send(path, ibi_token=token[1], reason="An error.")
+    assert "The item was withdrawn:" in response.text
+    assert "An error." in reader.get(f"/col/{imported.ibi}/", 410)

@@ -39,8 +39,4 @@ def read_fields(html: str) -> dict[str, Any]:
         r'<textarea[^>]* name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.S
     ):
         found.setdefault(name, []).append(value)
-    choices = re.findall(r'<select[^>]* name="([^"]+)"[^>]*>(.*?)</select>', form, re.DOTALL)
-    for name, options in choices:
-        chosen = re.search(r"<option(?: value=\"([^\"]*)\")? selected>([^<]*)", options)
-        found[name] = "" if chosen is None else chosen[1] or chosen[2]
     return found

@@ -92,9 +92,7 @@ ARCHIVE_PAGES = {
     "/ibi/newest?page=2": 200,
     f"/{IBIP}:(mods)": 404,
     "/admin/ibi?q=ice": 200,
-    f"/admin/ibi?edit={IBIP}": 200,
-    f"/admin/ibi?edit={BARE}": 200,
-    f"/admin/ibi?edit={GONE}": 409,
+    f"/admin/ibi?withdraw={GONE}": 409,
     f"/admin/ibi?withdraw={IBIP}": 200,
 }
 RESOLVER_PAGES = {

@@ -36,7 +36,7 @@ FAILURE = {
 }
 IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
 LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
-PROGRAM = {"name": "ojs", "key_hash": "0" * 64, "scopes": "mint", "rate": 600}
+PROGRAM = {"name": "ojs", "key_hash": "0" * 64, "scopes": "mint"}
 OFFER = {
     "public_id": "0" * 16,
     "secret_hash": "0" * 64,

@@ -125,8 +125,6 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
         terminal.write(f"would be restored: {_format_summary(summary)}")
     else:
         _write_summary(summary, "restored", as_json)
-    for note in restorer.notes:
-        terminal.warn(note)
     status = None if dry_run else archive.claims.status()
     if status is not None and status.number and status.warning is not None:
         terminal.warn(status.warning)

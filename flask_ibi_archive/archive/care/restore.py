@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from fractions import Fraction
 from functools import cached_property
@@ -39,11 +39,6 @@ from flask_ibi_archive.archive.items.claim_changes import compare_all_items
 from flask_ibi_archive.archive.items.file_io import BLOCK, Content, ProgressReader, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import read_clock
-from flask_ibi_archive.archive.items.operations.restoring_moves import (
-    MovedItems,
-    read_moved_items,
-    restore_moves,
-)
 from flask_ibi_archive.archive.items.prefixes import lock_minting, raise_last_dates, read_last_dates
 from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.archive.items.tables import ArchiveRow
@@ -324,7 +319,6 @@ class Restorer:
         that contains an Archive is not written to.
     :param progress: called with a stage, the amount that is done, and the total amount.
     :param clock: returns the time in POSIX seconds.
-    :ivar notes: what the administrator must know about items that may have moved since.
     """
 
     database: Database
@@ -333,7 +327,6 @@ class Restorer:
     dry_run: bool = False
     progress: Progress = lambda stage, done, total: None
     clock: Callable[[], Fraction] = read_clock
-    notes: list[str] = field(default_factory=list)
 
     def run(self, path: Path) -> BackupManifest:
         """Check and restore a backup.
@@ -390,14 +383,12 @@ class Restorer:
         """Replace the tables by the tables of the backup, and migrate to the newest revision."""
         lock_table_setup(connection)
         history = self.database.history
-        moved: list[MovedItems] = []
         replaced_dates: dict[str, Fraction] = {}
         last_ids = dict(backup.manifest.numbers)
         if self.database.find_revision(connection) is not None:
             if self._has_archive(connection) and not self.replace:
                 raise _occupied_error()
             lock_minting(connection)
-            moved = read_moved_items(connection)
             replaced_dates = read_last_dates(connection)
             replaced_ids = table_rows.read_last_ids(
                 connection, table_rows.reflect_tables(connection)
@@ -411,9 +402,6 @@ class Restorer:
         table_rows.raise_last_ids(connection, table_rows.reflect_tables(connection), last_ids)
         raise_last_dates(connection, replaced_dates, self.clock())
         compare_all_items(connection)
-        created = datetime.fromisoformat(backup.manifest.created)
-        now = datetime.fromtimestamp(int(self.clock()), timezone.utc)
-        self.notes.extend(restore_moves(connection, moved, created, now))
         examine_tables(connection)
 
     def _load(self, connection: Connection, backup: BackupReader) -> None:

@@ -1,4 +1,4 @@
-"""The keys of programs that use the identification server, and their rate limits.
+"""The keys of programs that use the identification server.
 
 A key is a random text of 256 bits. It is shown once, when it is created; the database contains its
 SHA-256. A hash that is slow to compute, as for passwords, is not needed: nobody can guess 256 bits.
@@ -28,8 +28,6 @@ PATH = "/ibi/identifiers"
 SCOPES = ("mint", "deposit", "all")
 #: The beginning of each key, by which programs that look for secrets in source code find keys.
 PREFIX = "ibi_"
-#: The maximum number of requests with a key in a minute, if the administrator states no other.
-RATE = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,6 @@ class KnownKey:
     id: int
     name: str
     scopes: tuple[str, ...]
-    rate: int
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -57,7 +54,6 @@ _COLUMNS = (
     ApiKey.id,
     ApiKey.name,
     ApiKey.scopes,
-    ApiKey.rate,
     ApiKey.created_at,
     ApiKey.expires_at,
     ApiKey.revoked_at,
@@ -71,7 +67,6 @@ def create_key(
     scopes: Collection[str],
     now: datetime,
     expires_at: datetime | None = None,
-    rate: int = RATE,
 ) -> str:
     """Create a key and return it. The key cannot be shown again.
 
@@ -83,7 +78,6 @@ def create_key(
         "name": name,
         "key_hash": _hash(key),
         "scopes": " ".join(scope for scope in SCOPES if scope in scopes),
-        "rate": rate,
         "created_at": now,
         "expires_at": expires_at,
     }
@@ -101,29 +95,15 @@ def list_keys(database: Database, archive_id: int) -> list[KnownKey]:
     return database.read(lambda connection: list(map(_read, connection.execute(statement))))
 
 
-def renew_key(database: Database, archive_id: int, name: str, expires_at: datetime | None) -> str:
-    """Replace a key by a new one, and return it. What its program has made still belongs to it.
-
-    :raises StorageError: if there is no such key, or if it was revoked.
-    """
-    key = PREFIX + secrets.token_urlsafe(32)
-    _change_key(database, archive_id, name, {"key_hash": _hash(key), "expires_at": expires_at})
-    return key
-
-
 def revoke_key(database: Database, archive_id: int, name: str, now: datetime) -> None:
     """Revoke a key. What its program has made remains.
 
     :raises StorageError: if there is no such key, or if it was revoked before.
     """
-    _change_key(database, archive_id, name, {"revoked_at": now})
-
-
-def _change_key(database: Database, archive_id: int, name: str, values: dict[str, Any]) -> None:
     is_named = (ApiKey.archive_id == archive_id, ApiKey.name == name)
     with database.writing() as connection:
         changed = connection.execute(
-            update(ApiKey).where(*is_named, ApiKey.revoked_at.is_(None)).values(values)
+            update(ApiKey).where(*is_named, ApiKey.revoked_at.is_(None)).values(revoked_at=now)
         )
         if changed.rowcount == 0:
             known = connection.scalar(select(ApiKey.id).where(*is_named))

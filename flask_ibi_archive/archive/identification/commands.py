@@ -38,16 +38,6 @@ def _parse_name(context: click.Context, parameter: click.Parameter, value: str) 
     return value.strip()
 
 
-expires_option = click.option(
-    "--expires",
-    "period",
-    default="1y",
-    show_default=True,
-    callback=_parse_period,
-    help="When the key expires: a number of days (d), weeks (w), months (m), years (y); or never.",
-)
-
-
 @click.group("api-key")
 def api_key_command() -> None:
     """Create, list and revoke the keys of programs.
@@ -71,22 +61,22 @@ def api_key_command() -> None:
     "deposit (deposit, update and withdraw items), all (see and change also what other programs "
     "made).",
 )
-@expires_option
 @click.option(
-    "--rate",
-    type=click.IntRange(1, 1_000_000),
-    help="The maximum number of requests in a minute.  [default: 600]",
+    "--expires",
+    "period",
+    default="1y",
+    show_default=True,
+    callback=_parse_period,
+    help="When the key expires: a number of days (d), weeks (w), months (m), years (y); or never.",
 )
-def create_command(
-    name: str, scopes: list[str], period: timedelta | None, rate: int | None
-) -> None:
+def create_command(name: str, scopes: list[str], period: timedelta | None) -> None:
     """Create a key and print it. The key cannot be shown again.
 
     \b
     Example:
       flask --app example_app ibi api-key create --name ojs --may mint,deposit --expires 1y
     """
-    from flask_ibi_archive.archive.identification.api_keys import RATE, create_key
+    from flask_ibi_archive.archive.identification.api_keys import create_key
 
     archive = get_archive()
     standard_output()
@@ -98,31 +88,11 @@ def create_command(
         scopes,
         now,
         None if period is None else now + period,
-        rate or RATE,
     )
     write(key)
     say("Give the key to the program now; it cannot be shown again.")
     if not archive.config.identification:
         say("Set IBI_IDENTIFICATION to true, so that the Archive answers programs.")
-
-
-@api_key_command.command("renew")
-@click.argument("name")
-@expires_option
-def renew_command(name: str, period: timedelta | None) -> None:
-    """Replace the key of a program by a new one and print it. The old key ends at once.
-
-    \b
-    Example:
-      flask --app example_app ibi api-key renew ojs
-    """
-    from flask_ibi_archive.archive.identification.api_keys import renew_key
-
-    archive = get_archive()
-    standard_output()
-    expires_at = None if period is None else archive.clock() + period
-    write(renew_key(archive.database, archive.served().id, name, expires_at))
-    say("Give the key to the program now; it cannot be shown again.")
 
 
 @api_key_command.command("list")
@@ -140,7 +110,7 @@ def list_command(as_json: bool) -> None:
     standard_output()
     now = archive.clock()
     keys = list_keys(archive.database, archive.served().id)
-    columns = ("name", "may", "rate", "created_at", "expires_at", "status")
+    columns = ("name", "may", "created_at", "expires_at", "status")
     write_table(columns, (_describe(key, now) for key in keys), as_json)
 
 
@@ -151,7 +121,6 @@ def _describe(key: KnownKey, now: datetime) -> dict[str, object]:
     return {
         "name": key.name,
         "may": ",".join(key.scopes),
-        "rate": key.rate,
         "created_at": format_timestamp(key.created_at),
         "expires_at": format_timestamp(key.expires_at),
         "status": "valid" if key.is_valid(now) else invalid,

@@ -1,23 +1,19 @@
 """Answers programs that need identifiers, at ``/ibi/identifiers``.
 
-Errors are problem details (RFC 9457). :mod:`.openapi` describes the requests and the answers.
+Errors are problem details (RFC 9457). ``openapi.json`` describes the requests and the answers.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from flask import Response, jsonify, request
 
 from flask_ibi_archive.archive.identification.api_keys import PATH, KnownKey, find_key
 from flask_ibi_archive.archive.identification.issued import KeyReused, Repeatable
-from flask_ibi_archive.archive.identification.openapi import (
-    MAX_COUNT,
-    MAX_LIST,
-    describe_interface,
-)
 from flask_ibi_archive.archive.identification.server import (
     Identification,
     IdentificationServer,
@@ -43,6 +39,10 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.server.pages.requests import current_archive, user_address
 from flask_ibi_archive.server.pages.responses import pairs_response
 
+#: The maximum number of requests with a key in a minute.
+RATE = 600
+#: The largest number of identifiers in a request, and in a part of a list.
+MAX_COUNT, MAX_LIST = 1000, 1000
 #: The largest number of bytes in the body of a request.
 MAX_BODY = 1 << 20
 #: The text for an identifier that is unknown to the program.
@@ -67,8 +67,8 @@ def answer_identifier(ibi: str) -> Response:
 
 def describe() -> Response:
     """Return the description of the interface (OpenAPI 3.1). It needs no key."""
-    archive = current_archive()
-    return finish(jsonify(describe_interface(archive.addresses.base, archive.config.archive_name)))
+    text = Path(__file__).with_name("openapi.json").read_text()
+    return finish(Response(text, mimetype="application/json"))
 
 
 def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Response:
@@ -111,7 +111,7 @@ def _authenticate() -> KnownKey:
     if key is None:
         sender, limit = group_sender(user_address()), WRONG_KEYS
     else:
-        sender, limit = f"key {key.id}", key.rate
+        sender, limit = f"key {key.id}", RATE
     reason = "requests with wrong keys" if key is None else "requests"
     count_request(archive.database, sender, limit, reason, now)
     if key is None:

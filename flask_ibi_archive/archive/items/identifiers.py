@@ -319,25 +319,6 @@ class Copies:
             copies.setdefault(row.original_id, {})[row.id] = row.archive_id
         return copies
 
-    def find_copies_from(self, service: str, item_id: int) -> list[int]:
-        """Return the ids of the Copies of an item in other Archives of this database.
-
-        :param service: the Copies name this Archive, on another server, as that of the Original.
-        """
-        mine, theirs = aliased(ItemIdentifier), aliased(ItemIdentifier)
-        rows = self.connection.scalars(
-            select(Item.id)
-            .join(theirs, theirs.item_id == Item.id)
-            .join(mine, mine.text == theirs.text)
-            .where(
-                mine.item_id == item_id,
-                Item.original_archive == service,
-                Item.archive_id != self.archive_id,
-            )
-            .distinct()
-        )
-        return list(rows)
-
     def _select_copies(self, items: Collection[int]) -> Any:
         """Select the Copies of items, with the ids of their Archives and of their Originals."""
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))

@@ -21,7 +21,6 @@ from flask_ibi_archive.archive.items.tables import (
     Item,
     ItemIdentifier,
     Link,
-    TombstoneRow,
 )
 from flask_ibi_archive.archive.joining.registration_state import (
     RegistrationRecord,
@@ -29,7 +28,7 @@ from flask_ibi_archive.archive.joining.registration_state import (
     find_registration,
     state_of,
 )
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records.item_view import ItemView
 
 if TYPE_CHECKING:
@@ -105,7 +104,6 @@ class ItemOverview:
     """
 
     embargoes: ItemList
-    tombstones: ItemList
     most_read: Sequence[Entry]
     failing_links: Sequence[FailingLink]
     failing_total: int
@@ -141,7 +139,6 @@ class _Reader:
 
     def read(self) -> ItemOverview:
         embargoes = self._execute(_select_embargoes(self._archive_id, self._archive.today))
-        tombstones = self._execute(_select_tombstones(self._archive_id))
         most_read = self._execute(_select_most_read(self._archive_id, self._archive.today))
         failures = self._archive.config.link_failures
         links = self._execute(_select_failing_links(self._archive_id, failures))
@@ -151,7 +148,7 @@ class _Reader:
         faulty = [] if file_check is None else file_check.faulty[:SHOWN]
         owner_rows = self._execute(_select_owners(self._archive_id, [one["ibi"] for one in faulty]))
         owners: dict[str, int] = {row.text: row.item_id for row in owner_rows}
-        rows = (*embargoes, *tombstones, *most_read, *uses)
+        rows = (*embargoes, *most_read, *uses)
         ids = {*(row.id for row in rows), *owners.values()}
         reader = ItemReader(
             self._connection, self._archive_id, today=self._archive.today, with_descriptions=True
@@ -159,7 +156,6 @@ class _Reader:
         self._items = reader.read_items([*ids])
         return ItemOverview(
             self._list(embargoes),
-            self._list(tombstones),
             self._enter(most_read),
             [FailingLink(link, self._find_users(link.url, uses)) for link in links],
             links[0].total if links else 0,
@@ -200,17 +196,6 @@ def _select_embargoes(archive_id: int, today: date) -> Any:
             Item.embargo <= today + timedelta(days=EMBARGO_DAYS),
         )
         .order_by(Item.embargo, Item.id)
-        .limit(SHOWN)
-    )
-
-
-def _select_tombstones(archive_id: int) -> Any:
-    """Return the statement for the removed items, the last one first."""
-    return (
-        select(Item.id, Item.timestamp, TombstoneRow.reason, func.count().over().label("total"))
-        .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
-        .where(Item.archive_id == archive_id, Item.state == State.DELETED.value)
-        .order_by(Item.timestamp.desc(), Item.id.desc())
         .limit(SHOWN)
     )
 

@@ -12,8 +12,6 @@ from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.joining import registration_state
 from flask_ibi_archive.archive.librarian import overview
 from flask_ibi_archive.archive.librarian.form_tokens import is_token_valid, issue_token
-from flask_ibi_archive.archive.librarian.item_form import ItemForm
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.item_view import ItemView
@@ -41,22 +39,13 @@ FAULT_NAMES = {
 }
 #: The commands that check links and files.
 COMMANDS = {"links": "flask ibi check-links", "files": "flask ibi verify"}
-#: What the page says after a change.
-CHANGES = {
-    "edited": translatable("The item was changed: {item}"),
-    "withdrawn": translatable("The item was withdrawn: {item}"),
-}
-#: The names of the hidden fields, and the message about a wrong token.
-TOKEN, VERSION = "ibi_token", "ibi_version"
+#: The name of the hidden field with the token, and the message about a wrong token.
+TOKEN = "ibi_token"
 EXPIRED = translatable("The form was open too long, or was sent by another site. Send it again.")
-CHANGED_MEANWHILE = translatable(
-    "The item was changed while the form was open. Your text is below. Compare it with the page of "
-    "the item, and send the form again to replace the other change."
-)
 
 
 def admin_page() -> Response:
-    """Answer a request for the page of the librarian: the overview, or the form of an item."""
+    """Answer a request for the page of the librarian: the overview, or the form."""
     try:
         response = _answer()
     except (NotReady, ConfigError) as error:
@@ -68,11 +57,9 @@ def admin_page() -> Response:
 
 def _answer() -> Response:
     query = read_query()
-    if current_archive().items.records is None:
-        for name, show in (("edit", edit_page), ("withdraw", withdraw_page)):
-            if name in query:
-                item = find_editable(query[name])
-                return item if isinstance(item, Response) else show(item)
+    if "withdraw" in query and current_archive().items.records is None:
+        item = find_item(query["withdraw"])
+        return item if isinstance(item, Response) else withdraw_page(item)
     return overview_page(query)
 
 
@@ -82,7 +69,6 @@ def overview_page(query: dict[str, str]) -> Response:
     text = query.get("q", "").strip()
     is_stored = archive.items.records is None
     found = archive.find(text, limit=overview.SHOWN) if text and is_stored else ()
-    change = CHANGES.get(query.get("done", ""))
     return render(
         "admin",
         registration=overview.read_registration(archive),
@@ -93,15 +79,14 @@ def overview_page(query: dict[str, str]) -> Response:
         text=text,
         found=[item for item in found if not item.is_service],
         follows_row=follows_row,
-        change=change,
-        changed=query.get("item", ""),
+        withdrawn=query.get("withdrawn"),
         access_days=overview.ACCESS_DAYS,
         embargo_days=overview.EMBARGO_DAYS,
     )
 
 
-def find_editable(text: str) -> ItemView | Response:
-    """Return the item that a form changes; or the page that says why there is no form."""
+def find_item(text: str) -> ItemView | Response:
+    """Return the item that the form withdraws; or the page that says why there is no form."""
     try:
         item = current_archive().get(text)
     except IdentifierError as error:
@@ -114,7 +99,7 @@ def find_editable(text: str) -> ItemView | Response:
         return pages.message(
             409,
             gettext("This item belongs to a record of the repository"),
-            gettext("Change the record in the repository; the item then changes, too."),
+            gettext("Withdraw the record in the repository; the item is then withdrawn, too."),
             item=item,
         )
     return item
@@ -126,37 +111,6 @@ def follows_row(item: ItemView) -> bool:
     return any(key.startswith(build_prefix(mapper)) for mapper in identified_models)
 
 
-def edit_page(item: ItemView) -> Response:
-    """Show the form that edits an item, and change the item if the form is sent."""
-    form = ItemForm.of_item(item)
-    version = format_timestamp(item.record.timestamp) if item.record.timestamp else ""
-    errors: dict[str, list[str]] = {}
-    if request.method == "POST":
-        form.read(request.form)
-        errors = check_token()
-        if not errors and request.form.get(VERSION) != version:
-            errors = {"": [gettext(CHANGED_MEANWHILE)]}
-        errors = errors or _edit(item, form)
-        if not errors:
-            return redirect_after("edited", item)
-    return render("admin_edit", item=item, form=form, version=version, errors=errors)
-
-
-def _edit(item: ItemView, form: ItemForm) -> dict[str, list[str]]:
-    """Change an item, and return the errors by field."""
-    changes = form.make_changes()
-    errors = form.find_errors(changes)
-    if errors:
-        return errors
-    try:
-        current_archive().without_session().edit(item.ibi, **changes)
-    except NotReady:
-        raise
-    except IBIError as error:
-        return {form.find_field(name): texts for name, texts in locate_error(error).items()}
-    return {}
-
-
 def withdraw_page(item: ItemView) -> Response:
     """Show the form that withdraws an item, and withdraw the item if the form is sent."""
     names = ("reason", "successor", "citation", "discard_description")
@@ -165,7 +119,7 @@ def withdraw_page(item: ItemView) -> Response:
     if request.method == "POST":
         errors = check_token() or _withdraw(item, values)
         if not errors:
-            return redirect_after("withdrawn", item)
+            return pages.redirect_to(f"{find_base()}?withdrawn={item.ibi}", 303)
     return render("admin_withdraw", item=item, values=values, errors=errors)
 
 
@@ -201,25 +155,19 @@ def locate_error(error: IBIError) -> dict[str, list[str]]:
     return {"": [str(error)]}
 
 
-def redirect_after(change: str, item: ItemView) -> Response:
-    """Return the redirect to the overview, which then says what has changed."""
-    return pages.redirect_to(f"{find_base()}?done={change}&item={item.ibi}", 303)
-
-
 def find_base() -> str:
     """Return the path of the page, which the host chose."""
     return f"{request_root()}{request.path}"
 
 
 def render(template: str, **values: Any) -> Response:
-    """Return a page with the variables that all pages of the librarian have."""
+    """Return a page with the variables that both pages of the librarian have."""
     status = 422 if values.get("errors") else 200
     return pages.page(
         template,
         status,
         base=find_base(),
         token_name=TOKEN,
-        version_name=VERSION,
         token=issue_token(),
         **values,
     )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from flask import current_app
 
-from flask_ibi_archive.server.commands.group import get_archive, json_option
+from flask_ibi_archive.server.commands.group import get_archive
 from flask_ibi_archive.server.commands.terminal import (
     Bars,
     prompt,
@@ -17,14 +15,13 @@ from flask_ibi_archive.server.commands.terminal import (
     standard_input,
     standard_output,
     write,
-    write_table,
 )
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.moving.acceptances import ItemStatus
+    from flask_ibi_archive.archive.moving.http_offer import HttpOffer
     from flask_ibi_archive.archive.moving.incoming import IncomingOffer
-    from flask_ibi_archive.archive.moving.offer_source import OfferSource
 
 #: The longest line with an address, in bytes.
 MAX_LINE = 4096
@@ -36,7 +33,7 @@ SHOWN = (
 
 
 @click.command("accept")
-@click.argument("source", required=False, metavar="[ADDRESS|FOLDER|-]")
+@click.argument("source", required=False, metavar="[ADDRESS|-]")
 @click.option("--dry-run", is_flag=True, help="Read the offer, and report conflicts only.")
 def accept_command(source: str | None, dry_run: bool) -> None:
     """Accept the items that an Archive on another server offers.
@@ -44,7 +41,7 @@ def accept_command(source: str | None, dry_run: bool) -> None:
     The giver has created the offer with flask ibi offer, and sent its address. Without an argument,
     the command asks for this address and does not show it, because it ends with a secret. With -,
     it reads the address from standard input. With the ADDRESS without the part from # on, it asks
-    for the secret. If the offer is in a FOLDER, nothing is asked.
+    for the secret.
 
     The items are stored as Copies, with their files. If they move, the giver then gives up its
     Originals, and the Copies become the Originals. Items that cannot be taken stay at the giver:
@@ -73,20 +70,17 @@ def accept_command(source: str | None, dry_run: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _open(archive: Archive, source: str | None) -> OfferSource:
-    """Return the offer at an address or in a folder.
+def _open(archive: Archive, source: str | None) -> HttpOffer:
+    """Return the offer at an address.
 
     :raises ClickException: if the address is wrong. The message does not contain the secret.
     """
     from flask_ibi_archive.archive.moving.http_offer import HttpOffer
-    from flask_ibi_archive.archive.moving.offer_folder import FolderOffer
     from flask_ibi_archive.core.records.fields import FieldError
     from flask_ibi_archive.core.records.offers import OfferAddress, parse_address, parse_secret
 
     if source is not None and "#" in source:
         raise click.UsageError(SHOWN)
-    if source not in (None, "-") and Path(str(source)).is_dir():
-        return FolderOffer(Path(str(source)))
     try:
         if source is None:
             address = parse_address(_ask("Address of the offer"))
@@ -138,64 +132,12 @@ def _examine(incoming: IncomingOffer) -> int:
 def _accept(incoming: IncomingOffer) -> int:
     """Accept the items, and return the number of those that were refused."""
     from flask_ibi_archive.archive.moving.accepting import Acceptor
-    from flask_ibi_archive.archive.moving.folders import RECEIPT
-    from flask_ibi_archive.archive.moving.offer_folder import FolderOffer
 
     with Bars(work="Accepting") as bars:
         outcome = Acceptor(
             incoming,
             lambda done, total: bars.show("work", done, total),
             lambda item: _write_refused(bars, item),
-            _find_host(),
         ).run()
     say(f"{outcome.done} items are here; {outcome.refused} were not taken")
-    if outcome.stored and isinstance(incoming.source, FolderOffer):
-        say(
-            f"{outcome.stored} items are Copies until the giver confirms: it runs flask ibi offers "
-            f"receipt {incoming.source.folder / RECEIPT}; then accept the folder again"
-        )
-        return outcome.refused
     return outcome.refused + outcome.stored
-
-
-def _find_host() -> Any:
-    """Return the function of the host that adds rows, with the context that has its session.
-
-    :raises ConfigError: if there is a function, but no session.
-    """
-    from flask_ibi_archive.errors import ConfigError
-    from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
-
-    function, archive = current_app.extensions[EXTENSION].functions.moved_here, current_archive()
-    if function is None:
-        return None
-    if archive.session is None:
-        raise ConfigError(
-            "session", None, "the session of the rows that @ibi.moved_here adds, such as db.session"
-        )
-    return archive.context, function
-
-
-@click.command("refused")
-@click.argument("offer", metavar="OFFER")
-@json_option
-def refused_command(offer: str, as_json: bool) -> None:
-    """List the items of an accepted offer that were not taken, with the reasons.
-
-    OFFER is the last part of the address of the offer. To try again, accept the offer again.
-
-    \b
-    Example:
-      flask --app example_app ibi offers refused 0123456789abcdef
-    """
-    from flask_ibi_archive.archive.moving.acceptances import find_by_public_id, read_refused
-
-    archive = get_archive()
-    standard_output()
-    with archive.context.reading() as store:
-        acceptance_id = find_by_public_id(store.connection, store.archive_id, offer)
-        rows = (
-            {"number": item.number, "ibi": item.ibi, "reason": item.reason}
-            for item in read_refused(store.connection, acceptance_id)
-        )
-        write_table(("number", "ibi", "reason"), rows, as_json)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, cast, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, cast, func, insert, select, update
 
 from flask_ibi_archive.archive.items.tables import (
     Acceptance,
@@ -16,7 +16,7 @@ from flask_ibi_archive.archive.items.tables import (
     ItemIdentifier,
 )
 from flask_ibi_archive.core.records.offers import OfferDescription
-from flask_ibi_archive.errors import OfferError, StorageError
+from flask_ibi_archive.errors import OfferError
 from flask_ibi_archive.server.database.dialects import (
     Key,
     insert_or_update,
@@ -52,30 +52,6 @@ def find_acceptance(
             Acceptance.archive_id == archive_id, Acceptance.source == source
         )
     ).first()
-
-
-def find_by_public_id(connection: Connection, archive_id: int, public_id: str) -> int:
-    """Return the id of the acceptance of an offer.
-
-    :param public_id: the last part of the address of the offer.
-    :raises StorageError: if the Archive has accepted no such offer.
-    """
-    found = connection.scalar(
-        select(Acceptance.id).where(Acceptance.archive_id == archive_id, is_of_offer(public_id))
-    )
-    if found is None:
-        raise StorageError(
-            f"this Archive has accepted no offer {public_id}; flask ibi offers lists the offers"
-        )
-    return found
-
-
-def is_of_offer(public_id: str) -> ColumnElement[bool]:
-    """Return the condition for the acceptances of an offer, by HTTP or in a folder."""
-    return or_(
-        Acceptance.source.endswith(f"/{public_id}", autoescape=True),
-        Acceptance.source == f"folder:{public_id}",
-    )
 
 
 def begin_acceptance(
@@ -172,14 +148,6 @@ def read_statuses(
         .limit(limit)
     )
     return [ItemStatus(*row) for row in rows]
-
-
-def read_refused(connection: Connection, acceptance_id: int) -> Iterator[ItemStatus]:
-    """Yield the refused items, with their reasons."""
-    after = 0
-    while page := read_statuses(connection, acceptance_id, REFUSED, after):
-        yield from page
-        after = page[-1].number
 
 
 def count_bytes_left(connection: Connection, archive_id: int, acceptance_id: int) -> int:

@@ -9,13 +9,10 @@ again, and then the next page is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from flask_ibi_archive.archive.items.bulk import examine_tables
 from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.archive.moving.acceptances import (
     DONE,
@@ -31,7 +28,7 @@ from flask_ibi_archive.archive.moving.acceptances import (
     save_statuses,
 )
 from flask_ibi_archive.archive.moving.incoming import IncomingOffer, Items, refuse, separate
-from flask_ibi_archive.archive.moving.receiving import MovedHere, Receiver
+from flask_ibi_archive.archive.moving.receiving import Receiver
 from flask_ibi_archive.archive.moving.taken_files import FileTaker
 from flask_ibi_archive.archive.moving.taking import Page
 from flask_ibi_archive.core.records.offers import MOVE, OfferedRecord
@@ -50,7 +47,7 @@ class Outcome:
     """The result of accepting an offer.
 
     :param done: the number of items that are here as the offer says.
-    :param stored: the number of items that wait for the confirmation of the giver.
+    :param stored: the number of items that the giver has given up, but which cannot be Originals.
     :param refused: the number of items that were not taken, and stay at the giver.
     """
 
@@ -65,14 +62,11 @@ class Acceptor:
 
     :param on_progress: called with the number of items that are done, and the number of all items.
     :param on_refused: called with each item that is not taken.
-    :param host: the context with the session of the host, and the function of the host that adds
-        rows; None if the host has no such function.
     """
 
     incoming: IncomingOffer
     on_progress: Callable[[int, int], None] = lambda done, total: None
     on_refused: Callable[[ItemStatus], None] = lambda item: None
-    host: tuple[OperationContext, MovedHere] | None = None
     _id: int = 0
     _done: int = 0
 
@@ -109,7 +103,6 @@ class Acceptor:
                         examine_tables(connection)
                 last = items[-1].number
             staging.clear()
-            self.source.finish(self._list_stored())
         return self._finish()
 
     def _finish(self) -> Outcome:
@@ -145,11 +138,6 @@ class Acceptor:
     def _read_statuses(self, status: str, after: int) -> list[ItemStatus]:
         with self.context.reading() as store:
             return read_statuses(store.connection, self._id, status, after)
-
-    def _list_stored(self) -> Iterator[StoredVersion]:
-        """Yield the items that the giver has not switched yet, as far as is known."""
-        for page in self._read_pages(STORED):
-            yield from (StoredVersion(item.number, item.version) for item in page)
 
     def _take(self, items: Items, attempt: int = 1) -> None:
         """Receive the files of items, store the items, and ask the giver to switch them."""
@@ -242,8 +230,9 @@ class Acceptor:
             item.ibi: answer.counts for item, answer in answers if answer.result == "switched"
         }
         statuses = []
-        with self._receiving() as (store, receiver):
-            failed = receiver.receive(counts) if counts else {}
+        own, giver = self.context.archive.service_ibi, self.offer.giver
+        with self.context.transaction() as store:
+            failed = Receiver(store, giver, own).receive(counts) if counts else {}
             for item, answer in answers:
                 if answer.result == "refused":
                     reason = f"the giver refuses: {answer.reason}"
@@ -266,25 +255,6 @@ class Acceptor:
     def _expected(self) -> str:
         """The answer to a switch if all is well."""
         return "switched" if self.offer.kind == MOVE else "taken"
-
-    @contextmanager
-    def _receiving(self) -> Iterator[tuple[ItemStore, Receiver]]:
-        """Yield the items in a transaction, which is that of the host if the host adds rows."""
-        own, giver = self.context.archive.service_ibi, self.offer.giver
-        if self.host is None:
-            with self.context.transaction() as store:
-                yield store, Receiver(store, giver, own)
-            return
-        context, add_row = self.host
-        assert context.session is not None
-        session = context.session.current()
-        try:
-            with context.transaction() as store:
-                yield store, Receiver(store, giver, own, add_row, session)
-            session.commit()
-        except BaseException:
-            session.rollback()
-            raise
 
     def _report(self, count: int) -> None:
         self._done += count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -11,15 +11,8 @@ from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import HasContext, canonicalize
-from flask_ibi_archive.archive.items.tables import (
-    Acceptance,
-    AcceptedItem,
-    Item,
-    OfferedItem,
-    TombstoneRow,
-)
-from flask_ibi_archive.archive.moving.acceptances import is_of_offer
+from flask_ibi_archive.archive.items.operations.context import canonicalize
+from flask_ibi_archive.archive.items.tables import Item, OfferedItem, TombstoneRow
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.offers import COPY, MOVE
 from flask_ibi_archive.errors import StorageError, UnknownItem
@@ -99,19 +92,13 @@ def _explain(row: Any, terms: Terms) -> str:
     return "it is in another open offer; flask ibi offers lists the offers"
 
 
-def find_all(
-    store: ItemStore, where: Iterable[ColumnElement[bool]], terms: Terms
-) -> tuple[list[int], int]:
-    """Return the row IDs of the items that satisfy conditions, and the number of the others.
-
-    The others satisfy the conditions, but cannot be offered.
-    """
+def find_all(store: ItemStore, terms: Terms) -> tuple[list[int], int]:
+    """Return the row IDs of all items that can be offered, and the number of the others."""
     rows = store.connection.execute(
         select(Item.id, _can_be_offered(terms)).where(
             Item.archive_id == store.archive_id,
             Item.state != ELSEWHERE,
             ~Item.is_service,
-            *where,
         )
     ).all()
     items = [item_id for item_id, can_be_offered in rows if can_be_offered]
@@ -134,27 +121,3 @@ def find_metadata_items(store: ItemStore, chosen: Collection[int], terms: Terms)
         )
         conditions.append(~exists().where(*others))
     return list(connection.scalars(select(Item.id).where(*conditions, _can_be_offered(terms))))
-
-
-def find_accepted(archive: HasContext, public_id: str) -> list[str]:
-    """Return identifiers of the items that came with an accepted offer.
-
-    :param public_id: the last part of the address of the offer.
-    :raises StorageError: if no item came with such an offer.
-    """
-    with archive.context.reading() as store:
-        accepted = store.connection.scalars(
-            select(AcceptedItem.ibi)
-            .join(Acceptance, Acceptance.id == AcceptedItem.acceptance_id)
-            .where(
-                Acceptance.archive_id == store.archive_id,
-                is_of_offer(public_id),
-                AcceptedItem.status == "done",
-            )
-        )
-        found = list(accepted)
-    if not found:
-        raise StorageError(
-            f"no items have come with the offer {public_id}; flask ibi offers lists the offers"
-        )
-    return found

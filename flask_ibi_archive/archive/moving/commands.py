@@ -1,8 +1,7 @@
-"""Commands for moves between servers: offer, offers, offers withdraw and offers receipt."""
+"""Commands of the giver of a move between servers: offer, offers and offers withdraw."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.archive.moving.accept_commands import refused_command
 from flask_ibi_archive.server.commands.group import (
     get_archive,
     json_option,
@@ -18,7 +16,6 @@ from flask_ibi_archive.server.commands.group import (
     read_ibi,
 )
 from flask_ibi_archive.server.commands.terminal import (
-    Bars,
     say,
     standard_input,
     standard_output,
@@ -54,21 +51,11 @@ def _parse_period(context: click.Context, parameter: click.Parameter, value: str
 @click.argument("identifiers", metavar="[IBI]...", type=read_ibi, nargs=-1)
 @click.option("--all", "all_items", is_flag=True, help="Offer all items.")
 @click.option(
-    "--where",
-    metavar="TEXT",
-    help="Offer all items with TEXT in a title, a creator or an identifier.",
-)
-@click.option(
     "--file",
     "listed",
     metavar="LIST",
     type=click.Path(dir_okay=False, allow_dash=True),
     help="Offer the items that a file lists, one IBI in each line; - reads standard input.",
-)
-@click.option(
-    "--accepted",
-    metavar="OFFER",
-    help="Offer the items that came with this accepted offer, to move them back.",
 )
 @click.option(
     "--to",
@@ -100,22 +87,14 @@ def _parse_period(context: click.Context, parameter: click.Parameter, value: str
     callback=_parse_period,
     help="When the offer expires: a number of days (d), weeks (w), months (m) or years (y).",
 )
-@click.option(
-    "--to-folder",
-    "folder",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the items and their files to a new folder, for an Archive that cannot reach this "
-    "one.",
-)
 def offer_command(
     identifiers: tuple[str, ...],
+    all_items: bool,
+    listed: str | None,
     to: str,
     kind: str,
     leave: str,
     period: timedelta,
-    folder: Path | None,
-    **choice: Any,
 ) -> None:
     """Offer items to an Archive on another server.
 
@@ -124,9 +103,9 @@ def offer_command(
     can read the offered items and take them. Until an item is moved, it stays as it is here, and
     can be changed.
 
-    Name the items, or choose them with --all, --where, --file or --accepted. Items that cannot be
-    offered (Copies, items that are not transferable, items in another open offer) are left out by
-    --all and --where. A metadata item that describes the items is offered with them.
+    Name the items, list them in a file (--file), or offer all (--all). --all leaves out items that
+    cannot be offered: Copies, items that are not transferable, items in another open offer. A
+    metadata item that describes the items is offered with them.
 
     \b
     Example:
@@ -134,7 +113,6 @@ def offer_command(
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02
     """
     from flask_ibi_archive.archive.moving.choosing import Terms
-    from flask_ibi_archive.archive.moving.folders import prepare_folder
     from flask_ibi_archive.archive.moving.offers import make_offer
     from flask_ibi_archive.core.protocol.states import State
     from flask_ibi_archive.core.records.offers import PATH, OfferAddress
@@ -144,45 +122,16 @@ def offer_command(
     archive = get_archive()
     archive.check_has_items()
     standard_output()
-    items = _choose(archive, identifiers, **choice)
-    if folder is not None:
-        prepare_folder(folder)
-    new = make_offer(archive, terms, **items)
-    if folder is not None:
-        _write_folder(archive, new, folder)
-    else:
-        url = f"{archive.addresses.base}{PATH}/{new.public_id}"
-        write(OfferAddress(url, new.secret).text)
-    _report(new, terms, folder)
+    if [bool(identifiers), all_items, listed is not None].count(True) != 1:
+        raise click.UsageError("choose the items with one of: IBI..., --all, --file")
+    if listed is not None:
+        identifiers = tuple(_read_list(listed))
+    new = make_offer(archive, terms, None if all_items else identifiers)
+    url = f"{archive.addresses.base}{PATH}/{new.public_id}"
+    write(OfferAddress(url, new.secret).text)
+    _report(new, terms)
     if terms.leaves is State.DELETED:
         say("Once an item is moved, the other Archive has the only Original, and no copy is here.")
-
-
-def _choose(
-    archive: Archive,
-    identifiers: tuple[str, ...],
-    all_items: bool,
-    where: str | None,
-    listed: str | None,
-    accepted: str | None,
-) -> dict[str, Any]:
-    """Return the arguments of :func:`~.offers.make_offer` that choose the items."""
-    from flask_ibi_archive.archive.items.conditions import select_items
-    from flask_ibi_archive.archive.moving.choosing import find_accepted
-
-    ways = [bool(identifiers), all_items, *(one is not None for one in (where, listed, accepted))]
-    if sum(ways) != 1:
-        raise click.UsageError(
-            "choose the items with one of: IBI..., --all, --where, --file, --accepted"
-        )
-    if accepted is not None:
-        return {"identifiers": find_accepted(archive, accepted)}
-    if listed is not None:
-        return {"identifiers": list(_read_list(listed))}
-    return {
-        "identifiers": identifiers,
-        "where": None if identifiers else select_items(search=where),
-    }
 
 
 def _read_list(path: str) -> Iterator[str]:
@@ -201,39 +150,12 @@ def _read_list(path: str) -> Iterator[str]:
         raise click.ClickException(f"{path} can't be read: {error.strerror}") from error
 
 
-def _write_folder(archive: Archive, new: NewOffer, folder: Path) -> None:
-    """Write an offer to a folder. If this fails, the offer is withdrawn."""
-    from flask_ibi_archive.archive.moving.folders import write_folder
-    from flask_ibi_archive.archive.moving.giving import find_offer
-    from flask_ibi_archive.archive.moving.offers import withdraw_offer
-
-    offer = find_offer(archive, new.public_id, new.secret)
-    assert offer is not None
-    try:
-        with Bars(items="Writing") as bars:
-            write_folder(
-                archive,
-                offer,
-                new.secret,
-                folder,
-                lambda done, total: bars.show("items", done, total),
-            )
-    except BaseException:
-        withdraw_offer(archive, new.public_id)
-        raise
-
-
-def _report(new: NewOffer, terms: Terms, folder: Path | None) -> None:
+def _report(new: NewOffer, terms: Terms) -> None:
     added = f", {new.added} of them metadata items that were added" if new.added else ""
     say(f"offer {new.public_id}: {new.items} items ({new.bytes} bytes) to {terms.to}{added}")
     if new.left_out:
         say(f"{new.left_out} items can't be offered, and were left out")
-    say(
-        "Give the address to the administrator of the other Archive; it cannot be shown again."
-        if folder is None
-        else f"Give the folder {folder} to the administrator of the other Archive; it contains the "
-        "secret of the offer."
-    )
+    say("Give the address to the administrator of the other Archive; it cannot be shown again.")
 
 
 @click.group("offers", invoke_without_command=True)
@@ -243,7 +165,7 @@ def offers_command(context: click.Context, as_json: bool) -> None:
     """List the offers made and accepted, with their progress.
 
     Prints one line for each offer. "settled" is the number of items that were moved or copied, and
-    "refused" the number of items that could not be taken; offers refused lists them.
+    "refused" the number of items that could not be taken; accept lists them.
 
     \b
     Example:
@@ -299,13 +221,7 @@ def _list_accepted(archive: Archive) -> Iterator[dict[str, Any]]:
 
 @offers_command.command("withdraw")
 @click.argument("offer", metavar="OFFER")
-@click.option(
-    "--not-moved",
-    is_flag=True,
-    help="After a backup was restored: no item was moved, as the administrator of the other "
-    "Archive has confirmed. The items become Originals again.",
-)
-def withdraw_command(offer: str, not_moved: bool) -> None:
+def withdraw_command(offer: str) -> None:
     """Withdraw an offer, as long as no item was moved.
 
     \b
@@ -314,34 +230,5 @@ def withdraw_command(offer: str, not_moved: bool) -> None:
     """
     from flask_ibi_archive.archive.moving.offers import withdraw_offer
 
-    withdraw_offer(get_archive(), offer, not_moved)
+    withdraw_offer(get_archive(), offer)
     say(f"withdrawn: {offer}")
-
-
-@offers_command.command("receipt")
-@click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-def receipt_command(path: Path) -> None:
-    """Switch the items that a receipt names, and write confirmation.json beside it.
-
-    FILE is the receipt.json that the other Archive has written to the folder of an offer. Give
-    confirmation.json to its administrator, who runs flask ibi accept again. The command can be
-    repeated.
-
-    \b
-    Example:
-      flask --app example_app ibi offers receipt /mnt/usb/offer/receipt.json
-    """
-    from flask_ibi_archive.archive.moving.folders import answer_receipt
-
-    archive = get_archive()
-    with Bars(items="Moving") as bars:
-        answers = answer_receipt(archive, path, lambda done, total: bars.show("items", done, total))
-    results = Counter(answer.result for answer in answers)
-    counts = ", ".join(f"{result} {count}" for result, count in sorted(results.items()))
-    say(f"{len(answers)} items: {counts}")
-    for answer in answers:
-        if answer.reason is not None:
-            say(f"item {answer.number} stays here: {answer.reason}")
-
-
-offers_command.add_command(refused_command)

@@ -1,4 +1,4 @@
-"""Where the taker reads an offer: at the server of the giver (HTTP).
+"""What the taker reads of an offer, at the server of the giver.
 
 The giver is not trusted: requests go through the guard for addresses, redirects are not followed,
 and every answer has a limit. The secret of the offer is only in the header Authorization, which no
@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from flask_ibi_archive.archive.moving.offer_source import (
-    ReceivedFile,
-    UnreadableItem,
-    parse_lines,
-)
+from flask_ibi_archive.archive.items.staging import PartialFile
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.offers import (
@@ -29,6 +25,7 @@ from flask_ibi_archive.core.records.offers import (
     OfferDescription,
     OfferedRecord,
     parse_description,
+    parse_offered,
 )
 from flask_ibi_archive.core.records.parse import read_json
 from flask_ibi_archive.core.records.switches import (
@@ -56,9 +53,23 @@ FEW = 10
 BUSY = (429, 502, 503, 504)
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadableItem:
+    """An item whose line is wrong. It is refused, and the others are taken.
+
+    :param name: an identifier, for the report; "" if there is none.
+    """
+
+    number: int
+    name: str
+    reason: str
+
+
 class HttpOffer:
     """An offer at the server of the giver.
 
+    :ivar name: the address without the secret, for messages, and to find an acceptance again.
+    :ivar page_bytes: the number of bytes of the pages that were read.
     :param inner_hosts: the internal hosts that are allowed (IBI_INNER_HOSTS).
     :param seconds: the timeout for one answer. A file may take longer, if each answer within this
         time contains a part of it.
@@ -118,7 +129,7 @@ class HttpOffer:
             raise OfferError(self.name, "does not send the items that were asked for")
         return items
 
-    def read_file(self, number: int, path: str, sha256: str, size: int, file: ReceivedFile) -> None:
+    def read_file(self, number: int, path: str, sha256: str, size: int, file: PartialFile) -> None:
         """Write the rest of a file by Range requests, each of which continues the one before.
 
         :raises StorageError: if the giver does not have the file any more.
@@ -178,9 +189,6 @@ class HttpOffer:
         data = self._read_json(response)
         return self._parse(lambda value: parse_answers(value, items), data)
 
-    def finish(self, stored: Iterable[StoredVersion]) -> None:
-        """Do nothing: the giver has answered already."""
-
     # --- requests --------------------------------------------------------------------------------
 
     def _parse_page(
@@ -193,7 +201,7 @@ class HttpOffer:
         lines = response.body.splitlines(keepends=True)
         if len(lines) > limit:
             raise OfferError(self.name, f"sends more than {limit} items in a page")
-        return list(parse_lines(self.name, lines))
+        return list(_parse_lines(self.name, lines))
 
     def _read_json(self, response: HttpResponse) -> Any:
         return self._parse(read_json, response.body)
@@ -264,7 +272,7 @@ class _Busy(OfferError):
 class _PartWriter:
     """Writes the blocks of an answer to a file whose first ``begin`` bytes are stored."""
 
-    file: ReceivedFile
+    file: PartialFile
     begin: int
 
     def __call__(self, status: int, block: bytes) -> None:
@@ -272,6 +280,33 @@ class _PartWriter:
             self.file.restart()
             self.begin = 0
         self.file.write(block)
+
+
+def _parse_lines(name: str, lines: Iterable[bytes]) -> Iterator[OfferedRecord | UnreadableItem]:
+    """Yield the items of lines.
+
+    :param name: the address of the offer, for messages.
+    :raises OfferError: if a line does not even have a number.
+    """
+    for line in lines:
+        try:
+            yield parse_offered(line)
+        except FieldError as error:
+            yield _read_number(name, line, error)
+
+
+def _read_number(name: str, line: bytes, error: FieldError) -> UnreadableItem:
+    """Return the number and the name in a wrong line."""
+    data: Any = None
+    try:
+        data = read_json(line)
+        number, record = data["number"], data["record"]
+        texts = [text for text in (record.get("rep"), record.get("ibip")) if isinstance(text, str)]
+    except (FieldError, TypeError, KeyError, AttributeError):
+        number, texts = None, []
+    if not line.endswith(b"\n") or type(number) is not int or not 1 <= number < 1 << 31:
+        raise OfferError(name, f"sends a wrong line: {make_printable(str(error))}") from error
+    return UnreadableItem(number, make_printable((texts or [""])[0]), make_printable(str(error)))
 
 
 def _explain(response: HttpResponse) -> str:

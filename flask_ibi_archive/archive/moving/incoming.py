@@ -17,7 +17,7 @@ from flask_ibi_archive.archive.moving.acceptances import (
     find_acceptance,
     read_statuses,
 )
-from flask_ibi_archive.archive.moving.offer_source import OfferSource, UnreadableItem
+from flask_ibi_archive.archive.moving.http_offer import HttpOffer, UnreadableItem
 from flask_ibi_archive.archive.moving.taking import Page
 from flask_ibi_archive.core.records.offers import (
     MAX_LINE,
@@ -43,7 +43,7 @@ class IncomingOffer:
     """
 
     context: OperationContext
-    source: OfferSource
+    source: HttpOffer
     #: Why the offer has ended; None if it is open.
     end: OfferError | None = None
 

@@ -7,25 +7,16 @@ SHA-256. A hash that is slow to compute is not needed, because nobody can guess 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    func,
-    insert,
-    literal,
-    select,
-    update,
-)
+from sqlalchemy import Connection, func, insert, literal, select, update
 
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.operations.context import HasContext, canonicalize
-from flask_ibi_archive.archive.items.operations.transferring import take_back
 from flask_ibi_archive.archive.items.tables import (
     Acceptance,
     AcceptedItem,
@@ -68,17 +59,15 @@ class NewOffer:
 def make_offer(
     archive: HasContext,
     terms: Terms,
-    identifiers: Collection[str] = (),
-    where: Sequence[ColumnElement[bool]] | None = None,
+    identifiers: Collection[str] | None = None,
 ) -> NewOffer:
     """Offer items to an Archive on another server.
 
     A metadata item that describes chosen items is added, unless a tombstone of it would remain and
     other items here need it.
 
-    :param identifiers: the identifiers of the items.
-    :param where: instead, conditions that the items satisfy, as for :func:`.select_items`. Items
-        that cannot be offered are left out.
+    :param identifiers: the identifiers of the items. None: all items; those that cannot be offered
+        are left out.
     :raises StorageError: if the other Archive is in this database, if an item that is named cannot
         be offered, or if there are no items.
     :raises UnknownItem: if no item has one of the identifiers.
@@ -89,10 +78,10 @@ def make_offer(
         to = _check_taker(store, terms.to)
         store.lock_relations()  # another offer could have the same items
         _close_expired(store.connection, now)
-        if where is None:
-            chosen, left_out = find_named(store, identifiers, terms), 0
+        if identifiers is None:
+            chosen, left_out = find_all(store, terms)
         else:
-            chosen, left_out = find_all(store, where, terms)
+            chosen, left_out = find_named(store, identifiers, terms), 0
         added = find_metadata_items(store, chosen, terms)
         items = sorted({*chosen, *added})
         if not items:
@@ -123,48 +112,29 @@ def make_offer(
     return NewOffer(str(row["public_id"]), secret, len(items), size, len(added), left_out)
 
 
-def withdraw_offer(archive: HasContext, public_id: str, not_moved: bool = False) -> None:
+def withdraw_offer(archive: HasContext, public_id: str) -> None:
     """Withdraw an offer. The other Archive can take no more of its items.
 
-    :param not_moved: True: the administrator says that no item was moved before a backup was
-        restored, and the items become Originals again.
-    :raises StorageError: if there is no such offer, or if an item was or may have been moved.
+    :raises StorageError: if there is no such offer, or if an item was moved.
     """
     context = archive.context
     with context.transaction() as store:
         row = lock_offer(store, public_id)
         if row.withdrawn_at is not None:
             raise StorageError(f"the offer {public_id} was withdrawn before")
-        counts = _count(store.connection, row.id)
-        moved, restored = counts["switched"], counts["restored"]
+        is_offered = OfferedItem.offer_id == row.id
+        moved = store.connection.scalar(
+            select(func.count()).where(is_offered, OfferedItem.status == "switched")
+        )
         if moved:
             raise StorageError(
                 f"{moved} of the {row.items} items of the offer {public_id} were moved already; "
                 f"to get them back, ask the administrator of {row.taker} to run there: "
-                f"flask ibi offer --accepted {public_id} --to {context.archive.service_ibi}"
+                f"flask ibi offer --file LIST --to {context.archive.service_ibi}"
             )
-        if restored and not not_moved:
-            raise StorageError(
-                f"{restored} items of the offer {public_id} may have been moved before a backup "
-                f"was restored; if the administrator of {row.taker} says that none was moved "
-                "there, add --not-moved"
-            )
-        if restored:
-            _take_back(store, row.id, context.archive.service_ibi, now=context.now())
-        is_offered = OfferedItem.offer_id == row.id
         store.connection.execute(update(OfferedItem).where(is_offered).values(open=False))
         withdrawn = {"withdrawn_at": context.now()}
         store.connection.execute(update(Offer).where(Offer.id == row.id).values(withdrawn))
-
-
-def _take_back(store: ItemStore, offer_id: int, service: str, now: datetime) -> None:
-    """Make the restored items of an offer Originals again."""
-    is_restored = (OfferedItem.offer_id == offer_id, OfferedItem.status == "restored")
-    items = store.connection.scalars(select(OfferedItem.item_id).where(*is_restored)).all()
-    store.lock_relations(items)
-    for item_id in items:
-        take_back(store, item_id, service, now)
-    store.connection.execute(update(OfferedItem).where(*is_restored).values(status="offered"))
 
 
 def lock_offer(store: ItemStore, public_id: str) -> Any:
@@ -188,7 +158,6 @@ class ListedOffer(NamedTuple):
     """An offer with its progress, as the administrator sees it.
 
     :param settled: the number of items that were moved or copied.
-    :param restored: the number of items that may have been moved before a backup was restored.
     """
 
     public_id: str
@@ -200,12 +169,9 @@ class ListedOffer(NamedTuple):
     created_at: datetime
     expires_at: datetime
     withdrawn_at: datetime | None
-    restored: int
 
     def get_status(self, now: datetime) -> str:
-        """Return the status: open, restored, done, withdrawn or expired."""
-        if self.restored:
-            return "restored"
+        """Return the status: open, done, withdrawn or expired."""
         if self.withdrawn_at is not None:
             return "withdrawn"
         if self.settled == self.items:
@@ -215,11 +181,10 @@ class ListedOffer(NamedTuple):
 
 def list_offers(archive: HasContext) -> list[ListedOffer]:
     """Return the offers that the Archive has made, the oldest first."""
-    settled, restored = (
+    settled = (
         select(func.count())
-        .where(OfferedItem.offer_id == Offer.id, OfferedItem.status.in_(statuses))
+        .where(OfferedItem.offer_id == Offer.id, OfferedItem.status != "offered")
         .scalar_subquery()
-        for statuses in (("switched", "taken"), ("restored",))
     )
     with archive.context.reading() as store:
         rows = store.connection.execute(
@@ -233,7 +198,6 @@ def list_offers(archive: HasContext) -> list[ListedOffer]:
                 Offer.created_at,
                 Offer.expires_at,
                 Offer.withdrawn_at,
-                restored,
             )
             .where(Offer.archive_id == store.archive_id)
             .order_by(Offer.id)
@@ -244,7 +208,7 @@ def list_offers(archive: HasContext) -> list[ListedOffer]:
 class ListedAcceptance(NamedTuple):
     """An offer of another Archive that this Archive has accepted, with its progress.
 
-    :param source: the address of the offer without its secret; or "folder:" and its public id.
+    :param source: the address of the offer without its secret.
     """
 
     source: str
@@ -318,13 +282,3 @@ def _measure(connection: Connection, items: Collection[int]) -> int:
         )
     )
     return int(size or 0)
-
-
-def _count(connection: Connection, offer_id: int) -> dict[str, int]:
-    """Return the number of items of an offer with each status."""
-    rows = connection.execute(
-        select(OfferedItem.status, func.count())
-        .where(OfferedItem.offer_id == offer_id)
-        .group_by(OfferedItem.status)
-    )
-    return {**dict.fromkeys(("restored", "switched"), 0), **{row[0]: row[1] for row in rows}}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from logging import getLogger
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
 
 from flask_ibi_archive.archive.items.bulk import update_rows
 from flask_ibi_archive.archive.items.items import ItemStore
@@ -27,27 +25,13 @@ from flask_ibi_archive.archive.items.tables import (
 )
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.switches import DailyCount
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import batched, insert_or_update, is_one_of
 from flask_ibi_archive.signals import moved_here
 
-log = getLogger(__name__)
 #: The number of counts that are stored with one statement.
 COUNTS = 500
-
-
-class IdentifiedRow(Protocol):
-    """A row of a model of the host that has the columns of identifiers."""
-
-    ibi_rep: str | None
-    ibi_ibip: str | None
-
-
-#: A function of the host that adds the row of an item that moves here to the session, and returns
-#: the row. None: the item gets no row.
-MovedHere = Callable[[ItemView], "IdentifiedRow | None"]
 
 
 @dataclass
@@ -56,15 +40,11 @@ class Receiver:
 
     :param giver: the service IBI of the Archive that had the Originals.
     :param taker: the service IBI of this Archive.
-    :param add_row: the function of the host, or None.
-    :param session: the session of the host, if there is such a function.
     """
 
     store: ItemStore
     giver: str
     taker: str
-    add_row: MovedHere | None = None
-    session: Session | None = None
 
     def receive(self, items: Mapping[str, Sequence[DailyCount]]) -> dict[str, str]:
         """Make items the Originals, and add the counts of accesses that moved along.
@@ -82,7 +62,6 @@ class Receiver:
             ibi: "this Archive has no such item any more" for ibi in items if ibi not in known
         }
         counts = {item_id: items[ids[item_id]] for item_id in found}
-        self._add_rows(found.values())
         try:
             self._receive(found, counts)
         except (IntegrityError, StorageError):  # one by one, to find the item that is refused
@@ -173,30 +152,3 @@ class Receiver:
                 for item_id, count in part
             ]
             self.store.connection.execute(statement, rows)
-
-    # --- the rows of the host --------------------------------------------------------------------
-
-    def _add_rows(self, views: Any) -> None:
-        """Let the host add the rows of items that are still Copies.
-
-        A flush does not change the item of a row if it is a Copy. Therefore the item keeps its
-        description, until the host edits the row.
-        """
-        for view in views if self.add_row is not None else ():
-            if view.record.state == State.COPY.value:
-                self._add_row(view)
-
-    def _add_row(self, view: ItemView) -> None:
-        """Let the host add the row of an item. An error of the host does not stop the move."""
-        assert self.add_row is not None
-        assert self.session is not None
-        record: Record = view.record
-        try:
-            with self.session.begin_nested():
-                with self.session.no_autoflush:
-                    row = self.add_row(view)
-                    if row is not None and row.ibi_rep is None and row.ibi_ibip is None:
-                        row.ibi_rep, row.ibi_ibip = record.rep, record.ibip
-                self.session.flush()
-        except Exception as error:
-            log.exception("ibi.moved_here has failed for %s: %s", record.identifiers[0], error)

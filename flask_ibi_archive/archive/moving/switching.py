@@ -89,7 +89,7 @@ class _Switching:
                 self._answers[number] = SwitchAnswer(number, "switched", counts=counts)
             elif row.status == "taken":
                 self._answers[number] = SwitchAnswer(number, "taken")
-            elif end is not None and row.status != "restored":
+            elif end is not None:
                 self._refuse(number, end)
             else:
                 versions[number] = version
@@ -139,8 +139,6 @@ class _Switching:
                 self._refuse(number, "this Archive no longer has the Original")
             elif offered.version != versions[number]:
                 self._answers[number] = SwitchAnswer(number, "changed")
-            elif rows[number].status == "restored":
-                switched[number] = item_id  # it was given up when the backup was restored
             elif self._may_leave(number, item_id, view.record, copies.get(item_id)):
                 switched[number] = item_id
                 if item_id not in copies:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.staging import Staging
-from flask_ibi_archive.archive.moving.offer_source import OfferSource
+from flask_ibi_archive.archive.moving.http_offer import HttpOffer
 from flask_ibi_archive.core.records.offers import OfferedRecord
 from flask_ibi_archive.errors import StorageError
 
@@ -32,7 +32,7 @@ class FileTaker:
     :param bytes_left: the number of bytes that further files may have, by the offer.
     """
 
-    source: OfferSource
+    source: HttpOffer
     store: FileStore
     staging: Staging
     bytes_left: int

@@ -4,8 +4,7 @@ The *giver* makes an offer of some items to the *taker*, and gives it the addres
 taker reads the items page by page, then their files, and stores them as Copies. If the items move,
 it asks the giver to *switch* each item, and states the version that it stored: the giver gives up
 its Original, and confirms. Then the item of the taker becomes the Original. An answer that is lost
-is repeated, not decided again. Institutions that cannot reach each other exchange the same messages
-in files: the *receipt* is the question, and the *confirmation* the answer.
+is repeated, not decided again.
 
 The parsers raise FieldError. The texts of their errors never contain the secret of an offer.
 """
@@ -173,7 +172,9 @@ class OfferedRecord:
 
 def compute_version(record: Record) -> str:
     """Return the SHA-256 of a record as canonical JSON, with the checksums of its files."""
-    return sha256(format_canonical(format_record(record))).hexdigest()
+    value = format_record(record)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def offer_record(number: int, record: Record, sizes: Mapping[str, int]) -> OfferedRecord:
@@ -228,12 +229,6 @@ def _parse_sizes(name: str, value: Any) -> Mapping[str, int]:
 
 
 # --- what the messages share ---------------------------------------------------------------------
-
-
-def format_canonical(value: Any) -> bytes:
-    """Return a JSON value as canonical JSON: equal values have equal bytes."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass")
 
 
 def parse_all(

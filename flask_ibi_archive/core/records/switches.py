@@ -1,16 +1,14 @@
-"""The messages with which items of an offer are switched, and the same messages in files.
+"""The messages with which items of an offer are switched.
 
 See :mod:`.offers`. The parsers raise FieldError.
 """
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from flask_ibi_archive.core.records import fields
@@ -18,23 +16,15 @@ from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.offers import (
     MAX_ITEMS,
     MAX_NUMBER,
-    OfferDescription,
-    format_canonical,
-    format_description,
     parse_all,
-    parse_description,
     parse_number,
     parse_position,
-    parse_public_id,
-    parse_secret,
 )
 
 #: The result of a switch. "switched": the giver has no Original any more. "taken": the copy was
 #: noted. "changed": the item has another version now. "refused": the item stays at the giver.
 Result = Literal["switched", "taken", "changed", "refused"]
 RESULTS: tuple[Result, ...] = ("switched", "taken", "changed", "refused")
-
-_RECEIPT, _CONFIRMATION = "receipt", "confirmation"
 
 
 # --- the switch ----------------------------------------------------------------------------------
@@ -77,15 +67,13 @@ def format_switch(items: Iterable[StoredVersion]) -> dict[str, Any]:
     return {"items": [item._asdict() for item in items]}
 
 
-def parse_switch(data: object, limit: int = MAX_ITEMS) -> tuple[StoredVersion, ...]:
-    """Return the items that a request names.
-
-    :param limit: the largest number of items.
-    """
+def parse_switch(data: object) -> tuple[StoredVersion, ...]:
+    """Return the items that a request names."""
     items: tuple[StoredVersion, ...] = parse_all("", data, {"items": _parse_items})["items"]
-    if not 1 <= len(items) <= limit:
-        raise FieldError("items", f"the list has {len(items)} items, instead of 1 to {limit}")
-    _check_numbers(items)
+    if not 1 <= len(items) <= MAX_ITEMS:
+        raise FieldError("items", f"the list has {len(items)} items, instead of 1 to {MAX_ITEMS}")
+    if len({item.number for item in items}) != len(items):
+        raise FieldError("items", "an item appears twice")
     return items
 
 
@@ -135,11 +123,6 @@ def _parse_item(name: str, value: Any) -> StoredVersion:
     return StoredVersion(**parse_all(name, value, _ITEM))
 
 
-def _check_numbers(items: tuple[StoredVersion, ...]) -> None:
-    if len({item.number for item in items}) != len(items):
-        raise FieldError("items", "an item appears twice")
-
-
 def _parse_answers(name: str, value: Any) -> tuple[SwitchAnswer, ...]:
     return fields.parse_list(name, value, _parse_answer)
 
@@ -162,80 +145,6 @@ def _parse_daily_count(name: str, value: Any) -> DailyCount:
         fields.parse_choice(name, value[2], ("Data", "Metadata")),
         *(_parse_count(name, number) for number in value[3:]),
     )
-
-
-# --- the same by files ---------------------------------------------------------------------------
-
-
-def format_offer_file(description: OfferDescription, secret: str) -> dict[str, Any]:
-    """Return the content of ``offer.json`` as a JSON object."""
-    return {**format_description(description), "secret": secret}
-
-
-def parse_offer_file(data: object) -> tuple[OfferDescription, str]:
-    """Return the description and the secret in ``offer.json``."""
-    if not isinstance(data, dict) or not isinstance(data.get("secret"), str):
-        raise FieldError("secret", "the field is missing")
-    rest = {name: value for name, value in data.items() if name != "secret"}
-    return parse_description(rest), parse_secret(data["secret"])
-
-
-def format_receipt(offer: str, items: Iterable[StoredVersion], secret_hash: str) -> dict[str, Any]:
-    """Return the receipt of the taker for stored items as a JSON object.
-
-    :param offer: the public id of the offer.
-    :param secret_hash: see :func:`hash_secret`. It is the key of the HMAC-SHA256, because the giver
-        does not know the secret.
-    """
-    return _sign(_RECEIPT, offer, format_switch(items), secret_hash)
-
-
-def parse_receipt(data: object, secret_hash: str) -> tuple[StoredVersion, ...]:
-    """Return the items that a receipt names. :func:`get_offer` says for which offer it is."""
-    return parse_switch(_verify(_RECEIPT, data, secret_hash), MAX_NUMBER)
-
-
-def format_confirmation(
-    offer: str, answers: Iterable[SwitchAnswer], secret_hash: str
-) -> dict[str, Any]:
-    """Return the answer of the giver to a receipt as a JSON object."""
-    return _sign(_CONFIRMATION, offer, format_answers(answers), secret_hash)
-
-
-def parse_confirmation(
-    data: object, asked: Iterable[StoredVersion], secret_hash: str
-) -> tuple[SwitchAnswer, ...]:
-    """Return the answers in a confirmation.
-
-    :param asked: the items of the receipt.
-    """
-    return parse_answers(_verify(_CONFIRMATION, data, secret_hash), asked)
-
-
-def get_offer(data: object) -> str:
-    """Return the public id of the offer to which a receipt or a confirmation belongs."""
-    return parse_public_id("offer", data.get("offer") if isinstance(data, dict) else None)
-
-
-def _sign(kind: str, offer: str, content: dict[str, Any], secret_hash: str) -> dict[str, Any]:
-    message = {"kind": kind, "offer": offer, **content}
-    return {**message, "hmac": _compute_hmac(message, secret_hash)}
-
-
-def _verify(kind: str, data: object, secret_hash: str) -> dict[str, Any]:
-    members = fields.parse_object("", data, ("kind", "offer", "items", "hmac"))
-    if members.get("kind") != kind:
-        raise FieldError("kind", f"the file is not a {kind} of an offer")
-    content = {name: value for name, value in members.items() if name != "hmac"}
-    stated = members.get("hmac")
-    right = _compute_hmac(content, secret_hash)
-    if not isinstance(stated, str) or not hmac.compare_digest(stated.encode(), right.encode()):
-        raise FieldError("hmac", f"the {kind} was changed, or belongs to another offer")
-    return {"items": content.get("items")}
-
-
-def _compute_hmac(content: Any, secret_hash: str) -> str:
-    return hmac.new(secret_hash.encode(), format_canonical(content), sha256).hexdigest()
 
 
 # --- the parsers of fields ---

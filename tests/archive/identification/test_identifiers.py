@@ -13,6 +13,7 @@ from support.archives import archive_of
 
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
 from flask_ibi_archive.core.records.parse import FIELDS
+from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
 
 from .conftest import Program
 
@@ -444,6 +445,8 @@ def test_the_description_has_all_fields_of_a_record(served_app: Flask) -> None:
     assert described is not None
     fields = described["components"]["schemas"]["Record"]["properties"]
     assert set(fields) == set(FIELDS)
+    [work] = [one for one in fields["metadata"]["oneOf"] if "work" in one["properties"]]
+    assert set(work["properties"]["work"]["properties"]) == set(WORK_FIELDS)
 
 
 def test_without_the_setting_there_is_no_server(app: Flask) -> None:

@@ -187,7 +187,6 @@ def test_each_identifier_is_issued_once_and_none_is_lost(
         "many clients",
         ["mint", "deposit"],
         archive.clock(),
-        rate=10**9,
     )
     with serving(uri, tmp_path) as site:
         finished = run_clients(site, key, clients, seconds, requests, kills)

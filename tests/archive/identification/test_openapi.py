@@ -56,9 +56,10 @@ def send_random_requests(app: Flask, program: Program, cases: int) -> None:
 
 @pytest.fixture
 def unlimited(new_program: Callable[..., Program], monkeypatch: pytest.MonkeyPatch) -> Program:
-    """A program that may do everything. Wrong keys, which some requests have, are not limited."""
+    """A program that may do everything. Neither its requests nor wrong keys are limited."""
     monkeypatch.setattr(views, "WRONG_KEYS", 10**9)
-    return new_program(may="mint,deposit,all", rate=10**6)
+    monkeypatch.setattr(views, "RATE", 10**9)
+    return new_program(may="mint,deposit,all")
 
 
 def test_answers_agree_with_the_description(served_app: Flask, unlimited: Program) -> None:

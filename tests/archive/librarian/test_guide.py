@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from flask import Flask, abort, request
+from flask import Flask, abort
 from support.documentation import blocks
 
 from flask_ibi_archive import IBIArchive
@@ -28,13 +28,3 @@ def test_the_view_of_the_guide_shows_the_page_to_librarians_only(app: Flask) -> 
     user.is_librarian = True
     assert "Care of the Archive" in client.get("/admin/ibi").text
     assert client.post("/admin/ibi").status_code == 200
-
-
-def test_the_lines_of_the_guide_are_read(app: Flask) -> None:
-    lines = next(block.text for block in blocks(PAGE) if block.text.startswith("Silva, Ana;"))
-    code = next(block.text for block in blocks(PAGE) if "parse_lines(" in block.text)
-    with app.test_request_context(method="POST", data={"creators": lines.splitlines()[0]}):
-        names: dict[str, Any] = {"request": request}
-        call = code.rstrip().splitlines()
-        exec("\n".join([*call[:-1], f"found = {call[-1]}"]), names)
-    assert names["found"][0]["orcid"] == "0000-0002-1825-0097"

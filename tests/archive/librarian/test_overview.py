@@ -54,8 +54,7 @@ def test_an_empty_archive_has_nothing_that_needs_attention(librarian: Librarian)
     assert "The Archive is not registered." in page
     assert "flask ibi check-links" in section(page, "Failing links")
     assert "flask ibi verify" in section(page, "Damaged files")
-    for name in ("Embargoes that end in the next 90 days", "Removed items"):
-        assert "None." in section(page, name)
+    assert "None." in section(page, "Embargoes that end in the next 90 days")
     assert "No access has been counted" in page
 
 
@@ -128,14 +127,6 @@ def test_embargoes_are_shown_if_they_end_in_ninety_days(
     assert ("Rain" in page) is is_shown
 
 
-def test_removed_items_are_shown_with_the_reason(archive: Archive, librarian: Librarian) -> None:
-    item = archive.deposit(title="Rain")
-    archive.delete(item, "The data contain an error.")
-    page = section(librarian.get(), "Removed items")
-    assert ">Rain</a>" in page
-    assert "The data contain an error." in page
-
-
 @pytest.mark.postgresql
 def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian: Librarian) -> None:
     import_records(
@@ -163,13 +154,12 @@ def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian:
     assert "<td>13</td><td>26</td>" in page
 
 
-def test_a_search_finds_items_and_offers_to_change_those_that_are_not_removed(
+def test_a_search_finds_items_and_offers_to_withdraw_those_that_are_not_removed(
     archive: Archive, librarian: Librarian
 ) -> None:
     kept, removed = archive.deposit(title="Rain 2025"), archive.deposit(title="Rain 2024")
     archive.delete(removed, "An error.")
-    page = section(librarian.get("?q=rain"), "Edit or withdraw an item")
-    assert f"/care?edit={kept.ibi}" in page
+    page = section(librarian.get("?q=rain"), "Withdraw an item")
     assert f"/care?withdraw={kept.ibi}" in page
     assert ">Rain 2024</a>" in page
     assert removed.ibi not in page.replace(f"/col/{removed.ibi}", "").replace(str(removed.rep), "")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,9 +119,7 @@ def test_a_move_and_the_way_back(places: Places, tmp_path: Path) -> None:
     assert records(taker) == before
     assert (taker.files(), counts(taker), counts(giver)) == (files, [5], [])
     # the way back
-    offer = re.search("/([0-9a-f]{16})#", address)
-    assert offer is not None
-    back = taker.offer(giver, "--accepted", offer[1])
+    back = taker.offer(giver, "--all")
     assert giver.accept(back).status == 0
     assert (taker.states(), giver.states()) == (LEFT, MOVED)
     assert records(giver) == before
@@ -300,88 +295,6 @@ def test_both_sides_send_signals(places: Places, tmp_path: Path) -> None:
         (rep(7), giver.service, taker.service),
         (rep(7), taker.service, giver.service),
     ]
-
-
-# --- by a folder ---------------------------------------------------------------------------------
-
-
-def test_a_move_by_folder(places: Places, tmp_path: Path) -> None:
-    giver, taker = places
-    fill(giver, tmp_path)
-    before, files = records(giver), giver.files()
-    folder = tmp_path / "offer"
-    assert giver.offer(taker, "--all", "--to-folder", folder) == ""
-    assert taker.run("accept", folder, "--dry-run").status == 0
-    for _ in range(2):  # everything can be repeated
-        done = taker.run("accept", folder)
-        assert done.status == 0, done.err
-        assert "8 items are Copies until the giver confirms" in done.err
-        assert (set(taker.states().values()), giver.states()) == ({"Copy", "Deleted"}, MOVED)
-    for _ in range(2):
-        assert giver.run("offers", "receipt", folder / "receipt.json").status == 0
-        assert giver.states() == LEFT
-    for _ in range(2):
-        done = taker.run("accept", folder)
-        assert (done.status, "8 items are here; 0 were not taken" in done.err) == (0, True)
-        assert taker.states() == MOVED
-    assert (records(taker), taker.files(), counts(taker)) == (before, files, [5])
-
-
-def test_a_copy_by_folder(places: Places, tmp_path: Path) -> None:
-    giver, taker = places
-    fill(giver, tmp_path)
-    folder = tmp_path / "offer"
-    giver.offer(taker, "--all", "--as", "copy", "--to-folder", folder)
-    done = taker.run("accept", folder)
-    assert done.status == 0, done.err
-    assert set(taker.states().values()) == {"Copy"}
-
-
-@pytest.mark.rule("MV-6")
-def test_files_in_a_folder_are_not_trusted(places: Places, tmp_path: Path) -> None:
-    giver, taker = places
-    fill(giver, tmp_path)
-    folder = tmp_path / "offer"
-    giver.offer(taker, "--all", "--to-folder", folder)
-    digest = hashlib.sha256(b"1,2\n").hexdigest()
-    file = folder / "files" / digest
-    for spoil in ("wrong", "link", "missing"):
-        file.unlink(missing_ok=True)
-        if spoil == "wrong":
-            file.write_bytes(b"1;2\n")
-        elif spoil == "link":
-            file.symlink_to("/etc/passwd")
-        done = taker.run("accept", folder)
-        assert done.status == 1
-        assert done.out.startswith(f"{rep(5)}\tthe file b.csv: ")
-    assert rep(5) in taker.run("offers", "refused", read_offer(folder)).out
-    file.write_bytes(b"1,2\n")
-    assert taker.run("accept", folder).status == 0
-
-
-def read_offer(folder: Path) -> str:
-    """Return the public id of the offer in a folder."""
-    return str(json.loads((folder / "offer.json").read_text())["offer"])
-
-
-@pytest.mark.parametrize("edit", ["changed", "of another offer"])
-def test_a_confirmation_that_was_edited_is_refused(
-    places: Places, tmp_path: Path, edit: str
-) -> None:
-    giver, taker = places
-    fill(giver, tmp_path)
-    folder = tmp_path / "offer"
-    giver.offer(taker, "--all", "--to-folder", folder)
-    taker.run("accept", folder)
-    giver.run("offers", "receipt", folder / "receipt.json")
-    path = folder / "confirmation.json"
-    right = path.read_text()
-    path.write_text(right.replace('"switched"', '"refused"', 1) if edit == "changed" else "{}")
-    done = taker.run("accept", folder)
-    assert (done.status, "confirmation" in done.err) == (1, True)
-    path.write_text(right)
-    assert taker.run("accept", folder).status == 0
-    assert taker.states() == MOVED
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_offers_are_listed_with_their_progress(
 
 
 @pytest.mark.rule("MV-1")
-def test_items_are_chosen_by_a_search_a_list_or_all(
+def test_items_are_chosen_by_name_a_list_or_all(
     archive: Archive, run: Run, tmp_path: Path, offer: Make
 ) -> None:
     rain, snow = deposit(archive, "On rain"), deposit(archive, "On snow")
@@ -95,26 +95,23 @@ def test_items_are_chosen_by_a_search_a_list_or_all(
     listed = tmp_path / "list.txt"
     listed.write_text(f"{snow}\n\nhttp://urlib.net/{rain.upper()}\n")
     for arguments, expected in (
-        (("--where", "RAIN", "--as", "copy"), {rain, fixed}),
+        (("--all", "--as", "copy"), {rain, snow, fixed}),
         (("--file", str(listed), "--as", "copy"), {rain, snow}),
-        (("--where", "rain"), {rain}),
+        ((rain,), {rain}),
         (("--all",), {snow}),
     ):
         records = [item.record for item in offer(*arguments).read()]
         assert {record.rep for record in records} == expected, arguments
     again = run("offer", "--all", "--to", FAR_SERVICE)
     assert "Error: there are no items that can be offered" in again.stderr
-    copied = run("offer", "--where", "rain", "--to", FAR_SERVICE)
-    assert copied.exit_code == 1
 
 
 WRONG_CHOICES: list[tuple[tuple[str, ...], str]] = [
-    ((), "choose the items with one of: IBI..., --all, --where, --file, --accepted"),
-    (("--all", "--where", "a"), "choose the items with one of: "),
+    ((), "choose the items with one of: IBI..., --all, --file"),
+    (("--all", "--file", "-"), "choose the items with one of: "),
     (("--all", "--expires", "soon"), "'soon' is not a period such as 90d, 12w, 6m or 1y\n"),
     (("--all", "--expires", "never"), "'never' is not a period"),
     (("--file", "/nowhere"), "/nowhere can't be read: No such file or directory"),
-    (("--accepted", "0" * 16), "no items have come with the offer 0000000000000000"),
     (("8JMKD3MGP8W/35MME4E",), "no item of this Archive has the identifier 8JMKD3MGP8W/"),
     ((SERVICE,), f"{SERVICE} can't be offered: it is the service of the Archive"),
 ]
@@ -176,7 +173,7 @@ def test_an_offer_is_withdrawn_only_while_no_item_was_moved(
     assert f"1 of the 2 items of the offer {name} were moved already; to get them back, " in (
         refused.stderr
     )
-    assert f"flask ibi offer --accepted {name} --to {SERVICE}" in refused.stderr
+    assert f"flask ibi offer --file LIST --to {SERVICE}" in refused.stderr
     unknown = run("offers", "withdraw", "0" * 16)
     assert "this Archive has made no offer 0000000000000000; flask ibi offers" in unknown.stderr
 

@@ -17,7 +17,6 @@ from flask_ibi_archive.core.records.offers import (
     OfferDescription,
     format_description,
     format_offered,
-    hash_secret,
     offer_record,
     parse_address,
     parse_description,
@@ -29,15 +28,8 @@ from flask_ibi_archive.core.records.switches import (
     StoredVersion,
     SwitchAnswer,
     format_answers,
-    format_confirmation,
-    format_offer_file,
-    format_receipt,
     format_switch,
-    get_offer,
     parse_answers,
-    parse_confirmation,
-    parse_offer_file,
-    parse_receipt,
     parse_switch,
 )
 
@@ -305,44 +297,3 @@ def test_a_wrong_answer_is_refused(answer: dict[str, Any], message: str) -> None
     with pytest.raises(FieldError) as refused:
         parse_answers({"items": [answer]}, ASKED[:1])
     assert str(refused.value).startswith(message)
-
-
-# --- the same by files ---------------------------------------------------------------------------
-
-KEY = hash_secret(SECRET)
-
-
-def test_files_are_read_as_they_were_written() -> None:
-    assert parse_offer_file(format_offer_file(DESCRIPTION, SECRET)) == (DESCRIPTION, SECRET)
-    receipt = json.loads(json.dumps(format_receipt(DESCRIPTION.offer, ASKED, KEY)))
-    assert get_offer(receipt) == DESCRIPTION.offer
-    assert parse_receipt(receipt, KEY) == ASKED
-    confirmation = json.loads(json.dumps(format_confirmation(DESCRIPTION.offer, ANSWERS, KEY)))
-    assert parse_confirmation(confirmation, ASKED, KEY) == ANSWERS
-
-
-@pytest.mark.parametrize(
-    ("changes", "key", "message"),
-    [
-        ({"offer": "f" * 16}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
-        ({"items": []}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
-        ({"hmac": "0" * 64}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
-        ({"hmac": "é"}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
-        ({"hmac": 1}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
-        ({}, hash_secret("t" * 43), "hmac: the receipt was changed, or belongs to another offer"),
-        ({"kind": "confirmation"}, KEY, "kind: the file is not a receipt of an offer"),
-        ({"more": 1}, KEY, "more: this field is unknown"),
-    ],
-)
-def test_a_receipt_that_was_changed_is_refused(
-    changes: dict[str, Any], key: str, message: str
-) -> None:
-    receipt = {**format_receipt(DESCRIPTION.offer, ASKED, KEY), **changes}
-    with pytest.raises(FieldError) as refused:
-        parse_receipt(receipt, key)
-    assert str(refused.value).startswith(message)
-
-
-def test_a_receipt_is_no_confirmation() -> None:
-    with pytest.raises(FieldError, match="the file is not a confirmation of an offer"):
-        parse_confirmation(format_receipt(DESCRIPTION.offer, ASKED, KEY), ASKED, KEY)

@@ -176,20 +176,3 @@ def check_departure(before: Record, keep_copy: bool) -> State:
     if not before.transferable:
         raise StorageError(f"{ibi} is not transferable; set its field transferable to true first")
     return new_state
-
-
-def take_back(store: ItemStore, item_id: int, service: str, now: datetime) -> None:
-    """Make an item an Original again, because the other Archive has not taken it.
-
-    :param service: the service IBI of the Archive of the item.
-    """
-    record = store.reader.read_record(item_id)
-    if record.tombstone is not None:
-        tombstone = replace(record.tombstone, original_archive=None)
-        store.replace_records([(item_id, replace(record, tombstone=tombstone), {})], now)
-        return
-    copies = store.copies.find_copies_from(record.original_archive or "", item_id)
-    store.set_state(item_id, State.ORIGINAL)
-    note_change(store, record, replace(record, state=State.ORIGINAL.value))
-    for copy_id in copies:
-        store.set_state(copy_id, State.COPY, service)

@@ -65,12 +65,10 @@ class OfferedItem(Base):
     __table_args__ = (
         UniqueConstraint("offer_id", "item_id", name="uq_ibi_offered_item_item"),
         CheckConstraint(
-            "status IN ('offered', 'restored', 'taken', 'switched')",
-            name="ck_ibi_offered_item_status",
+            "status IN ('offered', 'taken', 'switched')", name="ck_ibi_offered_item_status"
         ),
         CheckConstraint(
-            "(status IN ('offered', 'restored')) = (version IS NULL)"
-            " AND (version IS NULL) = (settled_at IS NULL)",
+            "(status = 'offered') = (version IS NULL) AND (version IS NULL) = (settled_at IS NULL)",
             name="ck_ibi_offered_item_settled",
         ),
         CheckConstraint(
@@ -96,9 +94,7 @@ class OfferedItem(Base):
     item_id: Mapped[int] = mapped_column(
         Key, ForeignKey("ibi_item.id", name="fk_ibi_offered_item_item")
     )
-    #: "taken": a copy was taken. "switched": the other Archive has the Original now. "restored": a
-    #: backup was restored that was written while the item could be moved, so that it is not known
-    #: which Archive has the Original.
+    #: "taken": a copy was taken. "switched": the other Archive has the Original now.
     status: Mapped[str] = mapped_column(String(8), server_default="offered")
     #: True while the item can be moved with the offer.
     open: Mapped[bool] = mapped_column(server_default=false())
@@ -124,7 +120,7 @@ class Acceptance(Base):
     archive_id: Mapped[int] = mapped_column(
         Key, ForeignKey("ibi_archive.id", name="fk_ibi_acceptance_archive")
     )
-    #: The address of the offer without its secret; or "folder:" and the last part of the address.
+    #: The address of the offer without its secret.
     source: Mapped[str] = mapped_column(String(1024))
     #: The service IBI of the Archive that made the offer.
     giver: Mapped[str] = mapped_column(String(255))

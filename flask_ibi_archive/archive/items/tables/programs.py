@@ -26,7 +26,6 @@ class ApiKey(Base):
     __table_args__ = (
         UniqueConstraint("archive_id", "name", name="uq_ibi_api_key_name"),
         UniqueConstraint("key_hash", name="uq_ibi_api_key_hash"),
-        CheckConstraint("rate > 0", name="ck_ibi_api_key_rate"),
         {"sqlite_autoincrement": True},
     )
 
@@ -39,8 +38,6 @@ class ApiKey(Base):
     key_hash: Mapped[str] = mapped_column(String(64))
     #: What the program may do: names of scopes, separated by spaces.
     scopes: Mapped[str] = mapped_column(String(100))
-    #: The maximum number of requests in a minute.
-    rate: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(UTCDateTime)
     expires_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
