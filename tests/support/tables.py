@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, inspect, select
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -20,6 +20,7 @@ from flask_ibi_archive.archive.items.tables import (
     TombstoneRow,
     TranslationGroup,
 )
+from flask_ibi_archive.server.database.database import Database
 from support.archives import import_records
 from support.web import REPORT, shelf
 
@@ -60,6 +61,17 @@ MORE: dict[str, dict[str, Any]] = {
     "AccessCount": {"content_type": "Data"},
     "Registration": {"error_at": MOMENT},
 }
+
+
+def count_rows(database: Database) -> dict[str, int]:
+    """Return the number of rows of each of our tables that exists."""
+    with database.reading() as connection:
+        names = set(inspect(connection).get_table_names())
+        return {
+            table.name: connection.scalars(select(func.count()).select_from(table)).one()
+            for table in models.metadata.sorted_tables
+            if table.name in names
+        }
 
 
 def fill(archive: Archive, second: Archive, folder: Path) -> None:
@@ -114,6 +126,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 models.IssuedIdentifier,
                 {"key_id": 9, "request_id": 8, "rep": "r", "ibip": "i", "issued_at": MOMENT},
             ),
+            (models.RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
             (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
             (models.Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
             (

@@ -1,15 +1,13 @@
-"""The commands backup, restore, verify and check-links: they protect against the loss of data."""
+"""The commands verify and check-links."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,138 +15,8 @@ import click
 from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.care.backup import BackupManifest, ContentFault
     from flask_ibi_archive.archive.care.link_check import LinkFailure
     from flask_ibi_archive.archive.care.verification import Fault, Verification
-
-
-@click.command("backup")
-@click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
-@group.json_option
-def backup_command(target: Path, as_json: bool) -> None:
-    """Write the database and all stored files to a ZIP file.
-
-    The backup contains all Archives of the database in their state at one moment. Other processes
-    may write to the database during the backup. The command replaces an existing FILE only when the
-    backup is complete. A backup can be restored to SQLite and to PostgreSQL.
-
-    The backup also contains files with restricted access and the administrator's address. Protect
-    the backup like the database. The backup does not contain settings such as SECRET_KEY.
-
-    The command reports stored files that are missing or damaged. The exit status is then 1. The
-    backup contains all other files. It also reports malformed values in rows. The backup contains
-    the other values of these rows, and the malformed ones as text, in malformed.jsonl.
-
-    \b
-    Example:
-      flask --app example_app ibi backup /var/backups/archive.zip
-    """
-    from flask_ibi_archive.archive.care.backup import BackupWriter
-    from flask_ibi_archive.errors import IBIError
-
-    archive = group.get_archive()
-    group.note_host_items(archive, "in this backup")
-    if as_json:
-        terminal.standard_output()
-    with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
-        archive.accesses.store.import_spool()
-    malformed = 0
-    with terminal.Bars(rows="Writing tables", bytes="Writing files") as bars:
-
-        def report(fault: ContentFault) -> None:
-            nonlocal malformed
-            malformed += fault.kind == "malformed"
-            bars.clear()
-            terminal.say(f"{fault.kind}: {fault.text}")
-
-        writer = BackupWriter(archive.database, archive.files_folder, report, bars.show)
-        summary = writer.write(target)
-    _write_summary(summary, "written", as_json)
-    if summary.faults:
-        terminal.say(
-            f"Error: {summary.faults} stored files are missing or damaged in {target}; "
-            "flask ibi verify lists the items that need these files"
-        )
-    if malformed:
-        terminal.say(
-            f"Error: {malformed} values of rows are malformed; {target} has them as text only"
-        )
-    if summary.faults or malformed:
-        raise click.exceptions.Exit(1)
-
-
-@click.command("restore")
-@click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Check FILE. Change nothing.")
-@click.option("--replace", is_flag=True, help="Delete the contents of the database first.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@group.json_option
-def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
-    """Restore a backup, completely or not at all.
-
-    The database must not contain an Archive, unless --replace is used. --replace first deletes the
-    contents of the database. On a terminal, the command then asks for confirmation. The command
-    checks all of FILE before it changes anything. Restart running servers afterwards.
-
-    The clock of this computer must be right. Then new identifiers differ from all earlier
-    identifiers, even from identifiers that were minted after the backup.
-
-    An item that was moved to another server since the backup does not become an Original again, if
-    the replaced database or an offer in FILE says that it may have been moved. The command names
-    these offers.
-
-    A backup contains the log of claims, but not its private key. If the Archive has signed claims
-    that are not in FILE, the log begins anew with a new key. The command then says so: run flask
-    ibi register-archive.
-
-    With --dry-run, an empty database is filled in a transaction. The transaction is rolled back.
-
-    \b
-    Example:
-      flask --app example_app ibi restore /var/backups/archive.zip
-    """
-    from flask_ibi_archive.archive.care.restore import Restorer
-
-    archive = group.get_archive()
-    if as_json or dry_run:
-        terminal.standard_output()
-    # a script is not asked: there, --replace is sufficient
-    asks = replace and not (dry_run or yes)
-    if asks and sys.stdin is not None and sys.stdin.isatty():
-        terminal.confirm(
-            "Delete the contents of the database? Data that is not in FILE is lost.", yes
-        )
-    with terminal.Bars(bytes="Checking", rows="Restoring tables") as bars:
-        restorer = Restorer(archive.database, archive.files_folder, replace, dry_run, bars.show)
-        summary = restorer.run(source)
-    if dry_run and not as_json:
-        terminal.write(f"would be restored: {_format_summary(summary)}")
-    else:
-        _write_summary(summary, "restored", as_json)
-    for note in restorer.notes:
-        terminal.warn(note)
-    status = None if dry_run else archive.claims.status()
-    if status is not None and status.number and status.warning is not None:
-        terminal.warn(status.warning)
-    if summary.faults:
-        terminal.warn(
-            f"{summary.faults} stored files were missing or damaged when {source} was made; "
-            "run flask ibi verify"
-        )
-
-
-def _format_summary(summary: BackupManifest) -> str:
-    return (
-        f"{len(summary.archives)} Archives ({', '.join(summary.archives)}), {summary.items} items, "
-        f"{summary.contents} stored files ({summary.bytes} bytes)"
-    )
-
-
-def _write_summary(summary: BackupManifest, verb: str, as_json: bool) -> None:
-    if as_json:
-        terminal.write_json(summary.summarise())
-    elif sys.stderr.isatty():
-        terminal.say(f"{verb}: {_format_summary(summary)}")
 
 
 @click.command("verify")

@@ -30,7 +30,6 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.conditions import describes, shows_description
-from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, SameAs
 from flask_ibi_archive.core.protocol.states import State
@@ -240,21 +239,6 @@ def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> It
         statement = statement.where(File.item_id.in_(item_ids))
     rows = connection.execute(statement.execution_options(yield_per=BATCH))
     return (FileRow(*row) for row in rows)  # type: ignore[arg-type]
-
-
-def read_needed_contents(connection: Connection) -> Iterator[Content]:
-    """Yield the contents that items of any Archive need, sorted by checksum.
-
-    Each content is yielded once, even if several items need this content.
-    """
-    statement = (
-        select(File.sha256, func.max(File.size))
-        .where(File.size.is_not(None))
-        .group_by(File.sha256)
-        .order_by(_order_by_bytes(connection, File.sha256))
-    )
-    rows = connection.execute(statement.execution_options(yield_per=BATCH))
-    return (Content(str(sha256), int(size or 0)) for sha256, size in rows)
 
 
 def _order_by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:

@@ -19,8 +19,11 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import exporting
 from flask_ibi_archive.archive.items.exporting import export_records
 from flask_ibi_archive.core.records.fields import format_line
+from flask_ibi_archive.core.records.parse import parse_line
 from flask_ibi_archive.core.records.record import Record
 
+#: An export of a development version, with its files.
+DATA = Path(__file__).with_name("data")
 A, B, C, D = (rep_of(number) for number in range(4))
 
 
@@ -232,3 +235,13 @@ def test_the_other_items_are_read_if_all_items_of_a_batch_are_malformed(
     assert [f"the row of the item {rep} is" in caplog.text for rep in (A, B, C, D)] == (
         [True, True, False, True]
     )
+
+
+def test_an_export_made_before_is_imported(archive: Archive) -> None:
+    def without_sources(record: Record) -> Record:
+        return replace(record, files=tuple(replace(file, source=None) for file in record.files))
+
+    path = DATA / "export-1.jsonl"
+    import_file(archive, path)
+    records = [parse_line(line) for line in path.read_bytes().splitlines()]
+    assert list(map(without_sources, export(archive))) == list(map(without_sources, records))
