@@ -15,8 +15,6 @@ from sqlalchemy import make_url
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.care.verification import Verification, Verifier
-from flask_ibi_archive.archive.items.file_io import ENTRY_NAME
 from flask_ibi_archive.archive.items.importing.importer import (
     Importer,
     ImportResult,
@@ -158,9 +156,8 @@ def close(app: Flask) -> None:
 
 
 def paths_in_store(archive: Archive) -> list[Path]:
-    """Return all paths in the folder of files, except the entries of Archives."""
-    found = archive.files_folder.folder.rglob("*")
-    return sorted(path for path in found if not ENTRY_NAME.fullmatch(path.name))
+    """Return all paths in the folder of files."""
+    return sorted(archive.files_folder.folder.rglob("*"))
 
 
 def import_file(
@@ -186,10 +183,3 @@ def import_records(
     return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
         source
     )
-
-
-def verify(archive: Archive, *identifiers: str, **options: Any) -> Verification:
-    """Verify the stored files of some items of an Archive, or of all items."""
-    words = {name: options.pop(name) for name in ("prune", "dry_run", "yes") if name in options}
-    verifier = Verifier(archive.database, archive.served().id, archive.files_folder, **options)
-    return verifier.run(identifiers, **words)

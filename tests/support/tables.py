@@ -27,14 +27,6 @@ from support.web import REPORT, shelf
 #: The service IBI of the second Archive.
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 MOMENT = datetime(2024, 2, 29, 23, 59, 59, 123456, timezone.utc)
-FAILURE = {
-    "host": "a",
-    "found_at": MOMENT,
-    "checked_at": MOMENT,
-    "failures": 1,
-    "failing_since": MOMENT,
-    "error": "404",
-}
 IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
 LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
 PROGRAM = {"name": "ojs", "key_hash": "0" * 64, "scopes": "mint", "rate": 600}
@@ -100,11 +92,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
             ),
             (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
-            (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),
-            (
-                models.FileCheck,
-                {"archive_id": 1, "checked_at": MOMENT, "files": 2, "faults": 1, "faulty": [FAULT]},
-            ),
+            (models.FileCheck, {"archive_id": 1, "checked_at": MOMENT, "faults": [FAULT]}),
             (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
             (
                 models.Import,

@@ -260,11 +260,11 @@ def test_tables_of_the_hosts_models_are_never_ignored(new_host: NewHost) -> None
     """Even if their names begin with the prefix of our tables, or are names of ours."""
     host = new_host()
     host.add_table("ibi_note")
-    host.add_table("ibi_link")
+    host.add_table("ibi_prefix")
     host.flask("db", "init")
     created = host.migrate()
     assert "create_table('ibi_note'" in created
-    assert "create_table('ibi_link'" in created
+    assert "create_table('ibi_prefix'" in created
     host.flask("db", "upgrade")
     assert host.migrate() == ""
     host.execute("ALTER TABLE ibi_note ADD COLUMN obsolete INTEGER")
