@@ -46,7 +46,6 @@
         ForbiddenMove             the state of an item does not allow the operation
         RecordError               a record of an import file is wrong
         RowError                  a row of a host's own model cannot be stored as an item
-        BackupError               a file is not a backup, or is damaged
 
 Each message is one line. The message says what is wrong, where the error is, and what would be
 right. The values in the message are also attributes of the exception.
@@ -653,16 +652,3 @@ class RowError(StorageError):
         self.field = field
         self.reason = reason
         super().__init__(f"{row}: {f'{field}: ' if field else ''}{reason}")
-
-
-class BackupError(StorageError):
-    """A file is not a backup that can be restored. The database was not changed.
-
-    :param source: the name of the file.
-    :param reason: what is wrong with the file.
-    """
-
-    def __init__(self, source: str, reason: str) -> None:
-        self.source = source
-        self.reason = reason
-        super().__init__(f"{source} can't be restored: {reason}")

@@ -60,7 +60,6 @@ signal                    sent after; values
   item, and the usual signal for an item that it changes; it does not report changed translations.
   With --resume, signals are sent after the commit of each batch; relations are stored later.
 - ``flask ibi adopt`` and models with IdentifiedItem send the same signals as operations.
-- A restored backup sends no signals, because it restores an earlier state.
 - If IBI_ANONYMISE_IPS is set, ``client_address`` is anonymised.
 - Commands and threads send signals too; therefore a receiver may run without a request.
 """

@@ -99,9 +99,7 @@ class Archive:
     @cached_property
     def files_folder(self) -> FileStore:
         """The folder with the stored files."""
-        return FileStore(
-            self.config.files_folder, lambda files: self.served().make_entry(self.database, files)
-        )
+        return FileStore(self.config.files_folder)
 
     @cached_property
     def minter(self) -> Minter:

@@ -39,7 +39,7 @@ SECTIONS = {
     "show_commands.list items.life_commands.copy items.life_commands.transfer "
     "items.life_commands.delete items.alias_commands.alias show_commands.url-list",
     "Many items": "items.record_commands.import items.record_commands.export "
-    "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
+    "hosts.commands.adopt hosts.commands.compare",
     "Archives on other servers": "moving.commands.offer moving.commands.offers "
     "moving.accept_commands.accept",
     "Claims": "claims.commands.claims",

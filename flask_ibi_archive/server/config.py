@@ -278,7 +278,6 @@ class ArchiveConfig:
     keep_accesses: int = setting(values.parse_count, 90)
     spool_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_spool")
     offer_timeout: float = setting(values.parse_seconds, 120)
-    link_failures: int = setting(values.parse_count, 3)
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
     claims: bool = setting(values.parse_flag, True)
     claims_key: bytes | None = setting(values.parse_private_key)

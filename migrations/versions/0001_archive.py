@@ -734,35 +734,11 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.PrimaryKeyConstraint("day"),
     )
     sa.Table(
-        "ibi_link",
-        metadata,
-        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
-        sa.Column("digest", sa.String(64), nullable=False),
-        sa.Column("url", sa.Text(), nullable=False),
-        sa.Column("checked_at", MOMENT),
-        sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("failing_since", MOMENT),
-        sa.Column("error", sa.Text()),
-        sa.Column("noticed_at", MOMENT),
-        sa.Column("host", sa.String(255), nullable=False),
-        sa.Column("found_at", MOMENT, nullable=False),
-        sa.CheckConstraint(
-            "(failures = 0) = (failing_since IS NULL) AND (failures = 0) = (error IS NULL)",
-            name="ck_ibi_link_error",
-        ),
-        sa.CheckConstraint("failures >= 0", name="ck_ibi_link_failures"),
-        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_link_archive"),
-        sa.PrimaryKeyConstraint("archive_id", "digest"),
-        sa.Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
-    )
-    sa.Table(
         "ibi_file_check",
         metadata,
         sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
         sa.Column("checked_at", MOMENT, nullable=False),
-        sa.Column("files", sa.BigInteger(), nullable=False),
-        sa.Column("faults", sa.BigInteger(), nullable=False),
-        sa.Column("faulty", sa.JSON(), nullable=False),
+        sa.Column("faults", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(
             ["archive_id"], ["ibi_archive.id"], name="fk_ibi_file_check_archive"
         ),

@@ -6,16 +6,21 @@ import re
 import shutil
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import click
 import pytest
 from jinja2 import Environment
-from sqlalchemy import make_url
 from support.commands import ROOT
-from support.databases import POSTGRESQL, why_no_postgresql
-from support.documentation import FILES, Shell, blocks, commands, pages, read
+from support.documentation import (
+    FILES,
+    Shell,
+    blocks,
+    commands,
+    pages,
+    read,
+    use_postgresql,
+)
 
 from flask_ibi_archive.archive.commands import ibi
 from flask_ibi_archive.resolver.commands import ibi_resolver
@@ -26,6 +31,7 @@ ELSEWHERE = {
     "try-the-example.rst": "example/test_system.py",
     "hosts/invenio.rst": "installed_hosts/invenio_site/test_migrations.py",
     "hosts/kerko.rst": "installed_hosts/kerko_site/test_kerko.py",
+    "howto/backup.rst": "documentation/test_backup.py",
     "howto/embed.rst": "archive/hosts/test_embedding.py",
     "howto/migrations.rst": "archive/hosts/test_embedding.py",
     "howto/leave-another-system.rst": "documentation/test_leaving.py",
@@ -150,19 +156,6 @@ def test_the_commands_of_a_page_work_as_shown(
         finally:
             if "createdb" in read(name):
                 shell.execute(shell.here("dropdb --force --if-exists repository"))
-
-
-def use_postgresql(shell: Shell) -> None:
-    """Let the session of the page create a database with a unique name."""
-    reason = why_no_postgresql() or (None if shutil.which("createdb") else "there is no createdb")
-    if reason:
-        pytest.skip(reason)
-    url = make_url(POSTGRESQL)
-    for name in ("host", "port", "username", "password"):
-        if value := getattr(url, name):
-            key = {"username": "PGUSER"}.get(name, f"PG{name.upper()}")
-            shell.execute(f"export {key}={value}")
-    shell.words["repository"] = f"ibi_test_{uuid.uuid4().hex}"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,12 @@ from sqlalchemy import make_url
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.care.backup import BackupManifest, BackupWriter
-from flask_ibi_archive.archive.care.restore import Restorer
-from flask_ibi_archive.archive.care.verification import Verification, Verifier
-from flask_ibi_archive.archive.items.file_io import ENTRY_NAME
 from flask_ibi_archive.archive.items.importing.importer import (
     Importer,
     ImportResult,
     ImportSource,
     open_source,
 )
-from flask_ibi_archive.errors import IBIError
 from support.databases import Schemas, new_database, schema_of
 from support.loopback import HERE
 
@@ -161,9 +156,8 @@ def close(app: Flask) -> None:
 
 
 def paths_in_store(archive: Archive) -> list[Path]:
-    """Return all paths in the folder of files, except the entries of Archives."""
-    found = archive.files_folder.folder.rglob("*")
-    return sorted(path for path in found if not ENTRY_NAME.fullmatch(path.name))
+    """Return all paths in the folder of files."""
+    return sorted(archive.files_folder.folder.rglob("*"))
 
 
 def import_file(
@@ -189,23 +183,3 @@ def import_records(
     return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
         source
     )
-
-
-def back_up(archive: Archive, path: Path, **options: Any) -> BackupManifest:
-    """Back up an Archive as the command does; the options are those of the writer."""
-    with suppress(IBIError):
-        archive.accesses.store.import_spool()
-    return BackupWriter(archive.database, archive.files_folder, **options).write(path)
-
-
-def restore(archive: Archive, path: Path, **options: Any) -> BackupManifest:
-    """Restore a backup; the options are those of the restorer."""
-    archive._served = None  # a server has to be restarted
-    return Restorer(archive.database, archive.files_folder, **options).run(path)
-
-
-def verify(archive: Archive, *identifiers: str, **options: Any) -> Verification:
-    """Verify the stored files of some items of an Archive, or of all items."""
-    words = {name: options.pop(name) for name in ("prune", "dry_run", "yes") if name in options}
-    verifier = Verifier(archive.database, archive.served().id, archive.files_folder, **options)
-    return verifier.run(identifiers, **words)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,8 +22,10 @@ from textwrap import dedent
 from threading import Timer
 
 import pytest
+from sqlalchemy import make_url
 
 from support.commands import ROOT
+from support.databases import POSTGRESQL, why_no_postgresql
 from support.loopback import free_port
 
 DOCS = ROOT / "docs"
@@ -262,3 +265,16 @@ class Shell:
                 return output.removesuffix("\n")
             output += line
         raise AssertionError(f"$ {command}\n{output}\nthe shell has ended")
+
+
+def use_postgresql(shell: Shell) -> None:
+    """Let the session of the page create a database with a unique name."""
+    reason = why_no_postgresql() or (None if shutil.which("createdb") else "there is no createdb")
+    if reason:
+        pytest.skip(reason)
+    url = make_url(POSTGRESQL)
+    for name in ("host", "port", "username", "password"):
+        if value := getattr(url, name):
+            key = {"username": "PGUSER"}.get(name, f"PG{name.upper()}")
+            shell.execute(f"export {key}={value}")
+    shell.words["repository"] = f"ibi_test_{uuid.uuid4().hex}"

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, request
-from sqlalchemy import insert, update
+from sqlalchemy import update
 
 from flask_ibi_archive import Archive
-from flask_ibi_archive.archive.care.verification import Verifier
-from flask_ibi_archive.archive.items.link_rows import compute_digest
-from flask_ibi_archive.archive.items.tables import Link
+from flask_ibi_archive.archive.care.verification import find_faults, store_faults
 from flask_ibi_archive.archive.librarian.views import admin_page
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
@@ -221,25 +219,12 @@ def add_counts(app: Flask) -> None:
 
 
 def add_care(archive: Archive) -> None:
-    """Add a failing link, a damaged file, and an embargo that ends soon."""
+    """Add a damaged file, and an embargo that ends soon."""
     embargo = archive.today + timedelta(days=30)
     archive.edit(BARE, embargo=embargo.isoformat())
     archive.files_folder.path(sha256(CONTENTS["table.csv"]).hexdigest()).unlink()
-    with archive.database.writing() as connection:
-        connection.execute(
-            insert(Link).values(
-                archive_id=archive.served().id,
-                digest=compute_digest("https://example.org/raw.nc"),
-                url="https://example.org/raw.nc",
-                host="example.org",
-                found_at=archive.clock(),
-                checked_at=archive.clock(),
-                failures=9,
-                failing_since=archive.clock(),
-                error="404 Not Found",
-            )
-        )
-    Verifier(archive.database, archive.served().id, archive.files_folder).run()
+    faults = find_faults(archive.database, archive.served().id, archive.files_folder)
+    store_faults(archive.database, archive.served().id, list(faults), archive.clock())
 
 
 @contextmanager

@@ -75,7 +75,6 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     read_persistent_url,
 )
 from flask_ibi_archive.errors import IBIError
-from flask_ibi_archive.server.http.link_requests import clean_url
 from flask_ibi_archive.server.http.transport import find_alert
 from flask_ibi_archive.server.pages.persistent_urls import begins_with_ibi, is_like_persistent_url
 from flask_ibi_archive.server.pages.requests import find_address, forwarded_addresses
@@ -200,7 +199,6 @@ PARSERS: dict[str, Parser] = {
     "a usable URL": lambda text: find_usable_url(["http://a.br/" + text], "a.br"),
     "a usable host": lambda text: find_usable_url(["http://" + text], "a.br"),
     "the same address": lambda text: is_same_address("http://a.br/" + text, "http://a.br/" + text),
-    "a URL to check": clean_url,
     "a urlRequest": in_a_message(request_of("urlRequest"), *USER),
     "an acknowledgment": in_a_message(request_of("acknowledgment"), *ACKNOWLEDGED),
     "a registration request": lambda text: parse_registration_request(

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, inspect, select
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -20,20 +20,13 @@ from flask_ibi_archive.archive.items.tables import (
     TombstoneRow,
     TranslationGroup,
 )
+from flask_ibi_archive.server.database.database import Database
 from support.archives import import_records
 from support.web import REPORT, shelf
 
 #: The service IBI of the second Archive.
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 MOMENT = datetime(2024, 2, 29, 23, 59, 59, 123456, timezone.utc)
-FAILURE = {
-    "host": "a",
-    "found_at": MOMENT,
-    "checked_at": MOMENT,
-    "failures": 1,
-    "failing_since": MOMENT,
-    "error": "404",
-}
 IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
 LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
 PROGRAM = {"name": "ojs", "key_hash": "0" * 64, "scopes": "mint"}
@@ -62,6 +55,17 @@ MORE: dict[str, dict[str, Any]] = {
 }
 
 
+def count_rows(database: Database) -> dict[str, int]:
+    """Return the number of rows of each of our tables that exists."""
+    with database.reading() as connection:
+        names = set(inspect(connection).get_table_names())
+        return {
+            table.name: connection.scalars(select(func.count()).select_from(table)).one()
+            for table in models.metadata.sorted_tables
+            if table.name in names
+        }
+
+
 def fill(archive: Archive, second: Archive, folder: Path) -> None:
     """Add rows to every table of a database that two Archives share."""
     archive.init()
@@ -88,11 +92,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
             ),
             (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
-            (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),
-            (
-                models.FileCheck,
-                {"archive_id": 1, "checked_at": MOMENT, "files": 2, "faults": 1, "faulty": [FAULT]},
-            ),
+            (models.FileCheck, {"archive_id": 1, "checked_at": MOMENT, "faults": [FAULT]}),
             (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
             (
                 models.Import,
@@ -114,6 +114,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 models.IssuedIdentifier,
                 {"key_id": 9, "request_id": 8, "rep": "r", "ibip": "i", "issued_at": MOMENT},
             ),
+            (models.RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
             (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
             (models.Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
             (

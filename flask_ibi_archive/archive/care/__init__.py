@@ -1,1 +1,1 @@
-"""Care for an Archive: backup, verification, links."""
+"""Care for an Archive: verification of files, check of links."""

@@ -28,8 +28,8 @@ def claims_command() -> None:
     """Show the log of claims and its key, or replace the key.
 
     In the log of claims, the Archive states in signed form what it holds. Resolvers read the log at
-    /ibi/claims/checkpoint. The private key is in the folder IBI_CLAIMS_FOLDER, or
-    in the setting IBI_CLAIMS_KEY. No backup contains it: keep a copy in a safe place.
+    /ibi/claims/checkpoint. The private key is in the folder IBI_CLAIMS_FOLDER, or in the setting
+    IBI_CLAIMS_KEY. The database does not contain it: keep a copy in a safe place.
 
     \b
     Example:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -12,7 +11,6 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.file_io import FolderEntry
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.rules import find_broken_rule
@@ -27,7 +25,6 @@ from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
-from flask_ibi_archive.server.database.engines import identify_database
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.items.minting import Minter
@@ -54,16 +51,6 @@ class ServedArchive:
     def service_ibi(self) -> str:
         """The IBI of the Archive service: the rep if there is one, otherwise the ibip."""
         return self.rep or self.ibip or ""
-
-    def make_entry(self, database: Database, files: FileStore) -> FolderEntry:
-        """Return the entry of the Archive in its folder of stored files.
-
-        If the database is an SQLite file next to the folder, the entry contains a relative path.
-        Then both can be moved together, and the entry does not change.
-        """
-        location = identify_database(database.engine.url)
-        parent = f"{files.folder.resolve().parent}{os.sep}"
-        return FolderEntry(self.service_ibi, location.replace(parent, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +203,11 @@ def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
         Nothing was written in this case.
     :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
     """
-    config, database, folder = archive.config, archive.database, archive.files_folder
+    config, database = archive.config, archive.database
     service_ibi = config.archive_service_ibi
     if service_ibi is None and not has_archive(database):
         config.check_minting()
-    folder.create()
+    archive.files_folder.create()
     upgrade_tables(database)
     minted = None
     # another process may have created the Archive in the meantime
@@ -233,9 +220,7 @@ def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
         config.archive_admin_email,
     )
     forms = None if minted is None else (minted.rep, minted.ibip)
-    served, created = create_or_refresh_archive(database, facts, service_ibi, forms)
-    folder.enter(served.make_entry(database, folder))
-    return served, created
+    return create_or_refresh_archive(database, facts, service_ibi, forms)
 
 
 def upgrade(archive: NewArchive, revision: str = "head") -> None:

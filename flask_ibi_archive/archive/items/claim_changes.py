@@ -11,9 +11,7 @@ items are compared with their last claims, as when the log began.
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, func, text, update
-
-from flask_ibi_archive.archive.items.tables import ClaimLogRow, ClaimNote
+from sqlalchemy import Connection, text
 
 #: Values of the column ``covered`` (:class:`.ClaimLogRow`).
 WAITING, PAUSED = -1, -2
@@ -35,17 +33,6 @@ def begin_change(connection: Connection) -> None:
     """Begin a new change. The transaction must have begun, and have the write lock."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("UPDATE ibi_claim_log SET change_no = change_no + 1")
-
-
-def compare_all_items(connection: Connection) -> None:
-    """Let all logs compare their claims with all items again, because the items were restored.
-
-    The restored rows were noted one by one. These notes are deleted. Logs that are paused, or wait
-    for transactions, compare all items later anyway.
-    """
-    connection.execute(delete(ClaimNote))
-    is_begun = func.coalesce(ClaimLogRow.covered, 0) >= 0
-    connection.execute(update(ClaimLogRow).where(is_begun).values(covered=0))
 
 
 def find_older_snapshots(connection: Connection, archive_id: int) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
@@ -11,12 +12,17 @@ from pathlib import Path
 
 from sqlalchemy import ColumnElement
 
+from flask_ibi_archive.archive.items.daily_counts import read_counts
 from flask_ibi_archive.archive.items.file_io import copy_and_measure, measure
 from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
+from flask_ibi_archive.core.records.fields import format_record
 from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.switches import format_counts
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import batched
 
 #: The number of items that are read with one statement.
 BATCH = 500
@@ -52,6 +58,22 @@ def export_records(
                 if item is not None:
                     yield item.record
             last_id, left = max(items), left - len(items)
+
+
+def format_with_counts(
+    records: Iterable[Record], database: Database, archive_id: int
+) -> Iterator[str]:
+    """Yield records as lines of JSON, with the daily counts of accesses to their items."""
+    for batch in batched(records, BATCH):
+        names = [record.identifiers[0] for record in batch]
+        with database.reading() as connection:
+            owners = find_owners(connection, archive_id, names)
+            counts = read_counts(connection, [item_id for item_id, _ in owners.values()])
+        for record, name in zip(batch, names, strict=True):
+            line = format_record(record)
+            if of_item := counts.get(owners.get(name, (0, ""))[0]):
+                line["counts"] = format_counts(of_item)
+            yield json.dumps(line, ensure_ascii=False)
 
 
 def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[Record]:

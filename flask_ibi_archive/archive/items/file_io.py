@@ -1,28 +1,18 @@
-"""Measures and copies files, and marks folders.
-
-An entry is a small file in the folder of stored files. It names an Archive that uses the folder,
-and its database. Therefore an Archive with another database does not delete the files of this
-Archive as unneeded files.
-"""
+"""Measures and copies files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import quote
-
-from flask_ibi_archive.errors import StorageError
 
 #: The number of bytes that one call reads from a file.
 BLOCK = 1 << 20
-ENTRY_NAME = re.compile("archive-[0-9a-f]{16}[.]txt")
-
 
 #: A file that was changed less than this number of nanoseconds before it was read may change again
 #: without another modification time: the clocks of file systems advance in steps of up to 10 ms.
@@ -84,23 +74,6 @@ class Writable(Protocol):
         """Write the bytes of a block."""
 
 
-class ProgressReader:
-    """A stream that reports how many bytes were read from another stream.
-
-    :param progress: called after each read with the number of bytes.
-    """
-
-    def __init__(self, stream: Readable | BinaryIO, progress: Callable[[int], None]) -> None:
-        self._stream = stream
-        self._progress = progress
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes; b"" at the end."""
-        block = self._stream.read(size)
-        self._progress(len(block))
-        return block
-
-
 def copy_and_measure(stream: Readable | BinaryIO, target: Writable | None) -> Content:
     """Copy a stream and return its checksum and size.
 
@@ -116,14 +89,13 @@ def copy_and_measure(stream: Readable | BinaryIO, target: Writable | None) -> Co
     return Content(digest.hexdigest(), size)
 
 
-def measure(path: Path, progress: Callable[[int], None] = lambda count: None) -> Content:
+def measure(path: Path) -> Content:
     """Return the checksum and the size of a file.
 
-    :param progress: called after each read with the number of bytes.
     :raises OSError: if the file cannot be read.
     """
     with path.open("rb") as stream:
-        return copy_and_measure(ProgressReader(stream, progress), None)
+        return copy_and_measure(stream, None)
 
 
 def read_source(path: Path, read: Callable[[BinaryIO], Content]) -> Content:
@@ -139,51 +111,3 @@ def read_source(path: Path, read: Callable[[BinaryIO], Content]) -> Content:
     is_certain = before == after < time.time_ns() - CLOCK_STEP
     source = Source(quote(os.fsencode(path)), after if is_certain else None)
     return replace(content, source=source)
-
-
-class FolderEntry(NamedTuple):
-    """An Archive that uses a folder.
-
-    :param service_ibi: the IBI of the Archive service.
-    :param database: where the database of the Archive is, without user and password.
-    """
-
-    service_ibi: str
-    database: str
-
-    @property
-    def text(self) -> str:
-        """The content of the file."""
-        return f"Archive {self.service_ibi}, database {self.database}"
-
-    @property
-    def name(self) -> str:
-        """The name of the file. Different entries have different names."""
-        return f"archive-{hashlib.sha256(self.text.encode()).hexdigest()[:16]}.txt"
-
-
-def check_entries(
-    folder: Path, others: Iterable[Path], own: FolderEntry, known: Collection[FolderEntry]
-) -> None:
-    """Check the entries of a folder of stored files.
-
-    :param others: the paths in the folder that are not stored files.
-    :param own: the entry that the folder must contain.
-    :param known: all entries that the folder may contain.
-    :raises StorageError: if an entry is missing or unknown, or a path is not an entry.
-    """
-    if not (folder / own.name).exists():
-        raise StorageError(
-            f"the folder of files {folder} has no entry of the {own.text}; if IBI_DATABASE_URI and "
-            "IBI_FILES_FOLDER are right, run flask ibi init for each Archive that uses the folder"
-        )
-    names = {entry.name for entry in known}
-    for path in others:
-        if path.parent != folder or not ENTRY_NAME.fullmatch(path.name):
-            raise StorageError(f"{path} is not a stored file; move it out of the folder of files")
-        if path.name not in names:
-            user = path.read_text("utf-8", "replace").strip()
-            raise StorageError(
-                f"the folder of files {folder} is also used by the {user}; delete {path} if this "
-                "is no longer true, or else give each database its own IBI_FILES_FOLDER"
-            )

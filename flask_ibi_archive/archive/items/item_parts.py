@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Row,
     Select,
@@ -30,7 +29,6 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.conditions import describes, shows_description
-from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, SameAs
 from flask_ibi_archive.core.protocol.states import State
@@ -202,69 +200,6 @@ def _parse_value(value: Any) -> LanguageText:
     return text, language
 
 
-#: The number of rows that the database returns at a time.
-BATCH = 1000
-
-
-class FileRow(NamedTuple):
-    """The row of a stored file, with the id of the Archive and the identifier of the item."""
-
-    sha256: str
-    size: int
-    item_id: int
-    path: str
-    archive_id: int
-    ibi: str
-
-
-def read_file_rows(connection: Connection, item_ids: Collection[int] = ()) -> Iterator[FileRow]:
-    """Yield the rows of stored files in the order of their checksums.
-
-    :param item_ids: only files of these items are read. If empty, all files of all Archives are
-        read.
-    """
-    statement = (
-        select(
-            File.sha256,
-            File.size,
-            File.item_id,
-            File.path,
-            Item.archive_id,
-            func.coalesce(Item.rep, Item.ibip),
-        )
-        .join(Item, Item.id == File.item_id)
-        .where(File.size.is_not(None))
-        .order_by(_order_by_bytes(connection, File.sha256), File.item_id, File.position)
-    )
-    if item_ids:
-        statement = statement.where(File.item_id.in_(item_ids))
-    rows = connection.execute(statement.execution_options(yield_per=BATCH))
-    return (FileRow(*row) for row in rows)  # type: ignore[arg-type]
-
-
-def read_needed_contents(connection: Connection) -> Iterator[Content]:
-    """Yield the contents that items of any Archive need, sorted by checksum.
-
-    Each content is yielded once, even if several items need this content.
-    """
-    statement = (
-        select(File.sha256, func.max(File.size))
-        .where(File.size.is_not(None))
-        .group_by(File.sha256)
-        .order_by(_order_by_bytes(connection, File.sha256))
-    )
-    rows = connection.execute(statement.execution_options(yield_per=BATCH))
-    return (Content(str(sha256), int(size or 0)) for sha256, size in rows)
-
-
-def _order_by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
-    """Return a column for ORDER BY that does not depend on the locale of the database."""
-    ordered: ColumnElement[Any] = (
-        column.collate("C") if connection.dialect.name == "postgresql" else column
-    )
-    return ordered
-
-
 def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> set[str]:
     """Return the given checksums that an item of any Archive needs.
 
@@ -291,39 +226,20 @@ def count_newer_files(connection: Connection, files: FileStore) -> int:
 
 def remove_unneeded(
     connection: Connection, files: FileStore, checksums: Sequence[str], before: float
-) -> Iterator[int]:
-    """Delete the stored files that no item of any Archive needs, and yield their sizes.
+) -> None:
+    """Delete the stored files that no item of any Archive needs.
 
-    A lock prevents new rows for the files until the end of the transaction. The caller must hold
-    the exclusive lock of the store.
+    A lock prevents new rows for the files until the end of the transaction.
 
     :param checksums: the checksums of the files that may be deleted.
     :param before: only files that were last modified before this time are deleted. The time is in
         POSIX seconds.
     """
-    lock_file_rows(connection)
+    run_on_postgresql(connection, f"LOCK TABLE {File.__tablename__} IN SHARE MODE")
     needed = find_needed_checksums(connection, checksums)
     for sha256 in checksums:
         if sha256 not in needed:
-            size = files.remove(sha256, before)
-            if size is not None:
-                yield size
-
-
-def is_row_unchanged(connection: Connection, row: FileRow) -> bool:
-    """Return whether the database still contains this row with the same values."""
-    statement = select(File.item_id).where(
-        File.item_id == row.item_id,
-        File.path == row.path,
-        File.sha256 == row.sha256,
-        File.size == row.size,
-    )
-    return connection.execute(statement).first() is not None
-
-
-def lock_file_rows(connection: Connection) -> None:
-    """Prevent other transactions from changing the rows of files until this transaction ends."""
-    run_on_postgresql(connection, f"LOCK TABLE {File.__tablename__} IN SHARE MODE")
+            files.remove(sha256, before)
 
 
 def find_files(

@@ -13,7 +13,7 @@ file next to the database (:class:`LastDateFile`).
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,13 +28,9 @@ from flask_ibi_archive.archive.items.tables import ItemIdentifier, Prefix, Reser
 from flask_ibi_archive.core.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import insert_or_update, run_on_postgresql
+from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.database.engines import begin
 from flask_ibi_archive.server.files import new_file
-
-#: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
-#: the database may not contain all prefixes that were used.
-EVERY_PREFIX = ""
 
 #: The largest number of identifiers that one statement looks for. SQLite before version 3.32
 #: accepts at most 999 parameters.
@@ -81,8 +77,7 @@ def _restoring_busy_timeout(connection: Connection) -> Iterator[None]:
 # The prefixes are sorted: if two processes lock the same prefixes in different orders, a deadlock
 # is possible.
 _LOCK = (
-    f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ('{EVERY_PREFIX}', %s, %s)"
-    " ORDER BY prefix FOR UPDATE"
+    "SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN (%s, %s) ORDER BY prefix FOR UPDATE"
 )
 _STORE_IF_FREE = """
     UPDATE ibi_prefix SET last_date = %s WHERE prefix IN (%s, %s)
@@ -96,8 +91,6 @@ _STORE_AFTER = f"""
        AND (SELECT count(*) FROM (SELECT last_date FROM ibi_prefix WHERE prefix IN (%s, %s)
                                    ORDER BY prefix FOR UPDATE SKIP LOCKED) AS locked
              WHERE last_date = %s) = 2
-       AND NOT EXISTS (SELECT 1 FROM ibi_prefix WHERE prefix = '{EVERY_PREFIX}'
-                          AND CAST(nullif(last_date, '') AS numeric) > CAST(%s AS numeric))
 """
 _USED = union_all(
     select(ItemIdentifier.text).where(ItemIdentifier.text.in_(bindparam("both", expanding=True))),
@@ -109,13 +102,12 @@ _USED = union_all(
 def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fraction | None:
     """Lock two prefixes and return the latest date that was issued under one of them.
 
-    The date of :data:`EVERY_PREFIX` counts for all prefixes. The lock ends with the transaction. On
-    SQLite, the transaction must already hold the write lock.
+    The lock ends with the transaction. On SQLite, the transaction must already hold the write lock.
 
     :returns: POSIX seconds; None if no date was issued yet.
     """
     dates = _read_dates(connection, prefixes)
-    if not dates.keys() >= set(prefixes):
+    if dates.keys() != set(prefixes):
         insert_prefixes(connection, prefixes)
         dates = _read_dates(connection, prefixes)
     return max((parse_decimal(date) for date in {*dates.values()} if date), default=None)
@@ -173,7 +165,7 @@ def store_free_date(
     values = (format_decimal(date), *prefixes, *labels, *labels)
     if last is None:
         return _run(connection, _STORE_IF_FREE, values).rowcount > 0
-    condition = (*prefixes, format_decimal(last), format_decimal(last))
+    condition = (*prefixes, format_decimal(last))
     return _run(connection, _STORE_AFTER, (*values, *condition)).rowcount > 0
 
 
@@ -194,48 +186,6 @@ def find_used_identifiers(
         names = {"reps": reps[start : start + LOOKUP], "ibips": ibips[start : start + LOOKUP]}
         used.update(connection.scalars(_USED, {**names, "both": [*names["reps"], *names["ibips"]]}))
     return used
-
-
-# --- restoring a backup --------------------------------------------------------------------------
-
-#: A restore waits at most this number of seconds for transactions that mint identifiers.
-LOCK_TIMEOUT = 60
-
-
-def lock_minting(connection: Connection) -> None:
-    """Prevent other transactions from minting identifiers until the end of this transaction."""
-    run_on_postgresql(
-        connection,
-        # without this limit, a host that holds locks and mints identifiers could wait for ever
-        f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'",
-        f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE",
-    )
-
-
-def read_last_dates(connection: Connection) -> dict[str, Fraction]:
-    """Return the last date that was issued under each prefix, in POSIX seconds."""
-    rows = connection.execute(select(Prefix.prefix, Prefix.last_date))
-    return {prefix: parse_decimal(date) for prefix, date in rows if date}
-
-
-def raise_last_dates(
-    connection: Connection, replaced: Mapping[str, Fraction], now: Fraction
-) -> None:
-    """Increase the last dates of all prefixes after a restore.
-
-    After this call, no identifier is minted a second time.
-
-    The backup does not contain identifiers that were minted after the backup. The dates of these
-    identifiers are in the past, because the minter never returns an identifier before its date.
-    Therefore the current time is late enough for every prefix, even for unknown prefixes.
-
-    :param replaced: the last dates in the database before the restore.
-    :param now: the current time, in POSIX seconds.
-    """
-    restored = read_last_dates(connection)
-    for prefix in {EVERY_PREFIX, *replaced, *restored}:
-        known = [dates[prefix] for dates in (replaced, restored) if prefix in dates]
-        store_last_date(connection, [prefix], max([now, *known]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,8 @@ def _check_options(
     type=click.Path(file_okay=False, path_type=Path),
     help='Copy the files to FOLDER. "source" is then relative to the folder of FILE.',
 )
-def export_command(target: str, files: Path | None) -> None:
+@click.option("--with-counts", is_flag=True, help="Add the daily counts of accesses.")
+def export_command(target: str, files: Path | None, with_counts: bool) -> None:
     """Export all items as JSON Lines.
 
     The export contains all items in their state at one moment. Without FILE, the export is written
@@ -282,7 +283,12 @@ def export_command(target: str, files: Path | None) -> None:
             base = Path() if target == "-" else Path(target).resolve().parent
             records = exporting.copy_files(records, files.resolve(), base)
         counted = _show_progress(records, archive, bars, target)
-        lines = (format_line(record).encode() + b"\n" for record in counted)
+        texts = (
+            exporting.format_with_counts(counted, archive.database, archive.served().id)
+            if with_counts
+            else map(format_line, counted)
+        )
+        lines = (text.encode() + b"\n" for text in texts)
         if target == "-":
             while block := b"".join(islice(lines, LINES_PER_WRITE)):
                 write(block, nl=False)

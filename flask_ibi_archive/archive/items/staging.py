@@ -51,10 +51,8 @@ class Staging:
 
     @cached_property
     def _folder(self) -> Path:
-        """The path of the staging folder. The first use creates the folder, and the entry."""
+        """The path of the staging folder. The first use creates the folder."""
         self._store.folder.mkdir(parents=True, exist_ok=True)
-        if self._store.get_entry is not None:
-            self._store.enter(self._store.get_entry(self._store))
         if self._name is None:
             return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
         folder = self._store.folder / f"{STAGING}{self._name}"

@@ -16,11 +16,9 @@ from sqlalchemy import Connection, Row, case, func, select
 from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.archive.items.tables import (
     AccessCount,
-    File,
     FileCheck,
     Item,
     ItemIdentifier,
-    Link,
 )
 from flask_ibi_archive.archive.joining.registration_state import (
     RegistrationRecord,
@@ -77,14 +75,6 @@ class ItemList:
 
 
 @dataclass(frozen=True, slots=True)
-class FailingLink:
-    """A link whose last checks failed, and the items that use it for a file or as metadata."""
-
-    link: Row[Any]
-    items: Sequence[ItemView]
-
-
-@dataclass(frozen=True, slots=True)
 class FaultyFile:
     """A file that the last check of all files found faulty."""
 
@@ -98,16 +88,12 @@ class FaultyFile:
 class ItemOverview:
     """What the page shows about the items.
 
-    :param links_checked_at: the time of the last check of a link, or None.
-    :param failing_total: the number of failing links.
-    :param file_check: the result of the last check of all files, or None.
+    :param faulty_files: the first files that the last check of all files found faulty.
+    :param file_check: the result of this check, or None.
     """
 
     embargoes: ItemList
     most_read: Sequence[Entry]
-    failing_links: Sequence[FailingLink]
-    failing_total: int
-    links_checked_at: datetime | None
     faulty_files: Sequence[FaultyFile]
     file_check: Row[Any] | None
 
@@ -140,15 +126,12 @@ class _Reader:
     def read(self) -> ItemOverview:
         embargoes = self._execute(_select_embargoes(self._archive_id, self._archive.today))
         most_read = self._execute(_select_most_read(self._archive_id, self._archive.today))
-        failures = self._archive.config.link_failures
-        links = self._execute(_select_failing_links(self._archive_id, failures))
-        uses = self._execute(_select_uses(self._archive_id, [link.url for link in links]))
         checks = self._execute(_select_file_check(self._archive_id))
         file_check = checks[0] if checks else None
-        faulty = [] if file_check is None else file_check.faulty[:SHOWN]
+        faulty = [] if file_check is None else file_check.faults[:SHOWN]
         owner_rows = self._execute(_select_owners(self._archive_id, [one["ibi"] for one in faulty]))
         owners: dict[str, int] = {row.text: row.item_id for row in owner_rows}
-        rows = (*embargoes, *most_read, *uses)
+        rows = (*embargoes, *most_read)
         ids = {*(row.id for row in rows), *owners.values()}
         reader = ItemReader(
             self._connection, self._archive_id, today=self._archive.today, with_descriptions=True
@@ -157,11 +140,6 @@ class _Reader:
         return ItemOverview(
             self._list(embargoes),
             self._enter(most_read),
-            [FailingLink(link, self._find_users(link.url, uses)) for link in links],
-            links[0].total if links else 0,
-            self._connection.scalar(
-                select(func.max(Link.checked_at)).where(Link.archive_id == self._archive_id)
-            ),
             [
                 FaultyFile(
                     one["kind"], one["path"], one["ibi"], self._items.get(owners.get(one["ibi"], 0))
@@ -179,10 +157,6 @@ class _Reader:
 
     def _list(self, rows: Sequence[Row[Any]]) -> ItemList:
         return ItemList(self._enter(rows), rows[0].total if rows else 0)
-
-    def _find_users(self, url: str, uses: Sequence[Row[Any]]) -> list[ItemView]:
-        users = {use.id: self._items.get(use.id) for use in uses if use.url == url}
-        return [item for item in users.values() if item is not None]
 
 
 def _select_embargoes(archive_id: int, today: date) -> Any:
@@ -225,37 +199,9 @@ def _select_most_read(archive_id: int, today: date) -> Any:
     )
 
 
-def _select_failing_links(archive_id: int, failures: int) -> Any:
-    """Return the statement for the broken links, the one that has failed longest first."""
-    return (
-        select(Link.url, Link.error, Link.failing_since, func.count().over().label("total"))
-        .where(Link.archive_id == archive_id, Link.failures >= max(failures, 1))
-        .order_by(Link.failing_since, Link.digest)
-        .limit(SHOWN)
-    )
-
-
-def _select_uses(archive_id: int, urls: Sequence[str]) -> Any:
-    """Return the statement for the items that have some URLs as those of files or metadata."""
-    files = (
-        select(Item.id, File.url.label("url"))
-        .join(File, File.item_id == Item.id)
-        .where(Item.archive_id == archive_id, File.url.in_(urls))
-        .limit(SHOWN * SHOWN)
-    )
-    metadata = (
-        select(Item.id, Item.metadata_url.label("url"))
-        .where(Item.archive_id == archive_id, Item.metadata_url.in_(urls))
-        .limit(SHOWN * SHOWN)
-    )
-    both = files.subquery(), metadata.subquery()
-    return select(*both[0].c).union(select(*both[1].c))
-
-
 def _select_file_check(archive_id: int) -> Any:
     """Return the statement for the result of the last check of all files."""
-    columns = FileCheck.checked_at, FileCheck.files, FileCheck.faults, FileCheck.faulty
-    return select(*columns).where(FileCheck.archive_id == archive_id)
+    return select(FileCheck.checked_at, FileCheck.faults).where(FileCheck.archive_id == archive_id)
 
 
 def _select_owners(archive_id: int, identifiers: Sequence[str]) -> Any:

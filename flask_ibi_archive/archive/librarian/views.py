@@ -32,13 +32,8 @@ STATE_NAMES = {
 #: The kinds of faults of stored files for readers.
 FAULT_NAMES = {
     "missing": translatable("missing"),
-    "truncated": translatable("truncated"),
-    "altered": translatable("altered"),
-    "swapped": translatable("swapped"),
-    "unreadable": translatable("unreadable"),
+    "damaged": translatable("damaged"),
 }
-#: The commands that check links and files.
-COMMANDS = {"links": "flask ibi check-links", "files": "flask ibi verify"}
 #: The name of the hidden field with the token, and the message about a wrong token.
 TOKEN = "ibi_token"
 EXPIRED = translatable("The form was open too long, or was sent by another site. Send it again.")
@@ -75,7 +70,6 @@ def overview_page(query: dict[str, str]) -> Response:
         states=STATE_NAMES,
         overview=overview.read_overview(archive) if is_stored else None,
         fault_names=FAULT_NAMES,
-        commands=COMMANDS,
         text=text,
         found=[item for item in found if not item.is_service],
         follows_row=follows_row,

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.bulk import update_rows
+from flask_ibi_archive.archive.items.daily_counts import CountsByItem, add_counts
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.operations.context import (
     note,
@@ -18,7 +19,6 @@ from flask_ibi_archive.archive.items.operations.context import (
 )
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import (
-    AccessCount,
     Item,
     ItemIdentifier,
     TombstoneRow,
@@ -27,11 +27,8 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.switches import DailyCount
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.server.database.dialects import batched, insert_or_update, is_one_of
+from flask_ibi_archive.server.database.dialects import is_one_of
 from flask_ibi_archive.signals import moved_here
-
-#: The number of counts that are stored with one statement.
-COUNTS = 500
 
 
 @dataclass
@@ -74,17 +71,14 @@ class Receiver:
                     refused[ids[item_id]] = str(error)
         return refused
 
-    def _receive(
-        self, views: Mapping[int, ItemView], counts: Mapping[int, Sequence[DailyCount]]
-    ) -> None:
+    def _receive(self, views: Mapping[int, ItemView], counts: CountsByItem) -> None:
         """Make items the Originals in a savepoint. The keys are the row IDs of the items."""
         notices = len(self.store.notices)
         try:
             with self.store.connection.begin_nested():
                 self._change_states(views)
-                self._add_counts(
-                    [(item_id, count) for item_id in views for count in counts[item_id]]
-                )
+                of_views = {item_id: counts[item_id] for item_id in views}
+                add_counts(self.store.connection, self.store.archive_id, of_views)
         except (IntegrityError, StorageError):
             del self.store.notices[notices:]
             raise
@@ -137,18 +131,3 @@ class Receiver:
             self.store.set_state(copy_id, State.COPY, self.taker)
             store = ItemStore(connection, archive_id, self.store.notices)
             note_changed_item(store, copy_id, ["original_archive"])
-
-    def _add_counts(self, counts: Sequence[tuple[int, DailyCount]]) -> None:
-        """Add daily counts to those of the items."""
-        statement = insert_or_update(self.store.connection, AccessCount.__table__)
-        table, numbers = AccessCount.__table__.c, ("accesses", "double_clicks", "robots")
-        statement = statement.on_conflict_do_update(
-            index_elements=["item_id", "role", "day", "content_type"],
-            set_={name: table[name] + statement.excluded[name] for name in numbers},
-        )
-        for part in batched(counts, COUNTS):
-            rows = [
-                {"item_id": item_id, "archive_id": self.store.archive_id, **count._asdict()}
-                for item_id, count in part
-            ]
-            self.store.connection.execute(statement, rows)

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.items.daily_counts import take_counts
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import STORING, lock_relations
 from flask_ibi_archive.archive.items.operations.context import HasContext, note
@@ -26,7 +27,7 @@ from flask_ibi_archive.archive.items.operations.transferring import (
     give_up,
 )
 from flask_ibi_archive.archive.items.rules import explain_refusal
-from flask_ibi_archive.archive.items.tables import AccessCount, OfferedItem
+from flask_ibi_archive.archive.items.tables import OfferedItem
 from flask_ibi_archive.archive.moving.giving import KnownOffer, show_item
 from flask_ibi_archive.archive.moving.offers import lock_offer
 from flask_ibi_archive.core.protocol.states import State
@@ -181,23 +182,9 @@ class _Switching:
 
     def _confirm(self, items: Mapping[int, int], versions: Mapping[int, str]) -> None:
         """Confirm that the taker has the Originals, and remove the counts, which move along."""
-        counts = self._take_counts(list(items.values()))
+        counts = take_counts(self._store.connection, list(items.values()))
         confirmations = {number: counts.get(item_id, ()) for number, item_id in items.items()}
         self._settle({number: versions[number] for number in items}, "switched", confirmations)
-
-    def _take_counts(self, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
-        """Remove the counts of accesses of items, and return them by the row IDs of the items."""
-        columns = [getattr(AccessCount, name) for name in DailyCount._fields]
-        connection = self._store.connection
-        rows = connection.execute(
-            delete(AccessCount)
-            .where(is_one_of(connection, AccessCount.item_id, items))
-            .returning(AccessCount.item_id, *columns)
-        )
-        counts: dict[int, list[DailyCount]] = {}
-        for item_id, *values in rows:
-            counts.setdefault(item_id, []).append(DailyCount(*values))
-        return {item_id: tuple(sorted(of_item)) for item_id, of_item in counts.items()}
 
     def _settle(
         self,

@@ -91,7 +91,14 @@ def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
 
 @click.command("check")
 @click.option("--dry-run", is_flag=True, help="Check all URLs, but change nothing.")
-@group.delay_option
+@click.option(
+    "--delay",
+    type=click.FloatRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time between two requests for an actor.",
+)
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
@@ -194,14 +201,9 @@ def format_cancellation(cancellation: Cancellation) -> str:
 
 def format_summary(checker: ActorChecker) -> str:
     """Return a line that summarises a check."""
-    from flask_ibi_archive.resolver.registry_2008.actor_check import (
-        CANCELLED,
-        FAILING,
-        PUT_OFF,
-        WORKING,
-    )
+    from flask_ibi_archive.resolver.registry_2008.actor_check import CANCELLED, FAILING, WORKING
 
-    results = ", ".join(f"{checker.results[kind]} {kind}" for kind in (WORKING, FAILING, PUT_OFF))
+    results = ", ".join(f"{checker.results[kind]} {kind}" for kind in (WORKING, FAILING))
     cancelled = f"{checker.changes[CANCELLED]} cancelled"
     dry_run = " (--dry-run: nothing was changed)" if checker.dry_run else ""
     return f"checked {checker.results.total()} actors: {results}; {cancelled}{dry_run}"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from itertools import chain, islice
-from time import monotonic
+from threading import Event
 from typing import Any
 
 from sqlalchemy import Connection, exists, func, select, update
@@ -28,13 +28,18 @@ from flask_ibi_archive.resolver.registry_2008.actors import Cancellation, cancel
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, RegisteredMetadata, Registration
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import read_pages
-from flask_ibi_archive.server.http import link_requests
+from flask_ibi_archive.server.http.link_check import LinkError, find_link_error
 
 #: An actor is cancelled if its URLs have not worked for this time.
 PERIOD = timedelta(days=730)
 
-#: The results of the check of an actor. The check is put off if a host refuses requests for now.
-WORKING, FAILING, PUT_OFF = "working", "failing", "put off"
+#: The seconds between two requests for an actor, and the number of actors checked at a time.
+DELAY, THREADS = 1.0, 8
+#: After so many consecutive failures to reach a host, the actor's other URLs there are not tried.
+MAX_HOST_FAILURES = 3
+
+#: The results of the check of an actor.
+WORKING, FAILING = "working", "failing"
 #: The changes that the check stores, beside :data:`FAILING`.
 WORKS_AGAIN, CANCELLED = "works again", "cancelled"
 
@@ -66,7 +71,7 @@ class _Result:
     :param id: the id of the actor in the table.
     :param failing_since: the date that was stored before the check.
     :param checked_at: the date when the check began.
-    :param kind: :data:`WORKING`, :data:`FAILING` or :data:`PUT_OFF`.
+    :param kind: :data:`WORKING` or :data:`FAILING`.
     :param digest: the hash of all URLs that were checked.
     :param url: the URL that works, or None.
     :param error: the reason why the last URL does not work, or None.
@@ -90,13 +95,9 @@ class ActorChecker:
         network of the resolver is probably down.
 
     :param dry_run: True changes nothing in the database.
-    :param delay: seconds between two requests to one host.
+    :param delay: seconds between two requests for an actor.
     :param threads: the number of actors that are checked at the same time.
-    :param timeout: the timeout in seconds for a URL, including all redirects of the URL.
     :param now: returns the current time, which is stored.
-    :param clock: returns the time in seconds, for the delays.
-    :param pause: waits for a number of seconds. None: the default, a wait that ends early when the
-        check is stopped.
     """
 
     def __init__(
@@ -105,28 +106,21 @@ class ActorChecker:
         config: ResolverConfig,
         *,
         dry_run: bool = False,
-        delay: float = link_requests.DELAY,
-        threads: int = link_requests.THREADS,
-        timeout: float = link_requests.TIMEOUT,
+        delay: float = DELAY,
+        threads: int = THREADS,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-        clock: Callable[[], float] = monotonic,
-        pause: Callable[[float], object] | None = None,
     ) -> None:
         self.database = database
+        self.config = config
         self.dry_run = dry_run
+        self.delay = delay
         self.threads = threads
         self.results: Counter[str] = Counter()
         self.changes: Counter[str] = Counter()
         self.unconfirmed = 0
         self._now = now
-        self._stop = link_requests.StopEvent()
-        self._client = link_requests.LinkClient(
-            link_requests.HostLimits(delay, clock, pause or self._stop.pause),
-            link_requests.user_agent(config.service_url or config.service_ibi),
-            config.inner_hosts,
-            timeout,
-            "IBI_RESOLVER_INNER_HOSTS",
-        )
+        #: Set when the threads must end.
+        self._stop = Event()
 
     def count(self) -> int:
         """Return the number of actors that :meth:`run` checks."""
@@ -169,7 +163,7 @@ class ActorChecker:
         """
         if working_url is None:
             return failing > 1  # a single actor may well be the cause itself
-        return failing > 0 and self._client.check(working_url).error is not None
+        return failing > 0 and self._find_error(working_url) is not None
 
     # --- storing ---------------------------------------------------------------------------------
 
@@ -255,7 +249,7 @@ class ActorChecker:
         """Check the URLs of an actor until one of them works."""
         checked_at, digest = self._now(), sha256()
         failures: Counter[str] = Counter()  # the consecutive failures to reach each host
-        error, postponed = None, False
+        error: str | None = None
 
         def result(kind: str, url: str | None = None) -> _Result:
             return _Result(
@@ -263,27 +257,23 @@ class ActorChecker:
             )
 
         for url in _read_urls(self.database.read_rows, actor_row_id, digest):
-            if self._stop.is_set():
-                raise link_requests.Stopped
-            cleaned = link_requests.clean_url(url)
-            if cleaned is None:
-                error = "is not a valid URL"
-                continue
-            host = link_requests.host_of(cleaned)
-            if failures[host] >= link_requests.MAX_HOST_FAILURES:
+            host = url.partition("//")[2].partition("/")[0]
+            if failures[host] >= MAX_HOST_FAILURES:
                 continue  # the host is down; requests for all URLs could take days
-            status = self._client.check(cleaned)
-            if status.postponed:
-                postponed = True
-            elif status.error is None:
+            if error is not None and self._stop.wait(self.delay):
+                break
+            found = self._find_error(url)
+            if found is None:
                 error = None
-                return result(WORKING, cleaned)
-            else:
-                error = status.error
-                failures[host] = failures[host] + 1 if status.failed_host == host else 0
-                if len(failures) > link_requests.MAX_HOSTS:
-                    failures.clear()
-        return result(PUT_OFF if postponed or error is None else FAILING)
+                return result(WORKING, url)
+            error = found.reason
+            failures[host] = failures[host] + 1 if found.is_of_host else 0
+        # without an error, the registrations of the actor were just deleted
+        return result(FAILING if error else WORKING)
+
+    def _find_error(self, url: str) -> LinkError | None:
+        base_url = self.config.service_url or self.config.service_ibi
+        return find_link_error(url, base_url, self.config.inner_hosts)
 
 
 _HAS_REGISTRATIONS = exists().where(Registration.actor_id == Actor.id)

@@ -297,16 +297,6 @@ def write_findings(results: Iterable[Finding], as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-delay_option = click.option(
-    "--delay",
-    type=click.FloatRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time between two requests to the same host.",
-)
-
-
 def find_item(archive: Archive, ibi: str) -> ItemView:
     """Return the item that has an identifier. Upper and lower case are equal.
 

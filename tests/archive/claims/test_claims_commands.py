@@ -138,6 +138,3 @@ def test_verify_reads_the_whole_log(publishing: Flask) -> None:
     assert {line.partition("\t")[0] for line in lines} == {"claims"}
     as_json = json.loads(command(publishing, "verify", "--json").out)
     assert [f"claims\t{error}" for error in as_json["claims"]] == lines
-    # the files of some items can be verified without the log
-    [item] = archive_of(publishing).find()
-    assert command(publishing, "verify", item.ibi).data == ""

@@ -20,8 +20,7 @@ from sqlalchemy.orm import (
     scoped_session,
     sessionmaker,
 )
-from support.archives import SERVICE, archive_of, back_up, close, make_app, restore
-from support.databases import new_database
+from support.archives import SERVICE, archive_of
 from support.operations import DUBLIN_CORE, dump
 
 from flask_ibi_archive import IBIArchive, ItemRecord
@@ -342,25 +341,6 @@ def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
         given.append(host.archive.deposit(ItemRecord()))
         host.session.rollback()
     assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
-
-
-def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
-    new_host: Callable[..., Host], tmp_path: Path
-) -> None:
-    host = new_host()
-    host.archive.minter.clock = lambda: Fraction(4_000_000_020)
-    host.session.add(Report(name="annual"))
-    given = [host.archive.deposit(ItemRecord()) for _ in range(2)]
-    host.session.rollback()
-    back_up(host.archive.without_session(), tmp_path / "x.zip")
-    with new_database("sqlite", tmp_path) as uri:
-        app = make_app(uri, tmp_path / "restored", IBI_MINT_MAX_WAIT=1000)
-        archive = archive_of(app)
-        restore(archive, tmp_path / "x.zip")
-        archive.minter.clock = lambda: Fraction(4_000_000_020)
-        archive.minter.wait = lambda seconds: None
-        assert not {one.rep for one in given} & {one.rep for one in archive.mint(5)}
-        close(app)
 
 
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])

@@ -575,10 +575,13 @@ def test_a_rollback_keeps_a_file_that_another_item_needs(host: Host) -> None:
 def test_files_that_cannot_be_deleted_now_are_deleted_after_the_next_rollback(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged_files, "LOCK_TIMEOUT", 0.01)
+    def fail(*parts: object) -> None:
+        raise StorageError("the database is locked")
+
     host.session.add(host.Thesis(title="On rain", pdf=host.write("a.pdf", "rain")))
     host.session.flush()
-    with host.archive.files_folder.locked():  # a backup
+    with monkeypatch.context() as patch:
+        patch.setattr(staged_files, "remove_unneeded", fail)
         host.session.rollback()
     assert host.stored() == ["rain"]
     host.session.add(host.Thesis(title="On snow", pdf=host.write("b.pdf", "snow")))

@@ -387,7 +387,7 @@ def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
     runs("export", str(exported), "--files", str(tmp_path / "files"))
     first, _ = map(json.loads, exported.read_text().splitlines())
     assert (tmp_path / first["files"][0]["source"]).read_text() == "content"
-    for words in (["verify"], ["backup", str(tmp_path / "b.zip")], ["check-links"]):
+    for words in (["verify"], ["check-links"]):
         assert "the items and files are in the tables of the repository (Shelf): not" in (
             runs(*words).err
         )

@@ -15,7 +15,7 @@ from flask import Flask
 from sqlalchemy import create_engine, func, insert, make_url, select
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from support.accesses import PERSISTENT, USER, acknowledge
-from support.archives import SERVICE, archive_of, back_up, close, import_records, make_app
+from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import command
 from support.host_models import Host as HostWithModel
 from support.loopback import EXCLUDED, SUCCESSFUL
@@ -449,19 +449,6 @@ def test_an_import_without_receivers_notes_nothing(
     for language in ("en", "pt"):
         records[0]["language"] = language
         import_records(archive, records, on_conflict="update", notifier=archive.notifier)
-
-
-def test_a_restored_backup_sends_no_signal(app: Flask, tmp_path: Path, received: Received) -> None:
-    archive = archive_of(app)
-    item = archive.deposit()
-    back_up(archive, tmp_path / "backup")
-    archive.edit(item.ibi, language="en")
-    names(received)
-    assert command(app, "restore", tmp_path / "backup", "--replace", "--yes").status == 0
-    found = archive.get(item.ibi)
-    assert found is not None
-    assert found.record.language is None
-    assert names(received) == []
 
 
 # --- models of the host ---------------------------------------------------------------------------

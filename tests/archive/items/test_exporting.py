@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import text
+from support.accesses import insert_accesses, item_id
 from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
 from support.commands import command
 from support.databases import new_database
@@ -19,8 +21,11 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import exporting
 from flask_ibi_archive.archive.items.exporting import export_records
 from flask_ibi_archive.core.records.fields import format_line
+from flask_ibi_archive.core.records.parse import parse_line
 from flask_ibi_archive.core.records.record import Record
 
+#: An export of a development version, with its files.
+DATA = Path(__file__).with_name("data")
 A, B, C, D = (rep_of(number) for number in range(4))
 
 
@@ -232,3 +237,50 @@ def test_the_other_items_are_read_if_all_items_of_a_batch_are_malformed(
     assert [f"the row of the item {rep} is" in caplog.text for rep in (A, B, C, D)] == (
         [True, True, False, True]
     )
+
+
+def test_an_export_made_before_is_imported(archive: Archive) -> None:
+    def without_sources(record: Record) -> Record:
+        return replace(record, files=tuple(replace(file, source=None) for file in record.files))
+
+    path = DATA / "export-1.jsonl"
+    import_file(archive, path)
+    records = [parse_line(line) for line in path.read_bytes().splitlines()]
+    assert list(map(without_sources, export(archive))) == list(map(without_sources, records))
+
+
+@pytest.mark.postgresql
+def test_the_counts_of_an_export_replace_those_of_the_items(
+    app: Flask, backend: str, tmp_path: Path
+) -> None:
+    archive, path = archive_of(app), str(tmp_path / "items.jsonl")
+    import_records(archive, [{"rep": A}, {"rep": B}])
+    insert_accesses(
+        archive, [{"item_id": item_id(archive, A), "second": n * 50_000} for n in (1, 3)]
+    )
+    before = [archive.statistics(rep, "day") for rep in (A, B, None)]
+    assert "counts" not in command(app, "export").data
+    assert command(app, "export", path, "--with-counts").data == ""
+    counted = [json.loads(line).get("counts") for line in Path(path).read_text().splitlines()]
+    assert [counts and len(counts) for counts in counted] == [2, None]
+    with new_database(backend, tmp_path, ready=True) as uri:
+        other = make_app(uri, tmp_path / "other")
+        archive_of(other).init()
+        insert = partial(insert_accesses, archive_of(other))
+        for words in ([], ["--on-conflict", "update"]):
+            assert command(other, "import", path, *words).status == 0
+            found = [archive_of(other).statistics(rep, "day") for rep in (A, B, None)]
+            assert found == before
+            insert([{"item_id": item_id(archive_of(other), A), "second": 9}])
+        close(other)
+
+
+@pytest.mark.parametrize(
+    "counts", [None, [["2026-01-02", "asked", "Data", 1]], [[1, 2, 3, 4, 5, 6]]]
+)
+def test_wrong_counts_are_an_error_of_their_line(app: Flask, tmp_path: Path, counts: Any) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_text(json.dumps({"rep": A, "counts": counts}) + "\n")
+    assert "line 1, counts" in command(app, "import", path).error
+    assert "line 1, counts" in command(app, "import", path, "--dry-run").out
+    assert export(archive_of(app)) == []

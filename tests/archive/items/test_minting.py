@@ -20,7 +20,7 @@ from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.items.identifiers import add_reservation
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter
-from flask_ibi_archive.archive.items.prefixes import EVERY_PREFIX, store_last_date
+from flask_ibi_archive.archive.items.prefixes import store_last_date
 from flask_ibi_archive.core.identifiers import (
     build_ibip_prefix,
     build_repository_prefix,
@@ -246,7 +246,7 @@ def test_threads_that_share_a_minter_never_issue_the_same_date(
 
 
 @pytest.mark.postgresql
-@for_each("prefix", [REP, IBIP, EVERY_PREFIX])
+@for_each("prefix", [REP, IBIP])
 def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
     database: Database, new_minter: Callable[..., Minter], time: Time, prefix: str
 ) -> None:

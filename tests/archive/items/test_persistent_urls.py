@@ -27,7 +27,7 @@ from flask_ibi_archive.server.commands.group import read_ibi
     ],
 )
 def test_the_ibi_of_a_persistent_url_is_used(shelved: Flask, text: str) -> None:
-    for name in ("show", "url-list", "decode", "stats", "verify"):
+    for name in ("show", "url-list", "decode", "stats"):
         assert command(shelved, name, text).status == 0
     assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import event, insert, update
+from sqlalchemy import event, update
 from support.accesses import insert_counts, item_id
 from support.archives import archive_of, import_records
 from support.commands import command
@@ -18,11 +18,8 @@ from support.librarians import Librarian
 from support.web import rep
 
 from flask_ibi_archive import Archive
-from flask_ibi_archive.archive.items.link_rows import compute_digest
-from flask_ibi_archive.archive.items.tables import Item, Link
+from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.joining.registration_state import store_failure, store_status
-
-URL = "https://example.org/raw.nc"
 
 
 def section(page: str, name: str) -> str:
@@ -30,29 +27,9 @@ def section(page: str, name: str) -> str:
     return page.partition(f">{name}</h2>")[2].partition("</section>")[0]
 
 
-def add_link(archive: Archive, failures: int) -> None:
-    """Store the result of a check of a link."""
-    now = archive.clock()
-    failed = {"failing_since": now, "error": "404 Not Found"} if failures else {}
-    with archive.database.writing() as connection:
-        connection.execute(
-            insert(Link).values(
-                archive_id=archive.served().id,
-                digest=compute_digest(URL),
-                url=URL,
-                host="example.org",
-                found_at=now,
-                checked_at=now,
-                failures=failures,
-                **failed,
-            )
-        )
-
-
 def test_an_empty_archive_has_nothing_that_needs_attention(librarian: Librarian) -> None:
     page = librarian.get()
     assert "The Archive is not registered." in page
-    assert "flask ibi check-links" in section(page, "Failing links")
     assert "flask ibi verify" in section(page, "Damaged files")
     assert "None." in section(page, "Embargoes that end in the next 90 days")
     assert "No access has been counted" in page
@@ -81,36 +58,19 @@ def test_the_registration_is_that_of_the_last_answer(
     assert text in section(librarian.get(), "Registration at the resolver")
 
 
-@pytest.mark.parametrize(("failures", "is_shown"), [(0, False), (1, False), (9, True)])
-def test_a_link_is_shown_after_repeated_failures_with_its_items(
-    archive: Archive, librarian: Librarian, failures: int, is_shown: bool
-) -> None:
-    files = [{"path": "raw.nc", "url": URL}]
-    dc = {"title": ["Rain data"]}
-    import_records(archive, [{"rep": rep(1), "files": files, "metadata": {"dc": dc}}])
-    add_link(archive, failures)
-    links = section(librarian.get(), "Failing links")
-    assert ("404 Not Found" in links) is is_shown
-    assert (">Rain data</a>" in links) is is_shown
-    assert ("1 link to another server fails." in links) is is_shown
-
-
-def test_damaged_files_are_those_of_the_last_complete_check(
+def test_damaged_files_are_those_of_the_last_check(
     app: Flask, archive: Archive, librarian: Librarian
 ) -> None:
     item = archive.deposit(title="Rain", files=[("rain.csv", BytesIO(b"1,2"))])
-    other = archive.deposit(title="Snow", files=[("snow.csv", BytesIO(b"3"))])
     stored = archive.get(item)
     assert stored is not None
     path = Path(str(stored.record.files[0].source))
     content = path.read_bytes()
     path.unlink()
-    assert command(app, "verify", other.ibi).status == 0
     assert "have not been checked yet" in section(librarian.get(), "Damaged files")
     assert command(app, "verify").status == 1
     damaged = section(librarian.get(), "Damaged files")
     assert "1 file is damaged." in damaged
-    assert "2 files were checked." in damaged
     assert "rain.csv" in damaged
     assert ">Rain</a>" in damaged
     path.write_bytes(content)
@@ -195,7 +155,6 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_items(
                 {
                     "rep": rep(number),
                     "metadata": {"dc": {"title": ["Rain"]}},
-                    "files": [{"path": "raw.nc", "url": URL}],
                 }
                 for number in numbers
             ],
@@ -208,7 +167,6 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_items(
                 archive.delete(rep(number), "An error.")
 
     add(1, 4)
-    add_link(archive, 9)
     assert command(app, "verify").status == 0
     librarian.get()
     few = count_statements(archive, librarian.get)

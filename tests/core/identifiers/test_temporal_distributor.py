@@ -138,6 +138,15 @@ def test_the_first_date_of_a_prefix_is_the_present_step() -> None:
         assert next_suffix_date(now, None, granularity) == (now, 0), granularity
 
 
+@given(nows, lasts, granularities)
+def test_no_date_is_earlier_than_the_present_minute(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> None:
+    """Therefore the last date may be lost with an older database, if it is a minute old."""
+    dates, _ = next_suffix_dates(now, last, granularity, 3)
+    assert min(dates) >= now // 60 * 60
+
+
 def test_zero_dates_need_no_wait() -> None:
     assert next_suffix_dates(NOW, NOW + 3600, Fraction(1), 0) == ([], Fraction(0))
 

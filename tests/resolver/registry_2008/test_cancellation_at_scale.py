@@ -21,13 +21,14 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterDocument,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver.registry_2008 import actor_check
 from flask_ibi_archive.resolver.registry_2008.actor_check import PERIOD, ActorChecker
 from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, Document, Registration
 from flask_ibi_archive.resolver.secret_checks import hash_secret
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.http.link_requests import LinkClient, LinkStatus
+from flask_ibi_archive.server.http.link_check import LinkError
 
 pytestmark = pytest.mark.slow
 
@@ -42,12 +43,12 @@ def test_the_check_of_3000_actors_needs_little_memory(
     actors, documents = 3_000, 10
     _fill(database, actors, documents)
 
-    def check(client: LinkClient, url: str) -> LinkStatus:
+    def check(url: str, *words: object) -> LinkError | None:
         is_broken = all_fail or int(url.rpartition("/")[2]) % documents < documents - 1
-        return LinkStatus("can't be reached (Connection refused)" if is_broken else None)
+        return LinkError("answers 404 (Not Found)") if is_broken else None
 
-    monkeypatch.setattr(LinkClient, "check", check)
-    checker = ActorChecker(database, a_config(), now=lambda: NOON + PERIOD)
+    monkeypatch.setattr(actor_check, "find_link_error", check)
+    checker = ActorChecker(database, a_config(), delay=0, now=lambda: NOON + PERIOD)
     tracemalloc.start()
     try:
         assert list(checker.run()) == []

@@ -15,12 +15,10 @@ from sqlalchemy import CheckConstraint, Connection, inspect, text
 from support.archives import archive_of
 from support.cases import for_each
 from support.commands import command
-from support.tables import SECOND, fill
+from support.tables import SECOND, count_rows, fill
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.care.backup import BackupWriter
 from flask_ibi_archive.archive.checking import check_ready
-from flask_ibi_archive.archive.items.table_rows import dump_rows, reflect_tables
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError
 from flask_ibi_archive.server.database import migrate
@@ -79,30 +77,22 @@ def test_a_downgrade_to_base_removes_all_tables(database: Database) -> None:
     database.check()
 
 
-def count_rows(archive: Archive) -> dict[str, int]:
-    with archive.database.snapshot() as connection:
-        return {
-            name: len(list(dump_rows(connection, table)))
-            for name, table in reflect_tables(connection).items()
-        }
-
-
 def test_a_downgrade_removes_the_tables_and_an_upgrade_creates_them_empty(
     new_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
     archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))
     fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
-    before = count_rows(archive)
+    before = count_rows(archive.database)
     assert all(before.values()), "a table is empty"
     archive.downgrade("base")
-    assert count_rows(archive) == {}
+    assert count_rows(archive.database) == {}
     archive.upgrade("+1")
     archive.upgrade("+1")
-    assert count_rows(archive) == dict.fromkeys(before, 0)
+    assert count_rows(archive.database) == dict.fromkeys(before, 0)
     archive.database.check()
     fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
     archive.downgrade("base")
-    assert count_rows(archive) == {}
+    assert count_rows(archive.database) == {}
 
 
 def test_the_migrations_create_the_tables_of_the_models(database: Database) -> None:
@@ -177,7 +167,7 @@ def test_the_error_for_a_database_of_a_newer_version_is_one_line(app: Flask) -> 
 
 @pytest.mark.parametrize("revision", ["0001", "0014"])
 def test_the_error_for_a_database_of_a_development_version_is_one_line(
-    app: Flask, new_app: Callable[..., Flask], revision: str, tmp_path: Path
+    app: Flask, new_app: Callable[..., Flask], revision: str
 ) -> None:
     set_revision(app, revision)
     attempts: tuple[Callable[[Archive], object], ...] = (
@@ -188,9 +178,6 @@ def test_the_error_for_a_database_of_a_development_version_is_one_line(
         lambda archive: archive.downgrade("base"),
         lambda archive: archive.database.check(),
         check_ready,
-        lambda archive: BackupWriter(archive.database, archive.files_folder).write(
-            tmp_path / "old.zip"
-        ),
     )
     for attempt in attempts:
         with pytest.raises(NotReady, match=r"development version before 0\.1\.0") as refusal:

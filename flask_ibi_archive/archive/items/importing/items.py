@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.items.daily_counts import replace_counts
 from flask_ibi_archive.archive.items.identifiers import find_owners_and_originals
 from flask_ibi_archive.archive.items.importing.progress import (
     Errors,
@@ -31,6 +32,7 @@ from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.parse import check_record
 from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.switches import DailyCount
 from flask_ibi_archive.errors import RecordError, RuleBroken
 
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
@@ -80,6 +82,8 @@ class ItemBatch:
     _pending: list[PendingLine] = field(default_factory=list)
     #: The items that have keys of the batch, by their keys.
     _keys: dict[str, KeyHolder] = field(default_factory=dict)
+    #: The daily counts of the items whose lines have some, by the row IDs of the items.
+    _counts: dict[int, Sequence[DailyCount]] = field(default_factory=dict)
     #: The row IDs and the names of the items that have foreign identifiers, by their digests.
     _aliases: dict[str, tuple[int, str]] = field(default_factory=dict)
 
@@ -116,6 +120,8 @@ class ItemBatch:
             except RecordError as error:
                 self.errors.add(error)
         self._insert(new)
+        if self._counts:
+            replace_counts(self.store.connection, self.store.archive_id, self._counts)
         self.log.add_lines(self.state, self._pending)
 
     def _insert(self, lines: Sequence[Line]) -> None:
@@ -128,6 +134,8 @@ class ItemBatch:
         self.added += len(ids)
         for item_id, line in zip(ids, lines, strict=True):
             note_import(self.store, item_id, None, line.record)
+            if line.counts is not None:
+                self._counts[item_id] = line.counts
             if line.record.has_references:
                 pending = PendingLine(line.number, item_id, replaced=False, has_references=True)
                 self._pending.append(pending)
@@ -244,6 +252,8 @@ class ItemBatch:
         ]
         self.store.replace_item(item_id, record, line.contents, self.state.started_at)
         note_import(self.store, item_id, before, record)
+        if line.counts is not None:
+            self._counts[item_id] = line.counts
         self.added, self.updated = self.added + (not exists), self.updated + exists
         self._replaced.add(item_id)
         self._pending.append(

@@ -20,8 +20,9 @@ from typing import BinaryIO
 from flask_ibi_archive.archive.items.file_io import Content, copy_and_measure
 from flask_ibi_archive.archive.items.importing.progress import Errors
 from flask_ibi_archive.core.records.fields import FieldError, quoted
-from flask_ibi_archive.core.records.parse import find_errors, parse_line
+from flask_ibi_archive.core.records.parse import find_errors, parse_record, read_json
 from flask_ibi_archive.core.records.record import Record, References
+from flask_ibi_archive.core.records.switches import DailyCount, parse_counts
 from flask_ibi_archive.errors import RecordError, StorageError
 
 MAX_LINE = 16 << 20
@@ -40,11 +41,13 @@ class Line:
 
     :param number: the number of the line. The first line has the number 1.
     :param contents: the checksum and size of each file that the record adds, by path.
+    :param counts: the daily counts of accesses to the item; None if the line has none.
     """
 
     number: int
     record: Record
     contents: Mapping[str, Content] = field(default_factory=dict)
+    counts: tuple[DailyCount, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,8 @@ class LineReader:
             try:
                 line = self.parse(text)
             except RecordError as error:
-                for each in self.find_errors(text) if errors.collects else [error]:
+                # an error in the counts is the only one of its line
+                for each in (errors.collects and self.find_errors(text)) or [error]:
                     errors.add(each)
                 continue
             add_files(line)
@@ -256,13 +260,20 @@ class LineReader:
         :raises RecordError: if the line is not a valid record.
         """
         try:
-            return Line(self.line, parse_line(text))
+            data, counts = read_json(text), None
+            if isinstance(data, dict) and "counts" in data:
+                counts = parse_counts("counts", data.pop("counts"))
+            return Line(self.line, parse_record(data), counts=counts)
         except FieldError as error:
             raise self.error(error.field or None, error.reason) from error
 
     def find_errors(self, text: bytes) -> list[RecordError]:
-        """Return all errors in the line that was read last."""
-        return [self.error(error.field or None, error.reason) for error in find_errors(text)]
+        """Return all errors in the record of the line that was read last."""
+        return [
+            self.error(error.field or None, error.reason)
+            for error in find_errors(text)
+            if error.field != "counts"  # a field of the line, but not of the record
+        ]
 
     def error(self, field: str | None, reason: str) -> RecordError:
         """Return an error in the line that was read last.

@@ -197,9 +197,9 @@ class NewFiles:
         if self._are_needed():
             self.store.unneeded = set()
             return
-        with suppress(StorageError), self.store.locked(exclusive=True):
+        with suppress(StorageError):
             with self.database.writing(LOCK_TIMEOUT) as connection:
-                list(remove_unneeded(connection, self.store, sorted(self.checksums), math.inf))
+                remove_unneeded(connection, self.store, sorted(self.checksums), math.inf)
             self.store.unneeded = set()
 
     def _are_needed(self) -> bool:

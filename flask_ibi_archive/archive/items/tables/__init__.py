@@ -12,7 +12,6 @@ from flask_ibi_archive.archive.items.tables.activity import (
     FileCheck,
     Import,
     ImportLine,
-    Link,
     Registration,
     VisitorSalt,
 )
@@ -81,7 +80,6 @@ __all__ = [
     "IssuedIdentifier",
     "Item",
     "ItemIdentifier",
-    "Link",
     "Offer",
     "OfferedItem",
     "Prefix",

@@ -12,7 +12,6 @@ from sqlalchemy import (
     ForeignKey,
     ForeignKeyConstraint,
     Index,
-    Integer,
     String,
     Text,
     UniqueConstraint,
@@ -220,42 +219,6 @@ class ImportLine(Base):
     told: Mapped[str | None] = mapped_column(Text)
 
 
-class Link(Base):
-    """A URL outside the Archive that items use, and the result of the last check of the URL."""
-
-    __tablename__ = "ibi_link"
-    __table_args__ = (
-        CheckConstraint("failures >= 0", name="ck_ibi_link_failures"),
-        CheckConstraint(
-            "(failures = 0) = (failing_since IS NULL) AND (failures = 0) = (error IS NULL)",
-            name="ck_ibi_link_error",
-        ),
-        Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
-    )
-
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_link_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
-    #: The SHA-256 of the URL (hexadecimal), because a URL may be too long for an index.
-    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
-    url: Mapped[str] = mapped_column(Text)
-    #: The first 255 characters of the host of the URL, in lower case, without the port.
-    host: Mapped[str] = mapped_column(String(255))
-    #: The time when a link check last found an item that uses the URL.
-    found_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The time of the last check; None: the link was never checked.
-    checked_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    #: The number of checks that failed since the last successful check.
-    failures: Mapped[int] = mapped_column(Integer, server_default="0")
-    failing_since: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-    error: Mapped[str | None] = mapped_column(Text)
-    #: The time when the failure was first reported; None: the failure was not reported yet.
-    noticed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
-
-
 class FileCheck(Base):
     """The result of the last check of all stored files of an Archive (``flask ibi verify``)."""
 
@@ -268,12 +231,8 @@ class FileCheck(Base):
         autoincrement=False,
     )
     checked_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The number of files that were checked.
-    files: Mapped[int] = mapped_column(BigInteger)
-    #: The number of faulty files.
-    faults: Mapped[int] = mapped_column(BigInteger)
-    #: The kind of the fault, the IBI of the item and the path of each of the first faulty files.
-    faulty: Mapped[list[dict[str, str]]] = mapped_column(JSON)
+    #: For each file that is missing or damaged: which of both, the IBI of the item, and the path.
+    faults: Mapped[list[dict[str, str]]] = mapped_column(JSON)
 
 
 class Registration(Base):

@@ -1,0 +1,99 @@
+"""The check of a link: which URLs work, and what a request contains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.far import Far, Reply, unused_address
+from support.loopback import LOOPBACK
+
+from flask_ibi_archive.server.http.link_check import LinkError, find_link_error
+
+
+def check(url: str, timeout: float = 20) -> LinkError | None:
+    return find_link_error(url, "http://a.br", LOOPBACK, timeout)
+
+
+WORKING: list[tuple[dict[str, Reply], list[str]]] = [
+    ({"a": Reply(204)}, ["HEAD a"]),
+    ({"a": Reply(429)}, ["HEAD a", "GET a"]),
+    ({"HEAD a": Reply(405), "GET a": Reply(200)}, ["HEAD a", "GET a"]),
+    ({"HEAD a": Reply(raw=b""), "GET a": Reply(200)}, ["HEAD a", "GET a"]),
+    (
+        {"a": Reply(307, {"Location": "b?c=d#e"}), "b?c=d": Reply(308, {"Location": "/Relat\xf3"})}
+        | {"Relat%F3": Reply()},
+        ["HEAD a", "HEAD b?c=d", "HEAD Relat%F3"],
+    ),
+]
+
+
+def test_a_url_works_if_its_last_redirect_answers_2xx(far: Far) -> None:
+    for replies, requests in WORKING:
+        far.replies = dict(replies)
+        far.requests.clear()
+        assert check(far.url("a")) is None, replies
+        assert far.lines == requests, replies
+
+
+BROKEN = [
+    (Reply(404), "answers 404 (Not Found)"),
+    (Reply(503, {"Retry-After": "9"}), "answers 503 (Service Unavailable)"),
+    (Reply(599), "answers 599 (unknown)"),
+    (Reply(302), "answers 302 (Found)"),
+    (Reply(301, {"Location": "a"}), "has more than 5 redirects"),
+    (
+        Reply(301, {"Location": "ftp://user:secret@x.org/a"}),
+        "redirects to ftp://x.org/a, which is not a valid address",
+    ),
+    (Reply(301, {"Location": "http://[::1/"}), "is not a valid address"),
+    (Reply(raw=b""), "closed the connection before the answer was complete"),
+    (Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n"), "sends an answer that is not valid HTTP"),
+]
+
+
+def test_any_other_answer_is_an_error_of_one_line_and_is_not_logged(
+    far: Far, caplog: pytest.LogCaptureFixture
+) -> None:
+    for reply, reason in BROKEN:
+        far.replies["a"] = reply
+        assert check(far.url("a")) == LinkError(reason), reply
+    assert not [record for record in caplog.records if record.levelname != "DEBUG"]
+
+
+def test_a_host_that_cannot_be_reached_is_known(far: Far) -> None:
+    down = f"http://{unused_address()}/a"
+    assert check(down) == LinkError("can't be reached (Connection refused)", True)
+    far.replies["a"] = Reply(301, {"Location": down})
+    error = check(far.url("a"))
+    assert error == LinkError(f"redirects to {down}, which can't be reached (Connection refused)")
+
+
+def test_the_deadline_is_that_of_all_redirects_together(far: Far) -> None:
+    far.replies["a"] = Reply(301, {"Location": "b"})
+    far.replies["b"] = Reply(raw=b"", drips=True)
+    error = check(far.url("a"), 0.2)
+    assert error == LinkError(f"redirects to {far.url('b')}, which took too long")
+
+
+def test_no_body_is_read(far: Far) -> None:
+    head = b"HTTP/1.1 302 Found\r\nLocation: b\r\nContent-Length: 1000000000000\r\n\r\n"
+    far.replies |= {"HEAD a": Reply(405), "GET a": Reply(raw=head, drips=True), "b": Reply()}
+    assert check(far.url("a")) is None
+
+
+def test_a_request_has_a_user_agent_and_no_password(
+    far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login user password secret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    location = far.url("b", "user:secret@127.0.0.1")
+    far.replies["a"] = Reply(301, {"Location": location, "Set-Cookie": "c=d"})
+    far.replies["b"] = Reply()
+    assert check(far.url("a")) is None
+    assert len(far.requests) == 2
+    for request in far.requests:
+        assert request.headers["User-Agent"] == "flask_ibi_archive (+http://a.br)"
+        assert not {"Authorization", "Cookie", "Referer", "From"} & set(request.headers)
