@@ -33,6 +33,7 @@ from typing import Any
 
 from flask import Flask
 from sqlalchemy import func, insert, or_, select, update
+from support.databases import migrate_to_head
 from support.loopback import PATIENCE, free_ports
 from support.registries import NOON, resolver_database
 from support.smtp import Post, post_office
@@ -59,6 +60,7 @@ from flask_ibi_archive.resolver.resolution_context import Asked, ResolutionReque
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.server.http.transport import HEADERS
 
 from .fan_out import ADDRESS
@@ -543,7 +545,10 @@ def bench_of(
     say: Callable[[str], None] = print,
 ) -> Iterator[Bench]:
     """Serve a federation, and yield a resolver that has included it."""
-    uri = uri or f"sqlite:///{folder}/resolver.sqlite"
+    if uri is None:
+        uri = f"sqlite:///{folder}/resolver.sqlite"
+    else:
+        migrate_to_head(uri, RESOLVER)
     with (
         post_office() as post,
         serving_federation(federation) as control,

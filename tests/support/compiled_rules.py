@@ -14,9 +14,10 @@ class SharedRule(Rule):
     """A rule whose functions are compiled once for all rules with the same path."""
 
     def _compile_builder(self, append_unknown: bool = True) -> Any:
-        if self.defaults:  # their values are part of the function
-            return super()._compile_builder(append_unknown)
-        key = (self.rule, *self._trace, append_unknown)
+        # the values of defaults, as their converters write them, are part of the function
+        converters = {name: type(one) for name, one in self._converters.items()}
+        defaults = repr((self.defaults, converters)) if self.defaults else ""
+        key = (self.rule, defaults, *self._trace, append_unknown)
         if key not in _functions:
             _functions[key] = super()._compile_builder(append_unknown)
         return _functions[key]
