@@ -272,7 +272,6 @@ class ArchiveConfig:
     registration_key: str | None = setting(values.parse_registration_key)
     registry_url: str | None = setting(values.parse_base_url)
     registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
-    register_on_start: bool = setting(values.parse_flag, False)
     registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
     keep_accesses: int = setting(values.parse_count, 90)

@@ -101,22 +101,18 @@ def require_setting(value: str | None, key: str, expected: str) -> str:
     return value
 
 
-def backoff(
-    chance: Callable[[], float], first: float = FIRST_DELAY, longest: float = LONGEST_DELAY
-) -> Iterator[float]:
+def backoff(chance: Callable[[], float]) -> Iterator[float]:
     """Yield the delay in seconds before each retry. Each delay is about twice the previous delay.
 
     tenacity would replace only this function, not the loops with their deadline and Retry-After.
 
     :param chance: returns a random number from 0 to 1. If several Archives fail at the same time,
         the random numbers make these Archives retry at different times.
-    :param first: the longest possible first delay.
-    :param longest: the longest possible delay.
     """
-    delay = first
+    delay = FIRST_DELAY
     while True:
         yield delay * (0.5 + chance() / 2)
-        delay = min(2 * delay, longest)
+        delay = min(2 * delay, LONGEST_DELAY)
 
 
 def _ignore(error: errors.ResolverFailed, delay: float) -> None:

@@ -216,22 +216,6 @@ def warn_of_private_address(archive: Archive) -> None:
         )
 
 
-def is_flask_command() -> bool:
-    """Return whether this process runs a ``flask`` command that does not serve the app.
-
-    ``flask ibi`` and ``flask shell`` are such commands. Only ``flask run`` serves the app.
-    """
-    context = click.get_current_context(silent=True)
-    if context is None:
-        return False
-    root = context.find_root()
-    if not isinstance(root.command, AppGroup):
-        return False
-    while context.parent is not None and context.parent is not root:
-        context = context.parent
-    return context is root or context.info_name != "run"
-
-
 _PERIOD = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 #: The longest period in days.
