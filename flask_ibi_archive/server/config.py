@@ -270,8 +270,6 @@ class ArchiveConfig:
     persistent_url_base: str = setting(values.parse_base_url, "http://urlib.net")
     resolver_email: str | None = setting(values.parse_email)
     registration_key: str | None = setting(values.parse_registration_key)
-    registry_url: str | None = setting(values.parse_base_url)
-    registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
     registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
     keep_accesses: int = setting(values.parse_count, 90)

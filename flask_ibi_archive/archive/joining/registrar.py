@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.archive.joining import registration_state
-from flask_ibi_archive.archive.joining.resolver_answer import Endpoint, read_answer
+from flask_ibi_archive.archive.joining.resolver_answer import MAX_ANSWER, Endpoint, read_answer
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.server.config import ArchiveConfig
@@ -223,7 +223,7 @@ class Registrar:
                 self.archive.config.resolver_url,
                 inclusion.format_registration_request(request),
                 seconds=min(left, ANSWER_TIMEOUT),
-                limit=endpoint.limit,
+                limit=MAX_ANSWER,
                 inner_hosts=None,
             )
             answer = _without_key(answer, request.key)

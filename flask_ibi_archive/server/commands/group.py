@@ -248,24 +248,19 @@ resume_option = click.option(
 )
 
 
-def parse_as(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Return the callback of an option whose value has the form of a setting.
+def parse_email_option(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Return the e-mail address in the value of an option.
 
-    :param parser: the name of the parser in :mod:`flask_ibi_archive.server.setting_values`.
+    :raises BadParameter: if the value is not an e-mail address.
     """
+    from flask_ibi_archive.server.setting_values import parse_email
 
-    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        from flask_ibi_archive.server import setting_values
-
-        try:
-            return None if value is None else getattr(setting_values, parser)(value)
-        except ValueError as error:
-            raise click.BadParameter(f"{value!r} is not {error}") from error
-
-    return parse
-
-
-parse_email_option = parse_as("parse_email")
+    try:
+        return None if value is None else parse_email(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not {error}") from error
 
 
 def write_findings(results: Iterable[Finding], as_json: bool) -> None:
