@@ -29,7 +29,7 @@ from flask_ibi_archive.resolver.clashes import find_clashes
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.database.database import Database
 
-pytestmark = [pytest.mark.one_database, pytest.mark.no_tables]
+pytestmark = pytest.mark.no_tables
 
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
 SERVICES = ("example.org/a/2026/03.01.12.00", "example.org/b/2026/03.01.12.00")

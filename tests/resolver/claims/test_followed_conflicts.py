@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from support.archive_servers import Servers
 from support.claim_logs import a_claim
 from support.followers import Following
