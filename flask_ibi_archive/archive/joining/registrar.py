@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: The timeout in seconds for one answer. Before the answer, the resolver calls the Archive back.
 ANSWER_TIMEOUT = 20
+#: The number of seconds in which a request is repeated.
+DEADLINE = 60
 #: The delay in seconds before the second attempt, and the longest delay before a later attempt.
 FIRST_DELAY, LONGEST_DELAY = 1.0, 16.0
 
@@ -151,7 +153,7 @@ class Registrar:
         :raises ArchiveMoved: if address or IP differ from the registered address or IP. No request
             was sent.
         :raises ResolverRefused: if the resolver refuses the request.
-        :raises ResolverFailed: if the resolver cannot be reached within IBI_REGISTRATION_DEADLINE,
+        :raises ResolverFailed: if the resolver cannot be reached within :data:`DEADLINE`,
             or if the answer of the resolver is not valid.
         Source: [R] 5.2, Example 5.2.
         """
@@ -198,7 +200,7 @@ class Registrar:
 
         :returns: the status or the error, and the number of attempts.
         """
-        deadline = self.clock() + self.archive.config.registration_deadline
+        deadline = self.clock() + DEADLINE
         for tries, delay in enumerate(backoff(self.chance), 1):
             outcome = self._send_once(request, deadline - self.clock())
             if not isinstance(outcome, errors.ResolverFailed) or not outcome.passing:
