@@ -20,7 +20,7 @@ SECTIONS = {
     "Archives": "administration.register administration.list administration.remove",
     "Claims": "claims.follow claims.claims conflicts.conflicts index.rebuild-index",
     "Document registry": "registry.registry",
-    "Resolution": "resolve.resolve failures.failures sample.sample export_map.export-map",
+    "Resolution": "resolve.resolve failures.failures export_map.export-map",
 }
 
 

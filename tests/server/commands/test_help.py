@@ -28,7 +28,7 @@ REPORTING = (
     "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
     "verify", "stats", "purge", "check-links", "compare", "register-archive", "unregister-archive",
     "resolve", "actors", "offers", "conflicts",
-    "claims", "failures", "sample",
+    "claims", "failures",
 )  # fmt: skip
 
 
