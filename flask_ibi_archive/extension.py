@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, current_app, has_app_context, has_request_context
@@ -34,7 +33,6 @@ from flask_ibi_archive.archive.service.former_links import answer_former_link
 from flask_ibi_archive.archive.service.local_resolution import OwnArchive, answer_own_item
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
-from flask_ibi_archive.server.commands.group import is_flask_command
 from flask_ibi_archive.server.config import ArchiveConfig, find_address
 from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, archive_history, replica_history
@@ -333,11 +331,6 @@ class IBIArchive:
         # without a registration key, no resolver can have included the Archive
         app.extensions[EXTENSION] = ExtensionState(archive, self.functions)
         app.extensions[OWN_ARCHIVE] = OwnArchive(archive)
-        if config.register_on_start and not is_flask_command():
-            # imported here, because apps without this setting do not need the module
-            from flask_ibi_archive.archive.joining.start import register_on_start
-
-            register_on_start(archive, Path(app.instance_path), app.logger)
 
     def _create_addresses(self, app: Flask, config: ArchiveConfig) -> ArchiveUrls:
         """Return the object that builds the URLs of an app."""

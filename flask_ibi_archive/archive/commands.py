@@ -48,7 +48,6 @@ SECTIONS = {
     "joining.registration_commands.registration-email "
     "joining.registration_commands.register-archive "
     "joining.registration_commands.unregister-archive",
-    "Registry of documents of a resolver": "joining.registry_commands.registry",
     "Maintenance": "care.commands.verify care.commands.check-links "
     "accesses.commands.stats accesses.commands.purge harvest.commands.renew-harvests",
 }

@@ -28,7 +28,6 @@ from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
 from flask_ibi_archive.resolver.claims.conflicts import find_open_conflict
 from flask_ibi_archive.resolver.clashes import find_clashes
 from flask_ibi_archive.resolver.current import current_resolver
-from flask_ibi_archive.resolver.failures.known_names import suggest_known
 from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
@@ -93,8 +92,6 @@ def resolve(
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
     current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
-    if outcome.kind is AlertKind.UNKNOWN:
-        outcome = replace(outcome, suggestion=suggest_known(current_resolver(), wanted.ibi.text))
     if outcome.is_conflict and outcome.ibi is not None:
         number = find_open_conflict(current_resolver().database, outcome.ibi.text)
         outcome = replace(outcome, conflict=number)

@@ -71,7 +71,6 @@ class ResolverConfig:
         ``base_template`` and ``content_security_policy``.
     :ivar max_connections: the maximum number of open connections to Archives in a process.
     :ivar email: the e-mail address of the resolver's administrator.
-    :ivar failure_mail: True if administrators of Archives get a monthly e-mail about failed URLs.
     :ivar follow: True if a thread of the app reads the claims of the Archives.
     :ivar follow_connections: the maximum number of open connections for reading claims.
     :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
@@ -104,7 +103,6 @@ class ResolverConfig:
     )
     archive_name: str | None = setting(parse_text)
     email: str | None = setting(parse_email, key="IBI_RESOLVER_EMAIL")
-    failure_mail: bool = setting(parse_flag, True, key="IBI_RESOLVER_FAILURE_MAIL")
     trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
     base_template: str | None = setting(parse_template)
     content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)

@@ -29,7 +29,6 @@ from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_ta
 from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
 from flask_ibi_archive.resolver.archive_list import ArchiveList
 from flask_ibi_archive.resolver.current import current_resolver
-from flask_ibi_archive.resolver.failures.known_names import suggest_known
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
     method_response,
@@ -99,10 +98,8 @@ def _is_persistent_url(target: str) -> bool:
 
 
 def _report_unknown(alias: str) -> Response:
-    resolver = current_resolver()
-    resolver.hint_writer.add_failed_url(alias, AlertKind.UNKNOWN.value)
-    suggestion = suggest_known(resolver, alias)
-    return alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias, suggestion=suggestion))
+    current_resolver().hint_writer.add_failed_url(alias, AlertKind.UNKNOWN.value)
+    return alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
 
 
 def _find_bare_alias(links: Sequence[FormerLink]) -> str:

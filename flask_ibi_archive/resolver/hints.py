@@ -4,7 +4,7 @@ A *hint* names the Archive where an IBI was last found. The resolver asks this A
 also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
 (core/resolution/asking.py). The *metrics* of an Archive are the number of answers, the number of
 failures and the response times. The *failed URLs* are the persistent URLs that led readers nowhere
-(failures/counts.py).
+(failed_urls.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sqlalchemy import Connection, column, delete, select, table
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.claims.tables import PrefixHolder
-from flask_ibi_archive.resolver.failures.counts import (
+from flask_ibi_archive.resolver.failed_urls import (
     OTHERS,
     FailedName,
     clean_name,

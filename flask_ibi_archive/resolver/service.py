@@ -6,7 +6,6 @@ import atexit
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from random import random
 from typing import TYPE_CHECKING
@@ -25,7 +24,6 @@ from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
 from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
-from flask_ibi_archive.resolver.claims.regular_tasks import Task
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
@@ -98,16 +96,12 @@ class ResolverService:
 
         :param on_progress: see :class:`Follower`.
         """
-        from flask_ibi_archive.resolver.failures.mails import send_monthly_reports
-
-        tasks = (Task(timedelta(hours=1), lambda now: send_monthly_reports(self, now)),)
         return Follower(
             self.config,
             self.database,
             self.claim_index,
             on_progress=on_progress,
             notifier=self.registry.notifier,
-            tasks=tasks,
         )
 
     def resolve(

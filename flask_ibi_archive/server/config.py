@@ -270,14 +270,9 @@ class ArchiveConfig:
     persistent_url_base: str = setting(values.parse_base_url, "http://urlib.net")
     resolver_email: str | None = setting(values.parse_email)
     registration_key: str | None = setting(values.parse_registration_key)
-    registry_url: str | None = setting(values.parse_base_url)
-    registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
-    register_on_start: bool = setting(values.parse_flag, False)
-    registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
     keep_accesses: int = setting(values.parse_count, 90)
     spool_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_spool")
-    offer_timeout: float = setting(values.parse_seconds, 120)
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
     claims: bool = setting(values.parse_flag, True)
     claims_key: bytes | None = setting(values.parse_private_key)
@@ -368,7 +363,6 @@ RESOLVER_SETTINGS = {
     "RESOLVER_CLAIMS_MAX_SIZE",
     "RESOLVER_CLAIMS_FOLDER",
     "RESOLVER_EMAIL",
-    "RESOLVER_FAILURE_MAIL",
     "RESOLVER_REGISTRY",
     "RESOLVER_REGISTRY_PASSWORDS_IN_URLS",
     "RESOLVER_REGISTRY_MINT_HOST",

@@ -51,7 +51,6 @@ from flask_ibi_archive.core.protocol.query_strings import (
 )
 from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     decode_arguments,
-    parse_registry_answer,
     parse_registry_request,
 )
 from flask_ibi_archive.core.protocol.relations import (
@@ -194,8 +193,6 @@ PARSERS: dict[str, Parser] = {
         decode_arguments(text.encode("utf-8", "replace"))
     ),
     **{f"an actor's {name}": in_a_registration(name) for name in DOCUMENT},
-    "an answer to an actor": parse_registry_answer,
-    "a record for an actor": lambda text: parse_registry_answer(f"documentID {ITEM['rep']} {text}"),
     "a usable URL": lambda text: find_usable_url(["http://a.br/" + text], "a.br"),
     "a usable host": lambda text: find_usable_url(["http://" + text], "a.br"),
     "the same address": lambda text: is_same_address("http://a.br/" + text, "http://a.br/" + text),

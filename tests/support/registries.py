@@ -69,7 +69,6 @@ CLAIMS = (
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
     "INSERT INTO ibi_resolver_failed_url (day, ibi, reason, count)"
     " VALUES (:day, 'a.br/b/2001/01.01.00.00', 'unknown', 1)",
-    "INSERT INTO ibi_resolver_failure_report (archive_id, month) VALUES (1, '2026-11')",
 )
 
 

@@ -12,16 +12,10 @@ from typing import Any
 from flask import Flask
 from lxml import etree
 
+from flask_ibi_archive.core.protocol.pairs import Pair, parse_pairs
 from flask_ibi_archive.core.protocol.query_strings import format_query_string
-from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
-    RegistryAnswer,
-    parse_registry_answer,
-)
-from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.views import SCHEMA
-from flask_ibi_archive.testing.servers import LoopbackResolver
-from support.loopback import serving
 from support.registries import CHEAP
 from support.resolving import app_over, resolver_of
 from support.web import Answer, environ_of, run
@@ -135,44 +129,17 @@ def read_xml(answer: Answer) -> etree._Element:
     return root
 
 
-def read_text(answer: Answer) -> RegistryAnswer | DocumentRegistryError:
-    """Return the answer in a list of pairs."""
+def read_text(answer: Answer) -> list[Pair]:
+    """Return the pairs of an answer."""
     assert answer.headers["Content-Type"] == "text/plain"
     assert answer.body.isascii()
-    try:
-        return parse_registry_answer(answer.body)
-    except DocumentRegistryError as error:
-        return error
+    return parse_pairs(answer.body)
 
 
 def error_of(answer: Answer) -> tuple[str, str]:
     """Return the code and the message of an error, which is XML or a list of pairs."""
     if answer.headers["Content-Type"] == "text/plain":
-        error = read_text(answer)
-        assert isinstance(error, DocumentRegistryError)
-        return error.code, str(error)
+        code, *message = read_text(answer)[0].words
+        return code, " ".join(message)
     element = read_xml(answer).find("error")
     return element.get("code"), element.text
-
-
-#: The hosts of actors in the DNS of the tests.
-HOSTS = {"hermes.dpi.inpe.br": "150.163.2.14", "md-m09.sid.inpe.br": "150.163.34.243"}
-
-
-@contextmanager
-def registry_server(folder: Path, hosts: Mapping[str, str] = HOSTS) -> Iterator[str]:
-    """Serve a resolver with a registry, and yield the URL of the registry.
-
-    :param hosts: the host names in the DNS and their IP addresses.
-    """
-    resolver = LoopbackResolver(
-        folder, IBI_RESOLVER_REGISTRY=True, IBI_RESOLVER_REGISTRY_MINT_HOST=MINT_HOST
-    )
-    registry: DocumentRegistry = resolver.app.extensions["ibi_resolver"].resolver.document_registry
-    registry.cost = CHEAP
-    registry.look_up = lambda host: [hosts[host]] if host in hosts else []
-    try:
-        with serving(resolver.app) as address:
-            yield f"http://{address}/ibi/registry"
-    finally:
-        resolver.close()

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the requests and records of the document registry."""
+"""Requests and records of the document registry: Hypothesis strategies, and their arguments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from flask_ibi_archive.core.identifiers import canonical_address, parse_identifier
 from flask_ibi_archive.core.protocol.languages import LANGUAGES
 from flask_ibi_archive.core.protocol.registry_2008.model import (
+    LOCATION,
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,
@@ -22,7 +23,11 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     MetadataLocation,
     RegisterActor,
     RegisterDocument,
+    RegistryRequest,
+    format_fields,
+    format_location,
 )
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import list_arguments
 from support.identifier_strategies import ALPHANUM, addresses, repository_names, words
 
 ids = (
@@ -89,6 +94,20 @@ _requests: list[st.SearchStrategy[Any]] = [
     st.builds(DisplayIDRegistration, credentials, ids),
 ]
 requests = st.one_of(_requests)
+
+
+def format_request(request: RegistryRequest) -> list[tuple[str, str]]:
+    """Return the arguments of a request, in the order of [P]."""
+    verb = type(request).__name__
+    names = [name for name, _ in list_arguments(verb) if name not in LOCATION]
+    arguments = [("verb", verb)]
+    if not isinstance(request, RegisterActor):
+        arguments += format_fields(request.credentials, names[:2])
+        names = names[2:]
+    arguments += format_fields(request, names)
+    if isinstance(request, RegisterDocument):
+        arguments += [pair for line in format_location(request.location) for pair in line]
+    return arguments
 
 
 @st.composite

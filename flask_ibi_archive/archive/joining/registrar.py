@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.archive.joining import registration_state
-from flask_ibi_archive.archive.joining.resolver_answer import Endpoint, read_answer
+from flask_ibi_archive.archive.joining.resolver_answer import MAX_ANSWER, Endpoint, read_answer
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.server.config import ArchiveConfig
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: The timeout in seconds for one answer. Before the answer, the resolver calls the Archive back.
 ANSWER_TIMEOUT = 20
+#: The number of seconds in which a request is repeated.
+DEADLINE = 60
 #: The delay in seconds before the second attempt, and the longest delay before a later attempt.
 FIRST_DELAY, LONGEST_DELAY = 1.0, 16.0
 
@@ -101,22 +103,18 @@ def require_setting(value: str | None, key: str, expected: str) -> str:
     return value
 
 
-def backoff(
-    chance: Callable[[], float], first: float = FIRST_DELAY, longest: float = LONGEST_DELAY
-) -> Iterator[float]:
+def backoff(chance: Callable[[], float]) -> Iterator[float]:
     """Yield the delay in seconds before each retry. Each delay is about twice the previous delay.
 
     tenacity would replace only this function, not the loops with their deadline and Retry-After.
 
     :param chance: returns a random number from 0 to 1. If several Archives fail at the same time,
         the random numbers make these Archives retry at different times.
-    :param first: the longest possible first delay.
-    :param longest: the longest possible delay.
     """
-    delay = first
+    delay = FIRST_DELAY
     while True:
         yield delay * (0.5 + chance() / 2)
-        delay = min(2 * delay, longest)
+        delay = min(2 * delay, LONGEST_DELAY)
 
 
 def _ignore(error: errors.ResolverFailed, delay: float) -> None:
@@ -155,7 +153,7 @@ class Registrar:
         :raises ArchiveMoved: if address or IP differ from the registered address or IP. No request
             was sent.
         :raises ResolverRefused: if the resolver refuses the request.
-        :raises ResolverFailed: if the resolver cannot be reached within IBI_REGISTRATION_DEADLINE,
+        :raises ResolverFailed: if the resolver cannot be reached within :data:`DEADLINE`,
             or if the answer of the resolver is not valid.
         Source: [R] 5.2, Example 5.2.
         """
@@ -202,7 +200,7 @@ class Registrar:
 
         :returns: the status or the error, and the number of attempts.
         """
-        deadline = self.clock() + self.archive.config.registration_deadline
+        deadline = self.clock() + DEADLINE
         for tries, delay in enumerate(backoff(self.chance), 1):
             outcome = self._send_once(request, deadline - self.clock())
             if not isinstance(outcome, errors.ResolverFailed) or not outcome.passing:
@@ -227,7 +225,7 @@ class Registrar:
                 self.archive.config.resolver_url,
                 inclusion.format_registration_request(request),
                 seconds=min(left, ANSWER_TIMEOUT),
-                limit=endpoint.limit,
+                limit=MAX_ANSWER,
                 inner_hosts=None,
             )
             answer = _without_key(answer, request.key)

@@ -18,7 +18,6 @@ from flask_ibi_archive.core.protocol.inclusion import format_registration_status
 from flask_ibi_archive.errors import ConfigError, ResolverError, ResolverFailed, ResolverRefused
 from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_email_option
-from flask_ibi_archive.server.http.transport import make_printable
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -132,6 +131,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
       flask --app example_app ibi register-archive
     """
     from flask_ibi_archive.archive.joining.registration_state import CHANGE_PORT, not_confirmed
+    from flask_ibi_archive.server.http.transport import make_printable
 
     archive = get_archive()
     result = _send_request(archive, "include", moved, as_json)

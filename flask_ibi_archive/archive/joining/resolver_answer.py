@@ -1,7 +1,7 @@
 """Read the answer of the resolver to an inclusion or exclusion request.
 
 The answer is a status or an error. Each error contains a reason, and advice for the administrator
-of the Archive. The client of the document registry uses the same errors.
+of the Archive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ MAX_ANSWER = 65536
 
 LATER = "try again later"
 REPORT = "tell the resolver's administrator"
-CARRIED_OUT = "the resolver may have carried out the request"
+CHECK_URL = (
+    "check whether IBI_RESOLVER_URL is the address of the resolver's service, such as "
+    "http://urlib.net/J8LNKB5R7W/3FUQHC5"
+)
 CHECK_KEY = (
     "check whether IBI_REGISTRATION_KEY is the key that was registered for this Archive "
     "(flask ibi registration-email writes the e-mail that registers the key)"
@@ -36,41 +39,24 @@ _HTML = re.compile(rb"\s*<(!|html|head|body|\?xml)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address of the resolver that receives requests, and the errors of these requests.
+    """The address of the resolver, and the errors of requests to it.
 
     :param url: the URL without a password.
-    :param setting: the name of the setting with the URL.
-    :param meaning: what the URL should be, in words.
-    :param expected: what an answer should contain, in words.
-    :param limit: the largest number of bytes of an answer that are read.
-    :param repeatable: True if a request can be sent again without harm.
     """
 
     url: str
-    setting: str = "IBI_RESOLVER_URL"
-    meaning: str = (
-        "the address of the resolver's service, such as http://urlib.net/J8LNKB5R7W/3FUQHC5"
-    )
-    expected: str = "a status"
-    limit: int = MAX_ANSWER
-    repeatable: bool = True
-
-    @property
-    def wrong_url(self) -> str:
-        """The advice to check the setting."""
-        return f"check whether {self.setting} is {self.meaning}"
 
     def explain_failure(self, error: TransportError) -> ResolverFailed:
         """Return the error for a request that got no complete answer."""
-        unreachable = f"{self.wrong_url}; check whether this server can reach the Internet"
+        unreachable = f"{CHECK_URL}; check whether this server can reach the Internet"
         advice = {
             "name": unreachable,
             "unreachable": unreachable,
-            "timeout": LATER if self.repeatable else CARRIED_OUT,
-            "tls": f"check whether the certificate is valid for the host name in {self.setting}",
-            "cut off": CARRIED_OUT + (f"; you can safely {LATER}" if self.repeatable else ""),
-            "no http": self.wrong_url,
-            "url": self.wrong_url,
+            "timeout": LATER,
+            "tls": "check whether the certificate is valid for the host name in IBI_RESOLVER_URL",
+            "cut off": f"the resolver may have carried out the request; you can safely {LATER}",
+            "no http": CHECK_URL,
+            "url": CHECK_URL,
             "encoding": REPORT,
         }
         return ResolverFailed(self.url, error.reason, advice[error.kind], passing=error.passing)
@@ -81,11 +67,11 @@ class Endpoint:
         target = make_printable(answer.headers.get("location", "").partition("?")[0])
         if not target:
             reason = f"answers with a redirect (status {answer.status}) that has no target"
-            return ResolverFailed(self.url, reason, self.wrong_url)
+            return ResolverFailed(self.url, reason, CHECK_URL)
         return ResolverFailed(
             self.url,
             f"redirects to {target}, but redirects are not followed",
-            f"if this is the address of the resolver, set {self.setting} to this address",
+            "if this is the address of the resolver, set IBI_RESOLVER_URL to this address",
         )
 
     def explain_status(self, answer: HttpResponse, now: datetime) -> ResolverFailed:
@@ -96,13 +82,13 @@ class Endpoint:
         if status == 429 or status >= 500:
             wait = read_retry_after(answer.headers.get("retry-after", ""), now)
             return ResolverFailed(self.url, text, LATER, passing=True, retry_after=wait)
-        advice = self.wrong_url if status in (404, 405, 410) or not alert else REPORT
+        advice = CHECK_URL if status in (404, 405, 410) or not alert else REPORT
         return ResolverFailed(self.url, text, advice)
 
     def explain_size(self) -> ResolverFailed:
         """Return the error for an answer that is too long."""
-        reason = f"sends more than {self.limit} bytes instead of {self.expected}"
-        return ResolverFailed(self.url, reason, self.wrong_url)
+        reason = f"sends more than {MAX_ANSWER} bytes instead of a status"
+        return ResolverFailed(self.url, reason, CHECK_URL)
 
     def explain_text(self, answer: HttpResponse, reason: str) -> ResolverFailed:
         """Return the error for an answer that cannot be parsed.
@@ -110,17 +96,15 @@ class Endpoint:
         :param reason: the message of the parser.
         """
         if is_html(answer):
-            reason = f"sends an HTML page instead of {self.expected}"
-            return ResolverFailed(self.url, reason, self.wrong_url)
+            reason = "sends an HTML page instead of a status"
+            return ResolverFailed(self.url, reason, CHECK_URL)
         if b"\0" in answer.body:
-            reason = (
-                "sends bytes that are not ASCII text (perhaps UTF-16) instead of " + self.expected
-            )
+            reason = "sends bytes that are not ASCII text (perhaps UTF-16) instead of a status"
             return ResolverFailed(self.url, reason, REPORT)
         shown = ascii(answer.text[:60])
         return ResolverFailed(
             self.url,
-            f"answers {shown} instead of {self.expected}: {make_printable(reason)}",
+            f"answers {shown} instead of a status: {make_printable(reason)}",
             REPORT,
         )
 
@@ -164,7 +148,7 @@ def _refusal(endpoint: Endpoint, answer: HttpResponse) -> ResolverError:
     if alert:
         return ResolverRefused(endpoint.url, f"refuses the request: {alert}", CHECK_KEY)
     if is_html(answer):
-        advice = f"perhaps a firewall sent this page; {endpoint.wrong_url}; {CHECK_KEY}"
+        advice = f"perhaps a firewall sent this page; {CHECK_URL}; {CHECK_KEY}"
         reason = "refuses the request (status 403) with an HTML page"
         return ResolverRefused(endpoint.url, reason, advice)
     return ResolverRefused(

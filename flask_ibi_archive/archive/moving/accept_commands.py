@@ -94,7 +94,7 @@ def _open(archive: Archive, source: str | None) -> HttpOffer:
             raise FieldError("", "the address has no secret; it should end with # and the secret")
     except FieldError as error:
         raise click.ClickException(error.reason) from None
-    return HttpOffer(address, archive.config.inner_hosts, archive.config.offer_timeout)
+    return HttpOffer(address, archive.config.inner_hosts)
 
 
 def _ask(name: str) -> str:

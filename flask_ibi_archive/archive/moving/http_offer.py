@@ -80,7 +80,7 @@ class HttpOffer:
         self,
         address: OfferAddress,
         inner_hosts: InnerHosts,
-        seconds: float,
+        seconds: float = 120,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = address.url

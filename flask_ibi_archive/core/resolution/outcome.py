@@ -139,7 +139,7 @@ class Alert:
     :param asked: the number of Archives that received the last questions.
     :param timestamp: the date when the item was removed, or None if the date is unknown.
     :param reason: the error in a malformed URL, otherwise None.
-    :param suggestion: the identifier that the reader of a malformed or unknown one probably meant.
+    :param suggestion: the identifier that the reader of a malformed one probably meant.
     :param depends_on_language: whether the alert depends on Accept-Language.
     :param missing_part: the missing part of the item.
     :param removed: the items that were removed, among those to which the item leads.

@@ -29,7 +29,6 @@ from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
 from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
-from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
 from flask_ibi_archive.resolver.claims.replaced_logs import ReplacedLogs
 from flask_ibi_archive.resolver.claims.tables import FORKED, FULL
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -64,7 +63,6 @@ class Follower:
     :param now: returns the present time.
     :param on_progress: called after each stored reading with the numbers of logs and entries that
         were read so far.
-    :param tasks: what the only follower also does at intervals.
     :param notifier: sends the signal conflict_found.
     """
 
@@ -75,7 +73,6 @@ class Follower:
         index: ClaimIndex,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         on_progress: OnProgress = ignore_progress,
-        tasks: Sequence[Task] = (),
         notifier: Notifier = NOBODY,
     ) -> None:
         self._config = config
@@ -84,7 +81,6 @@ class Follower:
         self._reading_store = ReadingStore(config, index)
         self._now = now
         self._on_progress = on_progress
-        self._tasks = RegularTasks(tasks)
         self._notifier = notifier
         self._kept = KeptLogs(config.claims_folder / "logs")
         self._replaced = ReplacedLogs(database, index, self._kept)
@@ -109,7 +105,6 @@ class Follower:
         stop = stop or Event()
         if not self._lead():
             return False
-        self._tasks.run_due(self._now())
         while not stop.is_set() and self._start_due():
             self._lead()  # to forget many earlier logs takes long
             while self._logs and not stop.is_set():
@@ -126,7 +121,6 @@ class Follower:
         while not stop.is_set():
             try:
                 if leads := self._lead():
-                    self._tasks.start_due(self._now())
                     self._start_due()
                     self._start_thread(self._fold)
                     self._start_thread(self._tell)
@@ -145,7 +139,6 @@ class Follower:
         """Close the connections, and let another process follow."""
         self._requests.close()
         self._writers.shutdown()
-        self._tasks.close()
         self._logs.clear()
         for thread in self._threads.values():
             thread.join(PAUSE)

@@ -234,15 +234,3 @@ class FailedUrl(ResolverBase):
     #: The kind of the alert, such as "unknown".
     reason: Mapped[str] = mapped_column(String(20), primary_key=True)
     count: Mapped[int] = mapped_column(BigInteger)
-
-
-class FailureReport(ResolverBase):
-    """The last month whose failures were reported to the administrator of an Archive."""
-
-    __tablename__ = "ibi_resolver_failure_report"
-
-    archive_id: Mapped[int] = mapped_column(
-        Key, _refer_to_archive("failure_report"), primary_key=True
-    )
-    #: The month as text, such as "2026-11".
-    month: Mapped[str] = mapped_column(String(7))

@@ -216,22 +216,6 @@ def warn_of_private_address(archive: Archive) -> None:
         )
 
 
-def is_flask_command() -> bool:
-    """Return whether this process runs a ``flask`` command that does not serve the app.
-
-    ``flask ibi`` and ``flask shell`` are such commands. Only ``flask run`` serves the app.
-    """
-    context = click.get_current_context(silent=True)
-    if context is None:
-        return False
-    root = context.find_root()
-    if not isinstance(root.command, AppGroup):
-        return False
-    while context.parent is not None and context.parent is not root:
-        context = context.parent
-    return context is root or context.info_name != "run"
-
-
 _PERIOD = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 #: The longest period in days.
@@ -264,24 +248,19 @@ resume_option = click.option(
 )
 
 
-def parse_as(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Return the callback of an option whose value has the form of a setting.
+def parse_email_option(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Return the e-mail address in the value of an option.
 
-    :param parser: the name of the parser in :mod:`flask_ibi_archive.server.setting_values`.
+    :raises BadParameter: if the value is not an e-mail address.
     """
+    from flask_ibi_archive.server.setting_values import parse_email
 
-    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        from flask_ibi_archive.server import setting_values
-
-        try:
-            return None if value is None else getattr(setting_values, parser)(value)
-        except ValueError as error:
-            raise click.BadParameter(f"{value!r} is not {error}") from error
-
-    return parse
-
-
-parse_email_option = parse_as("parse_email")
+    try:
+        return None if value is None else parse_email(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not {error}") from error
 
 
 def write_findings(results: Iterable[Finding], as_json: bool) -> None:

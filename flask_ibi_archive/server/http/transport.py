@@ -1,7 +1,7 @@
 """Send one request, and return the response or raise an error.
 
-The query of a request may contain a secret (a registration key), and a form may contain passwords.
-Therefore no error, no cause of an error and no log contains the query or the form.
+The query of a request may contain a secret (a registration key). Therefore no error, no cause of an
+error and no log contains the query.
 """
 
 from __future__ import annotations
@@ -29,11 +29,6 @@ HEADERS = {
     "Accept": "text/plain, */*;q=0.1",
     "Accept-Encoding": "identity",
     "User-Agent": "flask_ibi_archive",
-}
-FORM_HEADERS = {
-    **HEADERS,
-    "Accept": "text/plain",
-    "Content-Type": "application/x-www-form-urlencoded",
 }
 COMPRESSIONS = ("gzip", "deflate", "compress", "br", "zstd")
 #: The kind of error for an internal host that the settings do not allow.
@@ -83,20 +78,17 @@ def fetch(
     seconds: float,
     limit: int,
     inner_hosts: InnerHosts | None = NO_INNER_HOSTS,
-    form: str | None = None,
 ) -> HttpResponse:
-    """Return the response to a GET or POST request. Redirects are not followed.
+    """Return the response to a GET request. Redirects are not followed.
 
     :param url: the URL without a query. Errors show this URL.
     :param query: the query. Errors do not show the query.
     :param seconds: the timeout for the complete response.
     :param limit: the largest number of bytes of the body that are read.
     :param inner_hosts: see :func:`~flask_ibi_archive.server.http.guarded_http.sending`.
-    :param form: the body of a POST request, encoded as a query string. None for a GET request.
-        Errors do not show the form.
     :raises TransportError: if no complete response arrives in time.
     """
-    outcome = _send(url, query, seconds, limit, inner_hosts, form)
+    outcome = _send(url, query, seconds, limit, inner_hosts)
     if isinstance(outcome, TransportError):
         # The error is not raised in an except clause. Otherwise the context of the error would
         # contain the query.
@@ -138,7 +130,6 @@ def _send(
     seconds: float,
     limit: int,
     inner_hosts: InnerHosts | None,
-    form: str | None,
 ) -> HttpResponse | TransportError:
     """Send a request, and return the response or an error; see :func:`fetch`."""
     hide_keys(URLLIB3_LOGGERS)
@@ -146,12 +137,7 @@ def _send(
     full_url = f"{url}?{query}" if query else url
     try:
         with sending(
-            "GET" if form is None else "POST",
-            full_url,
-            headers=HEADERS if form is None else FORM_HEADERS,
-            seconds=seconds,
-            inner_hosts=inner_hosts,
-            body=None if form is None else form.encode("ascii"),
+            "GET", full_url, headers=HEADERS, seconds=seconds, inner_hosts=inner_hosts
         ) as response:
             return _read(shown, response, limit)
     except Exception as error:  # noqa: BLE001 - the text of any exception may contain the query

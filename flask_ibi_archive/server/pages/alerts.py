@@ -7,7 +7,6 @@ get the alert as a list of pairs. Archives and resolvers use this module.
 from __future__ import annotations
 
 from dataclasses import replace
-from urllib.parse import quote
 
 from flask import Response, current_app, request
 
@@ -38,7 +37,6 @@ from flask_ibi_archive.server.pages.responses import (
     summarise_error,
 )
 from flask_ibi_archive.server.pages.texts import get_language_name, gettext, translate_reason
-from flask_ibi_archive.server.setting_values import PATH_CHARACTERS
 
 
 def describe_part(url: persistent_urls.PersistentUrl) -> str:
@@ -111,22 +109,14 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     else:
         if alert.kind is AlertKind.UNKNOWN and alert.ibi is not None:
             values.update(_describe_origin(alert.ibi))
-        if alert.suggestion:
-            values.update(_describe_suggestion(alert.suggestion))
         values.update(_find_links(name, alert))
     return _page_response(name, alert.kind.status, retries, alert, **values)
 
 
 def _describe_fault(reason: Reason | None, suggestion: str | None) -> dict[str, object]:
     """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
-    return {"reason": translate_reason(reason), **_describe_suggestion(suggestion)}
-
-
-def _describe_suggestion(suggestion: str | None) -> dict[str, object]:
-    """Return the variables that say which identifier was perhaps meant."""
-    path = quote(suggestion or "", safe=PATH_CHARACTERS)
-    meant = f"{request_root()}/{path}" if suggestion else None
-    return {"suggestion": suggestion, "meant": meant}
+    meant = f"{request_root()}/{suggestion}" if suggestion else None
+    return {"reason": translate_reason(reason), "suggestion": suggestion, "meant": meant}
 
 
 def _describe_origin(ibi: Identifier) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The tables about the claims of Archives, conflicts and failures.
+"""The tables about the claims of Archives, conflicts and failed URLs.
 
 Revision: ibi_resolver_0002.
 """
@@ -22,7 +22,6 @@ TABLES = (
     "ibi_resolver_index_run",
     "ibi_resolver_state",
     "ibi_resolver_conflict",
-    "ibi_resolver_failure_report",
     "ibi_resolver_log",
     "ibi_resolver_pinned_key",
     "ibi_resolver_prefix",
@@ -111,18 +110,6 @@ def upgrade() -> None:
     )
     op.create_index(
         "ix_ibi_resolver_conflict_other_ibi", "ibi_resolver_conflict", ["other_ibi"], unique=False
-    )
-    op.create_table(
-        "ibi_resolver_failure_report",
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("month", sa.String(length=7), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_failure_report_archive",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("archive_id"),
     )
     op.create_table(
         "ibi_resolver_log",

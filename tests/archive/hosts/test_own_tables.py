@@ -25,11 +25,9 @@ from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataI
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_archive
-from flask_ibi_archive.archive.joining.registry_client import build_registration
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.catalogue import Scope
-from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
-from flask_ibi_archive.errors import ConfigError, NotReady, StorageError, UnknownItem
+from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.testing import Reader
 
 CHANGED = datetime(2026, 2, 1, 8, 30, tzinfo=timezone.utc)
@@ -93,21 +91,6 @@ def test_operations_on_items_are_refused_in_one_line(host: Host, name: str) -> N
     assert str(refusal.value) == (
         "the items of this Archive are in the tables of the repository (Shelf); change them there"
     )
-
-
-def test_an_item_is_registered_with_a_document_registry(host: Host) -> None:
-    archive = host(a_record(next_edition=B), a_record(B), a_record(C, state="Reserved")).archive
-    actor = Credentials(ELSEWHERE, "12xY3z")
-    first = build_registration(archive, A, actor)
-    assert first.is_original
-    assert first.location.url == archive.addresses.item(archive.get(A))  # type: ignore[arg-type]
-    assert first.location.updated_at == CHANGED
-    assert [one.format for one in first.location.metadata] == [None, "oai_dc"]
-    assert first.location.next_edition_url == archive.persistent_url(B)
-    # a catalogue states only later editions
-    assert build_registration(archive, B, actor).location.previous_edition_url is None
-    with pytest.raises(UnknownItem):
-        build_registration(archive, C, actor)
 
 
 def test_identifiers_are_minted_reserved_and_released(host: Host) -> None:

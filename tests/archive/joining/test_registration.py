@@ -33,6 +33,7 @@ from support.loopback import (
 )
 from support.vectors import load
 
+from flask_ibi_archive.archive import joining
 from flask_ibi_archive.archive.joining.registrar import Registrar, generate_key, registration_email
 from flask_ibi_archive.archive.joining.registration_state import (
     RegistrationRecord,
@@ -664,15 +665,18 @@ def _debug() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_debug")
 def test_neither_a_log_nor_the_database_contains_the_key(
-    ready: Flask, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    ready: Flask,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(1)
     for name, serve in LEAKS.items():
         caplog.clear()
         done.clear()
         with serve() as address:
-            deadline = 0.2 if name == "slow" else 20
-            configure(ready, resolver_url=f"http://{address}", registration_deadline=deadline)
+            monkeypatch.setattr(joining.registrar, "DEADLINE", 0.2 if name == "slow" else 20)
+            configure(ready, resolver_url=f"http://{address}")
             registrar = Registrar(archive_of(ready), chance=lambda: 10**6)
             output = ""
             try:

@@ -21,6 +21,7 @@ from support.commands import ROOT
 from support.loopback import serving
 from support.registries import CHEAP, KEY, a_config, answer_of
 
+from flask_ibi_archive.archive import joining
 from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.archive.joining.registration_state import NEVER, find_registration, state_of
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
@@ -37,6 +38,12 @@ WRONG_KEY = f"{KEY}-{KEY}"
 STEPS = 45
 #: The registration state of an Archive; if it is included, also its address and IP.
 State = tuple[str, ...]
+
+
+@pytest.fixture(autouse=True)
+def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few retries, some requests stay in doubt."""
+    monkeypatch.setattr(joining.registrar, "DEADLINE", 5)
 
 
 @pytest.fixture
@@ -117,7 +124,6 @@ class World:
                 IBI_REGISTRATION_KEY=key,
                 IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
                 IBI_ARCHIVE_ADDRESS=self.address,
-                IBI_REGISTRATION_DEADLINE=5,
             )
 
     def close_archive(self) -> None:

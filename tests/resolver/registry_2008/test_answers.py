@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 from support.cases import for_each
-from support.registry_messages import ids, records, requests
+from support.registry_messages import format_request, ids, records, requests
 
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     Credentials,
@@ -23,7 +23,6 @@ from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     Confirmation,
     RegisteredActor,
     RegisteredDocument,
-    format_registry_request,
     list_registration_lines,
     parse_registry_request,
     quote_message,
@@ -80,7 +79,7 @@ def test_an_error_is_well_formed_for_any_unicode(
 def test_a_request_with_any_unicode_has_a_valid_answer(
     request_: RegistryRequest, data: st.DataObject, text: str
 ) -> None:
-    arguments = format_registry_request(request_)
+    arguments = format_request(request_)
     number = data.draw(st.integers(0, len(arguments) - 1))
     name, value = arguments[number]
     arguments[number] = (name, data.draw(st.sampled_from([text, value + text])))

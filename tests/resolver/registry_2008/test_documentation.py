@@ -19,7 +19,6 @@ from support.loopback import PATIENCE, serving
 from support.registries import CHEAP
 
 from example_app import create_resolver
-from flask_ibi_archive.archive.commands import ibi
 from flask_ibi_archive.core.protocol.registry_2008.registry_messages import VERBS
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.commands import ibi_resolver
@@ -88,8 +87,7 @@ def test_the_page_explains_each_error_code_with_its_status() -> None:
 
 
 def test_the_commands_on_the_page_exist() -> None:
-    for name, group in (("ibi", ibi), ("ibi-resolver", ibi_resolver)):
-        found = group.get_command(click.Context(group), "registry")
-        assert isinstance(found, IBIGroup)
-        named = set(re.findall(rf"flask {name} registry ([a-z-]+)", PAGE))
-        assert named == set(found.list_commands(click.Context(found)))
+    found = ibi_resolver.get_command(click.Context(ibi_resolver), "registry")
+    assert isinstance(found, IBIGroup)
+    named = set(re.findall(r"flask ibi-resolver registry ([a-z-]+)", PAGE))
+    assert named == set(found.list_commands(click.Context(found)))

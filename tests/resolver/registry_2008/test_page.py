@@ -25,7 +25,6 @@ from support.registry_calls import (
     call,
     document_call,
     error_of,
-    read_text,
     read_xml,
     registry_app,
     registry_of,
@@ -38,7 +37,11 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     DocumentRegistration,
     MetadataLocation,
 )
-from flask_ibi_archive.core.protocol.registry_2008.registry_messages import VERBS, list_arguments
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
+    VERBS,
+    format_registry_answer,
+    list_arguments,
+)
 from flask_ibi_archive.server.pages.responses import find_static_url
 
 UNKNOWN = "dpi.inpe.br/banon/2008/07.17.17.23"
@@ -163,7 +166,7 @@ def test_the_format_is_in_the_url_or_in_the_accept_header(
         if kind == XML:
             assert len(read_xml(answer).findall("registration")) == (2 if status == 200 else 0)
         elif kind == TEXT and status == 200:
-            assert read_text(answer) == record
+            assert answer.text == format_registry_answer(record)
 
 
 def test_an_unknown_format_is_refused(app: Flask) -> None:

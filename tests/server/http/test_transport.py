@@ -8,7 +8,6 @@ import ssl
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from queue import SimpleQueue
 from threading import Event
 from typing import Any
 
@@ -57,33 +56,6 @@ def all_texts_of(error: BaseException) -> str:
             texts += f"{one!s}{one!r}{one.args}"
             waiting += [one.__cause__, one.__context__]
     return texts
-
-
-def form_of(head: bytes) -> tuple[str, str, bytes]:
-    """Return the request line, the value of Content-Type, and the body of a request."""
-    lines, _, body = head.partition(b"\r\n\r\n")
-    first, *headers = lines.decode().split("\r\n")
-    return first, dict(line.split(": ", 1) for line in headers)["Content-Type"], body
-
-
-def test_a_form_is_the_body_of_a_post_request() -> None:
-    received: SimpleQueue[bytes] = SimpleQueue()
-
-    def talk(peer: socket.socket) -> None:
-        data = b""
-        while not data.endswith(SECRET.encode()):
-            data += peer.recv(65536)
-        received.put(data)
-        peer.sendall(HEAD + b"Content-Length: 2\r\n\r\nok")
-
-    with raw(talk) as address:
-        url = f"http://{address}/ibi/registry"
-        answer = fetch(url, seconds=20, limit=9, inner_hosts=LOOPBACK, form=f"a=%20&{SECRET}")
-    assert answer.text == "ok"
-    line, kind, body = form_of(received.get())
-    assert line == "POST /ibi/registry HTTP/1.1"
-    assert kind == "application/x-www-form-urlencoded"
-    assert body == f"a=%20&{SECRET}".encode()
 
 
 def test_a_query_arrives_unchanged() -> None:
@@ -288,20 +260,19 @@ def logged() -> Iterator[Callable[[], str]]:
     root.setLevel(level)
 
 
-def test_neither_an_error_nor_a_log_contains_the_query_or_the_form(
+def test_neither_an_error_nor_a_log_contains_the_query(
     logged: Callable[[], str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, serve in FAILURES.items():
-        for query, form in ((SECRET, None), ("", SECRET)):
-            error: TransportError | None = None
-            with serve() as address:
-                try:
-                    fetch(f"http://{address}/", query, form=form, **LIMITS)
-                except TransportError as caught:
-                    error = caught
-            if error is not None:
-                assert KEY not in all_texts_of(error), name
-                assert (error.__cause__, error.__context__) == (None, None), name
+        error: TransportError | None = None
+        with serve() as address:
+            try:
+                fetch(f"http://{address}/", SECRET, **LIMITS)
+            except TransportError as caught:
+                error = caught
+        if error is not None:
+            assert KEY not in all_texts_of(error), name
+            assert (error.__cause__, error.__context__) == (None, None), name
     assert logged().count("Starting new HTTP connection") >= len(FAILURES)
     assert KEY not in logged()
     assert KEY not in "".join(capfd.readouterr())

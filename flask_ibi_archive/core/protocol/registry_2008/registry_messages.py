@@ -1,4 +1,4 @@
-"""Parsing and formatting of the seven requests of actors, and of the answers to them as text.
+"""Parsing of the seven requests of actors, and formatting of the answers to them as text.
 
 The text of a record has the lines of [P] 4.7 in their order. Each value follows its name, so that
 the text is also a list of pairs::
@@ -27,11 +27,10 @@ from difflib import get_close_matches
 from typing import TypeAlias
 
 from flask_ibi_archive.core.protocol.hosts import is_archive_address, is_like_ipv4
-from flask_ibi_archive.core.protocol.pairs import Pair, encode_word, format_pairs, parse_pairs
+from flask_ibi_archive.core.protocol.pairs import encode_word, format_pairs
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.errors import (
-    BadParameter,
     DocumentRegistryError,
     PeerProtocolError,
     RepeatedParameter,
@@ -200,26 +199,6 @@ def _check_host(computer_name: str, domain_name: str) -> None:
         )
 
 
-def format_registry_request(request: model.RegistryRequest) -> list[tuple[str, str]]:
-    """Return the arguments of a request, in the order of [P].
-
-    :returns: names and values, not encoded. One of the values is the password.
-    Source: [P] 4.1 to 4.7.
-    """
-    name = type(request).__name__
-    verb = _VERBS[name]
-    names = verb.required + verb.optional
-    arguments = [(VERB, name)]
-    if not isinstance(request, model.RegisterActor):
-        arguments += model.format_fields(request.credentials, _CREDENTIALS)
-        names = names[len(_CREDENTIALS) :]  # the credentials are the first arguments
-    arguments += model.format_fields(request, names)
-    if isinstance(request, model.RegisterDocument):
-        for line in model.format_location(request.location):
-            arguments += line
-    return arguments
-
-
 CONFIRMATION, ERROR, RETRY_AFTER = "confirmation", "error", "retryAfter"
 
 
@@ -308,64 +287,3 @@ def _list_pairs(
     if answer.retry_after is not None:
         pairs.append((RETRY_AFTER, str(answer.retry_after)))
     return pairs
-
-
-def parse_registry_answer(text: str | bytes) -> RegistryAnswer:
-    """Parse the text of an answer.
-
-    :raises DocumentRegistryError: if the resolver refused the request.
-    :raises PeerProtocolError: if the text is not an answer.
-    """
-    pairs = parse_pairs(text)
-    names = [pair.name for pair in pairs]
-    if names and names[0] == ERROR:
-        raise _parse_error(pairs)
-    if names == [CONFIRMATION]:
-        return Confirmation(pairs[0].text)
-    arguments = [(pair.name, pair.text) for pair in pairs]
-    if names == [model.ACTOR_ID]:
-        return RegisteredActor(model.parse_values(arguments)[model.ACTOR_ID])
-    if names and names[0] == model.DOCUMENT_ID:
-        document_id = model.parse_values(arguments[:1])[model.DOCUMENT_ID]
-        if len(names) == 1:
-            return RegisteredDocument(document_id)
-        return model.DocumentRecord(document_id, _parse_registrations(arguments[1:]))
-    raise PeerProtocolError(
-        "the text is not an answer of the registry; it must begin with actorID, documentID, "
-        "confirmation or error"
-    )
-
-
-def _parse_error(pairs: Sequence[Pair]) -> DocumentRegistryError:
-    code, *words = pairs[0].words or ("",)
-    if code not in DocumentRegistryError.STATUSES:
-        raise BadParameter(ERROR, f"{code[:80]!a} is not the code of an error")
-    retry_after = None
-    for pair in pairs[1:]:
-        if pair.name != RETRY_AFTER or not re.fullmatch("[0-9]{1,9}", pair.text):
-            raise BadParameter(pair.name, "it should be retryAfter with a number of seconds")
-        retry_after = int(pair.text)
-    return DocumentRegistryError(code, " ".join(words), retry_after)
-
-
-def _parse_registrations(arguments: model.Arguments) -> tuple[model.DocumentRegistration, ...]:
-    groups: list[list[tuple[str, str]]] = []
-    for name, value in arguments:
-        if name == model.ACTOR_ID:
-            groups.append([])
-        elif name not in (model.ORIGINAL, *model.LOCATION):
-            raise PeerProtocolError(f"{name[:80]!a} is not a part of a record")
-        if not groups:
-            raise PeerProtocolError(f"{name} is before the actorID to which it belongs")
-        groups[-1].append((name, value))
-    return tuple([_parse_registration(group) for group in groups])
-
-
-def _parse_registration(arguments: model.Arguments) -> model.DocumentRegistration:
-    values = model.parse_values([pair for pair in arguments if pair[0] not in model.LOCATION])
-    return model.DocumentRegistration(
-        actor_id=values[model.ACTOR_ID],
-        is_copy=model.ORIGINAL not in values,
-        is_original=values.get(model.ORIGINAL, False),
-        location=model.parse_location([pair for pair in arguments if pair[0] in model.LOCATION]),
-    )

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from sqlalchemy import insert, select
+from support.commands import command
 from support.loopback import PATIENCE
+from support.resolving import app_over, resolver_of
 
-from flask_ibi_archive.resolver import hints
+from flask_ibi_archive.resolver import failed_urls, hints
 from flask_ibi_archive.resolver.claims.tables import FailedUrl
-from flask_ibi_archive.resolver.failures import counts
-from flask_ibi_archive.resolver.failures.counts import (
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.failed_urls import (
     OTHERS,
     FailedName,
     delete_old_counts,
+    list_counts,
     store_counts,
 )
 from flask_ibi_archive.resolver.hints import HintWriter
@@ -76,7 +81,7 @@ def test_any_text_can_be_stored(database: Database, requested: str, expected: st
 
 def test_random_identifiers_do_not_fill_the_database(database: Database) -> None:
     expected: Counter[str] = Counter()
-    with patch.object(counts, "MAX_ROWS", 10):
+    with patch.object(failed_urls, "MAX_ROWS", 10):
         for first in range(0, 30, 6):  # the rows of the first two calls are not all new
             names = {f"{number:02}": 1 for number in range(first, first + 9)} | {IBI: 2}
             with database.writing() as connection:
@@ -127,3 +132,31 @@ def test_counts_are_kept_for_thirteen_months(
             connection.execute(insert(FailedUrl).values(values))
         assert delete_old_counts(connection, today) == 1
     assert {day for day, _, _ in stored(database)} == {today, kept}
+
+
+def test_the_counts_of_a_month_are_listed_the_most_frequent_first(database: Database) -> None:
+    counted = {
+        FailedName(DAY, IBI, "unknown"): 1,
+        FailedName(DAY.replace(day=31), IBI, "unknown"): 4,
+        FailedName(DAY, OTHER, "silent"): 7,
+        FailedName(DAY - timedelta(days=1), IBI, "unknown"): 100,
+        FailedName(DAY + timedelta(days=31), IBI, "unknown"): 100,
+    }
+    with database.writing() as connection:
+        store_counts(connection, counted)
+        listed = list_counts(connection, DAY.replace(day=15))
+    assert listed == [(7, "silent", OTHER), (5, "unknown", IBI)]
+
+
+def test_the_command_lists_the_failures_of_a_month(tmp_path: Path) -> None:
+    with app_over([], tmp_path) as app:
+        resolver = resolver_of(app)
+        with resolver.database.writing() as connection:
+            store_counts(connection, {FailedName(DAY, IBI, "unknown"): 3})
+        listed = command(app, "failures", "--month", "2026-03", group=ibi_resolver)
+        assert listed.lines == ["count\treason\tidentifier", f"3\tunknown\t{IBI}"]
+        [row] = json.loads(
+            command(app, "failures", "--month=2026-03", "--json", group=ibi_resolver).data
+        )
+        assert row == {"count": 3, "reason": "unknown", "identifier": IBI}
+        assert "'2026'" in command(app, "failures", "--month", "2026", group=ibi_resolver).usage

@@ -6,6 +6,7 @@ rows of a day is limited: what comes after them is counted without its identifie
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date, timedelta
@@ -71,6 +72,23 @@ def _store_day(connection: Connection, day: date, counts: Counter[FailedName]) -
     # all writers lock the rows in the same order, which prevents deadlocks
     new = [{**name._asdict(), "count": counts[name]} for name in sorted(counts)]
     connection.execute(added, new)
+
+
+def list_counts(connection: Connection, day: date) -> list[tuple[int, str, str]]:
+    """Return the counts of the month of a day, with the reasons and the identifiers.
+
+    The most frequent come first.
+    """
+    first = day.replace(day=1)
+    last = day.replace(day=monthrange(day.year, day.month)[1])
+    count = func.sum(FailedUrl.count)
+    rows = connection.execute(
+        select(count, FailedUrl.reason, FailedUrl.ibi)
+        .where(FailedUrl.day.between(first, last))
+        .group_by(FailedUrl.ibi, FailedUrl.reason)
+        .order_by(count.desc(), FailedUrl.ibi, FailedUrl.reason)
+    )
+    return [(int(total), reason, ibi) for total, reason, ibi in rows]  # PostgreSQL sums to decimals
 
 
 def delete_old_counts(connection: Connection, today: date) -> int:

@@ -1,1 +1,0 @@
-"""Persistent URLs that failed: counted, compared with known identifiers, and reported."""
