@@ -30,7 +30,6 @@ ELSEWHERE = {
     "howto/embed.rst": "archive/hosts/test_embedding.py",
     "howto/migrations.rst": "archive/hosts/test_embedding.py",
     "howto/leave-another-system.rst": "documentation/test_leaving.py",
-    "figures.rst": "benchmarks/test_parts.py",
     "hosts/ckan.rst": "installed_hosts/ckan_site/test_site.py",
     "document-registry.rst": "resolver/registry_2008/test_documentation.py",
     "claims.rst": "archive/claims/test_proving.py",  # with a resolver as witness
