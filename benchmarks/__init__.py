@@ -1,7 +1,1 @@
-"""Benchmarks; ``python -m benchmarks`` runs those of the documentation's page of figures."""
-
-import sys
-from pathlib import Path
-
-# the helpers of the tests
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+"""Benchmarks: ``python -m benchmarks`` measures the table of ``docs/performance.rst``."""

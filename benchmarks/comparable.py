@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import uuid
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlsplit
 
-from .worker import Work, repeated, requests_to
+from .worker import Work, batched, get, repeated
 
-NAMES = ("arklet", "invenio-pidstore")
-ITEMS = 1000
-MEASURED = 500
+ARKLET, INVENIO = NAMES = ("arklet", "invenio-pidstore")
+#: Identifiers from which is read, and the place of the one that is read.
+ITEMS, MEASURED = 1000, 500
 URL = "http://mtc-m16c.sid.inpe.br/col/sid.inpe.br/mtc-m18@80/2009/07.21.13.23/doc/report.pdf"
 BATCH = 1000
 
@@ -51,26 +52,16 @@ def set_up_arklet(uri: str) -> Any:
 def database_of_django(uri: str) -> dict[str, Any]:
     """Return the settings of a database, with connections that stay open."""
     url = urlsplit(uri)
+    found = {"NAME": url.path.removeprefix("/"), "CONN_MAX_AGE": None}
     if url.scheme == "sqlite":
         pragmas = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL"
-        return {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": url.path.removeprefix("/"),
-            "CONN_MAX_AGE": None,
-            "OPTIONS": {"transaction_mode": "IMMEDIATE", "init_command": pragmas},
-        }
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": url.path.removeprefix("/"),
-        "HOST": url.hostname,
-        "PORT": url.port or 5432,
-        "USER": url.username,
-        "PASSWORD": url.password or "",
-        "CONN_MAX_AGE": None,
-    }
+        options = {"transaction_mode": "IMMEDIATE", "init_command": pragmas}
+        return {**found, "ENGINE": "django.db.backends.sqlite3", "OPTIONS": options}
+    server = {"HOST": url.hostname, "PORT": url.port or 5432, "PASSWORD": url.password or ""}
+    return {**found, **server, "ENGINE": "django.db.backends.postgresql", "USER": url.username}
 
 
-def arklet_resolution(uri: str) -> Work:
+def arklet_resolution(uri: str, folder: str) -> Work:
     """Prepare requests for one of a thousand ARKs."""
     naan = set_up_arklet(uri)
     from arklet.ark.models import Ark
@@ -78,7 +69,7 @@ def arklet_resolution(uri: str) -> Work:
 
     arks = [make_ark(naan) for _ in range(ITEMS)]
     Ark.objects.bulk_create(arks)
-    return requests_to(get_wsgi_application(), f"/{arks[MEASURED]}", status="302")
+    return repeated(partial(get, get_wsgi_application(), f"/{arks[MEASURED]}", status="302"))
 
 
 def make_ark(naan: Any) -> Any:
@@ -91,7 +82,7 @@ def make_ark(naan: Any) -> Any:
     return Ark(ark=name, naan=naan, shoulder="/t", assigned_name=noid, url=URL, metadata="a")
 
 
-def arklet_minting(uri: str) -> Work:
+def arklet_minting(uri: str, folder: str) -> Work:
     """Prepare to mint single ARKs."""
     naan = set_up_arklet(uri)
     from arklet.ark.models import Ark
@@ -99,18 +90,17 @@ def arklet_minting(uri: str) -> Work:
     return repeated(lambda: Ark.objects.mint(naan, "/t", "", "", ""))
 
 
-def arklet_import(uri: str) -> Work:
+def arklet_import(uri: str, folder: str) -> Work:
     """Prepare to store ARKs, one row each, without any checks."""
     naan = set_up_arklet(uri)
     from arklet.ark.models import Ark
     from django.db import transaction
 
-    def work(count: int) -> None:
-        for begin in range(0, count, BATCH):
-            with transaction.atomic():
-                Ark.objects.bulk_create([make_ark(naan) for _ in range(min(BATCH, count - begin))])
+    def store(count: int) -> None:
+        with transaction.atomic():
+            Ark.objects.bulk_create([make_ark(naan) for _ in range(count)])
 
-    return work
+    return batched(store, BATCH)
 
 
 # --- Invenio -------------------------------------------------------------------------------------
@@ -139,16 +129,7 @@ def set_up_invenio(uri: str) -> Any:
     return app
 
 
-def new_pid() -> str:
-    """Store a new identifier in the session, and return it."""
-    from invenio_pidstore.providers.recordid_v2 import RecordIdProviderV2
-
-    provider = RecordIdProviderV2.create(object_type="rec", object_uuid=uuid.uuid4())
-    value: str = provider.pid.pid_value
-    return value
-
-
-def invenio_resolution(uri: str) -> Work:
+def invenio_resolution(uri: str, folder: str) -> Work:
     """Prepare requests to a view that resolves one of a thousand identifiers and redirects."""
     app = set_up_invenio(uri)
     from flask import redirect
@@ -171,35 +152,22 @@ def invenio_resolution(uri: str) -> Work:
         return redirect(f"http://mtc-m16c.sid.inpe.br/records/{found}")
 
     app.add_url_rule("/<value>", view_func=view)
-    return requests_to(app.wsgi_app, f"/{values[MEASURED]}", status="302")
+    return repeated(partial(get, app.wsgi_app, f"/{values[MEASURED]}", status="302"))
 
 
-def invenio_minting(uri: str) -> Work:
-    """Prepare to mint single identifiers."""
-    return invenio_batches(uri, 1)
-
-
-def invenio_import(uri: str) -> Work:
-    """Prepare to store identifiers, with a commit for each thousand."""
-    return invenio_batches(uri, BATCH)
-
-
-def invenio_batches(uri: str, size: int) -> Work:
-    """Prepare to store identifiers in transactions of a number of them."""
+def invenio_pids(uri: str, folder: str, size: str) -> Work:
+    """Prepare to store identifiers in transactions of so many of them."""
     app = set_up_invenio(uri)
     from invenio_db import db
+    from invenio_pidstore.providers.recordid_v2 import RecordIdProviderV2
 
-    def work(count: int) -> None:
-        for begin in range(0, count, size):
-            with app.app_context():
-                for _ in range(min(size, count - begin)):
-                    new_pid()
-                db.session.commit()
+    def store(count: int) -> None:
+        with app.app_context():
+            for _ in range(count):
+                RecordIdProviderV2.create(object_type="rec", object_uuid=uuid.uuid4())
+            db.session.commit()
 
-    return work
-
-
-# --- versions ------------------------------------------------------------------------------------
+    return batched(store, int(size))
 
 
 def main() -> None:

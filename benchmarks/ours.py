@@ -1,212 +1,213 @@
-"""The work of this package that is measured."""
+"""The work of this package that is measured, with its public names alone."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
-from collections.abc import Sequence
+from array import array
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flask import Flask
-from sqlalchemy import select
-from support.archives import SERVICE, archive_of, import_file, import_records, make_app
-from support.stores import ibip_of, rep_of
 
-from flask_ibi_archive.archive.items.same_as import add_same_as
-from flask_ibi_archive.archive.items.tables import Item
+from flask_ibi_archive import Archive, IBIArchive
 
-from .growing_archive import add_aliases, add_items
-from .import_items import make_item
-from .worker import Work, repeated, requests_to
+from .worker import Job, Work, get, repeated
 
-#: Items in the database from which is read.
+SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
+#: The items of a small Archive.
 ITEMS = 1000
-#: The items of a group: two translations with their metadata, and a previous edition.
-GROUP = 5
-#: A group that is measured.
-MEASURED = 100
+#: The items of a group, see :func:`record_of`, and the first one of the group that is measured.
+GROUP = 6
+MEASURED = 100 * GROUP
 URL_REQUEST = (
     "servicesubject=urlRequest&clientinformation.ipaddress=150.163.2.175&parsedibiurl.ibi="
 )
-LAST_METADATA = "&parsedibiurl.verblist=GetLastEdition%20GetMetadata(oai_dc)"
-FORMER_HOST = "old.example.org"
-HANDLE, ADDRESS = "hdl:20.500.12345/", f"http://{FORMER_HOST}/handle/1/"
+TWO_VERBS = "&parsedibiurl.verblist=GetLastEdition%20GetMetadata(oai_dc)"
 #: So fine that no request waits for its date.
 GRANULARITY = "0.000001"
+GRAPHEMES = str.maketrans("0123456789abcdef", "23456789ABCDEFGH")
+DEPOSIT = {"title": "Annual report", "creators": ["Silva, Ana"]}
 
 
-def group_of(first: int) -> list[dict[str, Any]]:
-    """Return the records of an item with a translation, metadata and a previous edition."""
-    item, translation, metadata, more_metadata, previous = (
-        rep_of(number) for number in range(first, first + GROUP)
+# --- an Archive with items ------------------------------------------------------------------------
+
+
+def create_archive(uri: str, folder: str, **config: Any) -> tuple[Flask, Archive]:
+    """Return an app with an Archive without items, and the Archive."""
+    app = Flask("benchmark", instance_path=folder)
+    app.config.from_mapping(
+        SECRET_KEY="a secret for benchmarks",
+        IBI_DATABASE_URI=uri,
+        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+        IBI_ARCHIVE_SERVICE_IBI=SERVICE,
+        IBI_ARCHIVE_IP="150.163.34.243",
+        IBI_GRANULARITY=GRANULARITY,
+        **config,
     )
-    formats = {"oai_dc": "http://archive.example.org/oai_dc"}
-    describing = {"content_type": "Metadata", "formats": formats}
-    records: list[dict[str, Any]] = [
-        {
-            "rep": item,
-            "ibip": ibip_of(first),
-            "language": "en",
-            "translations": {"pt": translation},
-            "metadata": {"ibi": metadata},
-        },
-        {"rep": translation, "language": "pt", "metadata": {"ibi": more_metadata}},
-        {"rep": metadata, **describing},
-        {"rep": more_metadata, **describing},
-        {"rep": previous, "next_edition": item},
-    ]
-    return [{**record, "files": [{"path": "report.pdf"}]} for record in records]
+    ibi = IBIArchive(app)
+    run(app, "ibi", "init")
+    with app.app_context():
+        return app, ibi.archive
 
 
-def prepare(uri: str, folder: str) -> None:
-    """Create an Archive with the items from which is read."""
-    archive = archive_of(make_app(uri, Path(folder)))
-    archive.init()
-    groups = (group_of(first) for first in range(0, ITEMS, GROUP))
-    import_records(archive, list(itertools.chain.from_iterable(groups)))
-    archive.database.close()
+def create_library(uri: str, folder: str, items: int = ITEMS, **config: Any) -> Flask:
+    """Return an app with an Archive that has so many items."""
+    app, _ = create_archive(uri, folder, **config)
+    run(app, "ibi", "import", write_records(Path(folder), 0, items))
+    return app
 
 
-def url_list_of(app: Flask, ibi: str, rest: str = "") -> Work:
+def run(app: Flask, *words: str, text: str = "") -> None:
+    """Run a command of ``flask`` with a text as its standard input."""
+    result = app.test_cli_runner().invoke(args=words, input=text)
+    if result.exit_code:
+        raise SystemExit(f"flask {' '.join(words)}: {result.output}")
+
+
+def rep_of(number: int) -> str:
+    """Return the repository name of an item."""
+    day, second = divmod(number, 86400)
+    time = f"{second // 3600:02}.{second // 60 % 60:02}.{second % 60:02}"
+    return f"sid.inpe.br/mtc-m18@80/2009/07.{day + 1:02}.{time}"
+
+
+def ibip_of(number: int) -> str:
+    """Return the IBIp of an item."""
+    return "8JMKD3MGP8W/3" + f"{number:06x}".translate(GRAPHEMES)
+
+
+def record_of(number: int) -> dict[str, Any]:
+    """Return the record of an item; six form a group that refer to each other.
+
+    They are an item with a translation and with metadata that are an item of their own, two former
+    editions of it, and an item without relations.
+    """
+    place = number % GROUP
+    item, translation, metadata, former = (rep_of(number - place + other) for other in range(4))
+    record: dict[str, Any] = {
+        "rep": rep_of(number),
+        "ibip": ibip_of(number),
+        "files": [{"path": f"report {number}.pdf"}, {"path": "data/table.csv"}],
+        "metadata": {"dc": dublin_core(number)},
+    }
+    if place == 0:
+        record |= {"language": "en", "translations": {"pt": translation}}
+        record["metadata"] = {"ibi": metadata}
+    elif place == 1:
+        record["language"] = "pt"
+    elif place == 2:
+        del record["metadata"]
+        formats = {"oai_dc": "http://archive.example.org/oai_dc"}
+        record |= {"content_type": "Metadata", "formats": formats}
+    elif place in (3, 4):
+        record["next_edition"] = item if place == 3 else former
+    return record
+
+
+def dublin_core(number: int) -> dict[str, list[str]]:
+    """Return a description."""
+    chance = random.Random(number)
+    words = [f"word{chance.randrange(10**6)}" for _ in range(30)]
+    return {
+        "title": [f"Title {number}"],
+        "creator": ["Author, A.", "Author, B."],
+        "description": [" ".join(words)],
+    }
+
+
+def write_records(folder: Path, begin: int, end: int) -> str:
+    """Write the records of some items to a file in random order, and return its path."""
+    # no list of numbers, because the memory of this process is measured
+    numbers = array("L", range(begin, end))
+    random.Random(3).shuffle(numbers)
+    path = folder / f"items{begin}.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(record_of(number)) + "\n" for number in numbers)
+    return str(path)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def ask(app: Flask, ibi: str, rest: str = "") -> Work:
     """Return the work that consists of urlRequests about an item that exists."""
-    path, query = f"/{SERVICE}", f"{URL_REQUEST}{ibi}{rest}"
-    answer = app.test_client().get(path, query_string=query).text
+    request = partial(get, app.wsgi_app, f"/{SERVICE}", f"{URL_REQUEST}{ibi}{rest}")
+    answer = request()
     assert "state" in answer, answer
-    return requests_to(app.wsgi_app, path, query)
+    return repeated(request)
 
 
-def url_request(uri: str, folder: str) -> Work:
-    """Prepare urlRequests about one item."""
-    return url_list_of(make_app(uri, Path(folder)), rep_of(GROUP * MEASURED))
+def url_request(uri: str, folder: str, items: str) -> Work:
+    """Prepare urlRequests about one of so many items."""
+    return ask(create_library(uri, folder, int(items)), rep_of(MEASURED))
 
 
-def name_items(uri: str, folder: str) -> None:
-    """Give each item of :func:`prepare` an alias: a Handle or a former address."""
-    archive = archive_of(make_app(uri, Path(folder)))
-    served = archive.served().id
-    with archive.database.writing() as connection:
-        ids = {rep: key for key, rep in connection.execute(select(Item.id, Item.rep))}
-        texts = (HANDLE, ADDRESS)
-        aliases = [(ids[rep_of(n)], 0, f"{texts[n % 2]}{n}") for n in range(ITEMS)]
-        add_same_as(connection, served, aliases)
-    archive.database.close()
-
-
-def former_link(uri: str, folder: str) -> Work:
-    """Prepare redirects of a Handle. They are not counted, so that nothing is written."""
-    app = make_app(uri, Path(folder))
-    return requests_to(app.wsgi_app, f"/{HANDLE}500", status="302", REQUEST_METHOD="HEAD")
-
-
-def former_address(uri: str, folder: str) -> Work:
-    """Prepare redirects of a former address with a modifier."""
-    app = make_app(uri, Path(folder), IBI_FORMER_HOSTS=FORMER_HOST)
-    path = f"{ADDRESS.partition(FORMER_HOST)[2]}501:"
-    options = {"REQUEST_METHOD": "HEAD", "HTTP_HOST": FORMER_HOST}
-    return requests_to(app.wsgi_app, path, status="302", **options)
-
-
-def metadata_request(uri: str, folder: str) -> Work:
-    """Prepare urlRequests about the metadata of the last edition of an item."""
-    previous = rep_of(GROUP * MEASURED + GROUP - 1)
-    return url_list_of(make_app(uri, Path(folder)), previous, LAST_METADATA)
+def two_verbs(uri: str, folder: str) -> Work:
+    """Prepare urlRequests about the metadata of the last of three editions."""
+    return ask(create_library(uri, folder), rep_of(MEASURED + 4), TWO_VERBS)
 
 
 def unfiltered_list(uri: str, folder: str) -> Work:
-    """Prepare urlRequests that are answered with all 204 pairs."""
-    app = make_app(uri, Path(folder), IBI_FILTER_URL_LIST=False)
-    return url_list_of(app, rep_of(GROUP * MEASURED))
+    """Prepare urlRequests that are answered with all pairs."""
+    app = create_library(uri, folder, IBI_FILTER_URL_LIST=False)
+    return ask(app, rep_of(MEASURED))
+
+
+def landing_page(uri: str, folder: str) -> Work:
+    """Prepare requests for the landing page of an item."""
+    return repeated(request_of_page(uri, folder))
+
+
+def request_of_page(uri: str, folder: str) -> partial[str]:
+    """Return a function that returns the HTML of a landing page."""
+    app = create_library(uri, folder)
+    return partial(get, app.wsgi_app, f"/col/{rep_of(MEASURED + 3)}/")
+
+
+def harvest(uri: str, folder: str, items: str) -> Work:
+    """Prepare to read the list of all items by OAI-PMH, a part at a time."""
+    app = create_library(uri, folder, int(items))
+    first = query = "verb=ListRecords&metadataPrefix=oai_dc"
+
+    def read_part() -> None:
+        nonlocal query
+        answer = get(app.wsgi_app, "/ibi/oai", query)
+        assert "<record>" in answer, answer
+        token = answer.partition("<resumptionToken")[2].partition(">")[2].partition("<")[0]
+        query = f"verb=ListRecords&resumptionToken={token}" if token else first
+
+    # once through, because the first requests number all changes
+    read_part()
+    while query != first:
+        read_part()
+    return repeated(read_part)
+
+
+# --- writing --------------------------------------------------------------------------------------
 
 
 def minting(uri: str, folder: str) -> Work:
     """Prepare to mint single identifiers."""
-    archive = archive_of(make_app(uri, Path(folder), IBI_GRANULARITY=GRANULARITY))
-    return repeated(archive.mint)
+    return repeated(create_archive(uri, folder)[1].mint)
 
 
 def deposits(uri: str, folder: str) -> Work:
     """Prepare deposits without files."""
-    archive = archive_of(make_app(uri, Path(folder), IBI_GRANULARITY=GRANULARITY))
-    return repeated(lambda: archive.deposit(title="Annual report", creators=["Silva, Ana"]))
+    _, archive = create_archive(uri, folder)
+    return repeated(lambda: archive.deposit(**DEPOSIT))
 
 
 def imports(uri: str, folder: str) -> Work:
-    """Prepare to import the files of :func:`write_imports`, one each time, as with ``--resume``."""
-    archive = archive_of(make_app(uri, Path(folder)))
-    files = itertools.count()
+    """Prepare to import new items, with the command."""
+    app, _ = create_archive(uri, folder)
+    end = 0
 
-    def work(count: int) -> None:
-        result = import_file(archive, import_path(Path(folder), next(files)), resume=True)
-        assert result.added == count, result
+    def work(count: int) -> Job:
+        nonlocal end
+        begin, end = end, end + count
+        path = write_records(Path(folder), begin, end)
+        return lambda: run(app, "ibi", "import", path)
 
     return work
-
-
-def import_path(folder: Path, number: int) -> Path:
-    """Return the path of a file of records."""
-    return folder / f"items{number}.jsonl"
-
-
-def write_imports(folder: Path, sizes: Sequence[int]) -> None:
-    """Write files of records to import, each in random order.
-
-    :param sizes: the number of items in each file: a multiple of six, because six form a group.
-    """
-    dice = random.Random(3)
-    for number in range(7):
-        (folder / f"stored{number}.txt").write_text(f"content {number}")
-    begin = 0
-    for file, size in enumerate(sizes):
-        numbers = list(range(begin, begin + size))
-        begin += size
-        dice.shuffle(numbers)
-        with import_path(folder, file).open("w", encoding="utf-8") as lines:
-            for number in numbers:
-                lines.write(json.dumps(make_item(number, sum(sizes), dice)) + "\n")
-
-
-def initialise(uri: str, folder: str) -> None:
-    """Create an Archive without items."""
-    archive = archive_of(make_app(uri, Path(folder)))
-    archive.init()
-    archive.database.close()
-
-
-def add_more_aliases(uri: str, folder: str) -> None:
-    """Add an alias to each item that :func:`grow` added."""
-    archive = archive_of(make_app(uri, Path(folder)))
-    add_aliases(archive)
-    archive.database.close()
-
-
-def grow(uri: str, folder: str, size: int) -> None:
-    """Add items until the Archive of :func:`prepare` has a number of items."""
-    archive = archive_of(make_app(uri, Path(folder)))
-    add_items(archive, size - ITEMS)
-    archive.database.close()
-
-
-def edition_of(length: int, number: int) -> str:
-    """Return the repository name of an edition."""
-    return rep_of(number, f"sid.inpe.br/editions{length}")
-
-
-def import_editions(uri: str, folder: str, length: int) -> None:
-    """Import a number of editions of one item."""
-    names = [edition_of(length, number) for number in range(length)]
-    records = [
-        {"rep": name, "files": [{"path": "report.pdf"}], "next_edition": following}
-        for name, following in itertools.pairwise(names)
-    ]
-    archive = archive_of(make_app(uri, Path(folder)))
-    import_records(archive, [*records, {"rep": names[-1], "files": [{"path": "report.pdf"}]}])
-    archive.database.close()
-
-
-def last_edition(uri: str, folder: str, length: str) -> Work:
-    """Prepare urlRequests about the last edition of the first one."""
-    first = edition_of(int(length), 0)
-    app = make_app(uri, Path(folder))
-    return url_list_of(app, first, "&parsedibiurl.verblist=GetLastEdition")

@@ -1,164 +1,163 @@
-"""Measure how many resolutions per second one process of a resolver answers, with N Archives.
+"""Resolutions in one process, which asks many Archives for each, and a minimal client beside it.
 
-Each resolution is a request to the resolver's WSGI app for an item that has no hint, so that the
-resolver asks all N Archives; it ends when the acknowledgment is sent. The Archives are prepared
-answers in other processes. Three things are measured in turn, in rounds, and their medians are
-compared:
-
-* sockets: the same N requests to the same servers through open sockets, and nothing else;
-* curl: the same requests through bare libcurl (``pycurl.CurlMulti``), and nothing else;
-* resolutions, by several threads of one process.
-
-Run it with ``python -m benchmarks.resolutions [--postgresql URL]``.
+The Archives are servers with prepared answers in another process. One of them knows the item, and
+no item is asked for twice, so that nothing can be remembered.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+import itertools
+import multiprocessing
+import selectors
+import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import count
-from tempfile import TemporaryDirectory
-from time import perf_counter, process_time, sleep
-from typing import Any
+from functools import partial
+from multiprocessing.connection import Connection
+from urllib.parse import urlencode
 
-import pycurl
 from flask import Flask
-from support.loopback import HERE
-from support.registries import KEY, a_registry, a_request, resolver_database
 
-from benchmarks.fan_out import ADDRESS, Bare, item_of, service_of, serving_archives
-from benchmarks.worker import requests_to
-from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request
-from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.server.http.transport import HEADERS
 
-ARCHIVES = 32
-#: The threads of the process that resolves, as a server has them.
-THREADS = 8
-#: Resolutions in a round, and rounds.
-RESOLUTIONS, ROUNDS = 300, 7
+from .ours import URL_REQUEST, run
+from .worker import Job, Work, get, repeated
 
-
-class BareCurl:
-    """A minimal client on libcurl: one handle for each Archive."""
-
-    def __init__(self, addresses: Sequence[str]) -> None:
-        self._multi = pycurl.CurlMulti()
-        self._handles = [(pycurl.Curl(), address) for address in addresses]
-        for curl, _ in self._handles:
-            curl.setopt(pycurl.HTTPHEADER, [f"{name}: {text}" for name, text in HEADERS.items()])
-
-    def ask(self, query: str) -> None:
-        """Ask all Archives, and read all answers."""
-        for curl, address in self._handles:
-            curl.setopt(pycurl.URL, f"http://{address}/a?{query}")
-            curl.body = []
-            curl.setopt(pycurl.WRITEFUNCTION, curl.body.append)
-            self._multi.add_handle(curl)
-        running = 1
-        while running:
-            running = self._multi.perform()[1]
-            if running:
-                self._multi.select(1.0)
-        for curl, _ in self._handles:
-            self._multi.remove_handle(curl)
+RESOLVER_SERVICE, KEY, READER = "J8LNKB5R7W/3FUQHC5", "1234567890", "150.163.2.175"
+KNOWN = (
+    "archiveaddress archive.example.org\r\ncontenttype Data\r\n"
+    "ibi {rep a.br/x/2001/01.01.00.00 ibip 8JMKD3MGP8W/35MME4E}\r\nstate Original\r\n"
+    "timestamp 2009-02-16T17:46:00Z\r\n"
+    "url http://archive.example.org/col/a.br/x/2001/01.01.00.00/doc/report.pdf\r\n"
+    "urlkey 1234567890-1234567890"
+)
 
 
-@contextmanager
-def resolver_app(addresses: Sequence[str], uri: str) -> Iterator[Flask]:
-    """Yield the app of a resolver that has included Archives at some addresses."""
-    with resolver_database(uri) as database:
-        registry = a_registry(database)
-        for number, address in enumerate(addresses):
-            registry.register(service_of(number), KEY)
-            registry.process(a_request(service_ibi=service_of(number), address=address))
-    app = Flask("resolver")
-    app.config.update(IBI_RESOLVER_DATABASE_URI=uri, IBI_RESOLVER_INNER_HOSTS=HERE)
-    app.config["SECRET_KEY"] = "secret"
+class Connected(asyncio.Protocol):
+    """A connection to an Archive that knows the items whose name contains its number."""
+
+    def __init__(self, number: int) -> None:
+        self._name = f"x{number}y".encode()
+        self._data = b""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Store the connection."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer each whole request."""
+        *requests, self._data = (self._data + data).split(b"\r\n\r\n")
+        for request in requests:
+            body = KNOWN if self._name in request else ""
+            if b"inclusionConfirmationRequest" in request:
+                body = "confirmation yes"
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}"
+            self._transport.write(f"{head}\r\n\r\n{body}".encode())
+
+
+def serve(archives: int, pipe: Connection) -> None:
+    """Serve Archives in this process, and send their addresses."""
+
+    async def serve_all() -> None:
+        create_server = asyncio.get_running_loop().create_server
+        numbers = range(archives)
+        servers = [await create_server(partial(Connected, n), "127.0.0.1", 0) for n in numbers]
+        pipe.send([f"127.0.0.1:{one.sockets[0].getsockname()[1]}" for one in servers])
+        await asyncio.Event().wait()
+
+    asyncio.run(serve_all())
+
+
+def start_archives(archives: int) -> list[str]:
+    """Serve Archives in a new process until this one ends, and return their addresses."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    context.Process(target=serve, args=(archives, theirs), daemon=True).start()
+    return ours.recv()
+
+
+def name_items(archives: int) -> Iterator[str]:
+    """Yield the IBIs of items, each of which one of the Archives knows; all have other prefixes."""
+    for turn in itertools.count():
+        yield f"a.br/x{turn % archives}y{turn}/2001/01.01.00.00"
+
+
+# --- a minimal client -----------------------------------------------------------------------------
+
+
+def sockets(uri: str, folder: str, archives: str) -> Work:
+    """Prepare to ask all Archives through open sockets, and to read all answers."""
+    selector = selectors.DefaultSelector()
+    peers: list[socket.socket] = []
+    for address in start_archives(int(archives)):
+        host, _, port = address.partition(":")
+        peer = socket.create_connection((host, int(port)))
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(peer, selectors.EVENT_READ, peer)
+        peers.append(peer)
+    items = name_items(int(archives))
+
+    def ask() -> None:
+        request = f"GET /a?{URL_REQUEST}{next(items)} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+        for peer in peers:
+            peer.sendall(request)
+        waiting = len(peers)
+        while waiting:
+            for key, _ in selector.select():
+                # small answers on loopback arrive whole
+                assert key.data.recv(65536).startswith(b"HTTP/1.1 200 OK\r\n")
+                waiting -= 1
+
+    return repeated(ask)
+
+
+# --- the resolver ---------------------------------------------------------------------------------
+
+
+def create_resolver(uri: str, folder: str, archives: int) -> Flask:
+    """Return the app of a resolver that has included so many Archives."""
+    app = Flask("resolver", instance_path=folder)
+    app.config.from_mapping(
+        SECRET_KEY="a secret for benchmarks",
+        IBI_RESOLVER_DATABASE_URI=uri,
+        IBI_RESOLVER_INNER_HOSTS="127.0.0.1",
+    )
     IBIResolver(app)
-    try:
-        yield app
-    finally:
-        app.extensions["ibi_resolver"].resolver.close()
+    run(app, "ibi-resolver", "init")
+    for number, address in enumerate(start_archives(archives)):
+        service = f"a.br/service{number}/2000/01.01.00.00"
+        run(app, "ibi-resolver", "register", service, "--key-file", "-", text=KEY)
+        inclusion = {
+            "servicesubject": "inclusionRequest",
+            "archiveaddress": address,
+            "archiveserviceibi": service,
+            "archiveip": "150.163.2.166",
+            "archiveprotocol": "HTTP",
+            "archiveplatformversion": "2014:11.09.02.16.15",
+            "archiveadmemailaddress": "admin@example.org",
+            "registrationkey": KEY,
+        }
+        answer = get(app.wsgi_app, f"/{RESOLVER_SERVICE}", urlencode(inclusion))
+        assert "successful" in answer, answer
+    return app
 
 
 def resolve(app: Flask, item: str) -> None:
-    """Resolve a persistent URL."""
-    requests_to(app.wsgi_app, f"/{item}", "", "302", HTTP_HOST="urlib.net", REMOTE_ADDR=ADDRESS)(1)
+    """Redirect a reader to an item."""
+    get(app.wsgi_app, f"/{item}", status="302", HTTP_HOST="urlib.net", REMOTE_ADDR=READER)
 
 
-def wait_until_idle(app: Flask) -> None:
-    """Wait until all answers have arrived and all acknowledgments are sent."""
-    while app.extensions["ibi_resolver"].resolver.fan_out.has_work():
-        sleep(0.001)
+def resolver(uri: str, folder: str, archives: str, threads: str) -> Work:
+    """Prepare resolutions by a number of threads."""
+    app = create_resolver(uri, folder, int(archives))
+    items = name_items(int(archives))
+    pool = ThreadPoolExecutor(int(threads))
 
+    def work(count: int) -> Job:
+        def job() -> None:
+            list(pool.map(partial(resolve, app), itertools.islice(items, count)))
 
-def measure(work: Callable[[], None], number: int) -> tuple[float, float]:
-    """Return seconds and CPU seconds for each of a number of resolutions."""
-    start, cpu = perf_counter(), process_time()
-    work()
-    return (perf_counter() - start) / number, (process_time() - cpu) / number
+        return job
 
-
-def main() -> None:
-    """Print the rates, the CPU times and their ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--archives", type=int, default=ARCHIVES)
-    parser.add_argument("--threads", type=int, default=THREADS)
-    parser.add_argument("--resolutions", type=int, default=RESOLUTIONS)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--milliseconds", type=float, default=0.0, help="that an Archive takes")
-    parser.add_argument("--postgresql", metavar="URL", help="an empty database")
-    given = parser.parse_args()
-    turns = count()
-    number = given.resolutions
-    results: dict[str, list[tuple[float, float]]] = {}
-    with (
-        serving_archives(given.archives, given.milliseconds) as addresses,
-        TemporaryDirectory() as folder,
-        resolver_app(addresses, given.postgresql or f"sqlite:///{folder}/db.sqlite") as app,
-        ThreadPoolExecutor(given.threads) as pool,
-    ):
-        sockets, curl = Bare(addresses), BareCurl(addresses)
-
-        def items() -> list[str]:
-            return [
-                item_of(turn % given.archives, turn)
-                for turn in (next(turns) for _ in range(number))
-            ]
-
-        def ask(client: Callable[[str], Any]) -> None:
-            for item in items():
-                client(format_request(UrlRequest(parse_identifier(item), (ADDRESS,), "", NO_VERBS)))
-
-        def resolve_all() -> None:
-            list(pool.map(lambda item: resolve(app, item), items()))
-            wait_until_idle(app)
-
-        works = {
-            "sockets": lambda: ask(sockets.slowest),
-            "curl": lambda: ask(curl.ask),
-            "resolutions": resolve_all,
-        }
-        for turn in range(given.rounds + 1):
-            for name, work in works.items():
-                found = measure(work, number)
-                if turn:
-                    results.setdefault(name, []).append(found)
-    base = 0.0
-    for name, found in results.items():
-        seconds, cpu = (statistics.median(column) for column in zip(*found, strict=True))
-        base = base or cpu
-        print(
-            f"{name:12} {1 / seconds:7.0f} per second, {cpu * 1000:6.2f} ms of CPU time, "
-            f"{cpu / base:5.2f} times the sockets"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    return work

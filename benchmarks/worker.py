@@ -1,94 +1,89 @@
 """The process of one system that is measured.
 
-``python -m benchmarks.worker MODULE:FUNCTION ARGUMENTS`` calls the function with the
-arguments, which prepares the work and returns a function that does it a number of times. The
-process then reads such numbers, one on each line of its standard input, and prints how long the
-work took. This module and ``comparable`` need no other module of the project, because comparable
-systems may be installed in another virtual environment.
+``python -m benchmarks.worker MODULE:FUNCTION URI FOLDER ARGUMENTS`` calls the function, with the
+URL of an empty database and an empty folder. It returns a :data:`Work`. The process then reads
+numbers from its standard input, does the work so many times, and prints what it took, as JSON.
+This module imports no other one of the project, because comparable systems may be installed in
+another virtual environment.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-import resource
-import select
 import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeAlias
+from wsgiref.util import setup_testing_defaults
 
-#: Does the prepared work a number of times.
-Work: TypeAlias = Callable[[int], object]
+#: Does work that is prepared. A result is printed, if there is one.
+Job: TypeAlias = Callable[[], object]
+#: Prepares to do something a number of times; the preparation is not measured.
+Work: TypeAlias = Callable[[int], Job]
+#: The variables of the WSGI environment of a GET request.
+ENVIRONMENT: dict[str, Any] = {}
+setup_testing_defaults(ENVIRONMENT)
 
 
 def repeated(call: Callable[[], object]) -> Work:
     """Return the work that consists of calls of a function."""
 
-    def work(count: int) -> None:
-        for _ in range(count):
-            call()
+    def work(count: int) -> Job:
+        def job() -> None:
+            for _ in range(count):
+                call()
+
+        return job
 
     return work
 
 
-def requests_to(
-    app: Any, path: str, query: str = "", status: str = "200", **variables: str
-) -> Work:
-    """Return the work that consists of requests to a WSGI application.
+def batched(store: Callable[[int], object], size: int) -> Work:
+    """Return the work that consists of calls of a function, each for so many at most."""
+
+    def work(count: int) -> Job:
+        def job() -> None:
+            for begin in range(0, count, size):
+                store(min(size, count - begin))
+
+        return job
+
+    return work
+
+
+def get(app: Any, path: str, query: str = "", status: str = "200", **variables: str) -> str:
+    """Return the body of the answer of a WSGI application.
 
     :param status: the status of the right answer.
-    :param variables: variables of the WSGI environment.
+    :param variables: further variables of the WSGI environment.
     """
-    environment = {
-        "REQUEST_METHOD": "GET",
-        "SCRIPT_NAME": "",
-        "PATH_INFO": path,
-        "QUERY_STRING": query,
-        "SERVER_NAME": "localhost",
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "REMOTE_ADDR": "127.0.0.1",
-        "wsgi.url_scheme": "http",
-        "wsgi.input": sys.stdin.buffer,
-        "wsgi.errors": sys.stderr,
-        "wsgi.version": (1, 0),
-        "wsgi.multithread": False,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
-        **variables,
-    }
+    environment = {**ENVIRONMENT, "PATH_INFO": path, "QUERY_STRING": query, **variables}
 
-    def start_response(found: str, headers: Any, error: Any = None) -> Callable[[bytes], object]:
-        if not found.startswith(status):
-            raise SystemExit(f"{path}?{query}: status {found} instead of {status}")
+    def start_response(answered: str, headers: Any, error: Any = None) -> Callable[[bytes], object]:
+        if not answered.startswith(status):
+            raise SystemExit(f"{path}?{query}: status {answered} instead of {status}")
         return lambda data: None
 
-    def call() -> None:
-        body = app(dict(environment), start_response)
-        b"".join(body)
-        getattr(body, "close", lambda: None)()
-
-    return repeated(call)
+    body = app(environment, start_response)
+    text = b"".join(body).decode()
+    getattr(body, "close", lambda: None)()
+    return text
 
 
-def measure(work: Work, count: int) -> dict[str, float]:
-    """Return the seconds of CPU in this process and of the clock."""
+def measure(job: Job) -> dict[str, Any]:
+    """Return what a job took: seconds of CPU in this process and of the clock, and megabytes."""
     cpu, clock = time.process_time(), time.perf_counter()
-    work(count)
-    return {"cpu": time.process_time() - cpu, "clock": time.perf_counter() - clock}
-
-
-def wait_for_line() -> str:
-    """Return the next line of the standard input.
-
-    The process never waits longer than a moment in the kernel: under valgrind it could not be told
-    to begin to count.
-    """
-    while not select.select([sys.stdin], [], [], 0.01)[0]:
-        pass
-    return sys.stdin.readline()
+    result = job()
+    return {
+        "cpu": time.process_time() - cpu,
+        "clock": time.perf_counter() - clock,
+        # getrusage() tells that of the process that started this one, if that is larger
+        "peak": int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024,
+        "result": result,
+    }
 
 
 def main(name: str, *arguments: str) -> None:
@@ -99,11 +94,8 @@ def main(name: str, *arguments: str) -> None:
     gc.collect()
     gc.freeze()
     print("ready", flush=True)
-    while line := wait_for_line():
-        result = measure(work, int(line))
-        # kilobytes, on Linux
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(json.dumps({**result, "peak": peak}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(measure(work(int(line)))), flush=True)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ ELSEWHERE = {
     "howto/embed.rst": "archive/hosts/test_embedding.py",
     "howto/migrations.rst": "archive/hosts/test_embedding.py",
     "howto/leave-another-system.rst": "documentation/test_leaving.py",
-    "figures.rst": "benchmarks/test_parts.py",
     "hosts/ckan.rst": "installed_hosts/ckan_site/test_site.py",
     "document-registry.rst": "resolver/registry_2008/test_documentation.py",
     "howto/claims.rst": "resolver/claims/test_claims_commands.py",  # with several servers

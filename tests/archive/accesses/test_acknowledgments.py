@@ -280,5 +280,5 @@ def test_each_answered_acknowledgment_counts_once_although_a_server_is_killed(
 def test_each_answered_acknowledgment_counts_once_on_each_database(
     uri: str, tmp_path: Path
 ) -> None:
-    # three processes and one that is killed; benchmarks/acknowledgments.py sends more
+    # three processes and one that is killed
     assert "counted once each" in run(uri, tmp_path, count=120, threads=8, kills=1)

@@ -1,7 +1,4 @@
-"""Tests that no parser fails or needs more than linear time for a hostile text.
-
-The benchmark ``benchmarks/parsers.py`` shows the times.
-"""
+"""Tests that no parser fails or needs more than linear time for a hostile text."""
 
 from __future__ import annotations
 
