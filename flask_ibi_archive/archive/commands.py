@@ -32,24 +32,23 @@ if TYPE_CHECKING:
 
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "Set up": "commands.init commands.check commands.upgrade commands.downgrade",
-    "Identifiers": "items.identifier_commands.mint items.identifier_commands.decode "
-    "items.identifier_commands.reserve items.identifier_commands.release",
-    "Items": "items.life_commands.add items.editing_commands.edit show_commands.show "
-    "show_commands.list items.life_commands.copy items.life_commands.transfer "
-    "items.life_commands.delete items.alias_commands.alias show_commands.url-list",
-    "Many items": "items.record_commands.import items.record_commands.export "
-    "hosts.commands.adopt hosts.commands.compare",
-    "Archives on other servers": "moving.commands.offer moving.commands.offers "
+    "Every day": "commands.init commands.check items.life_commands.add "
+    "items.editing_commands.edit show_commands.show show_commands.list items.life_commands.delete "
+    "items.record_commands.import items.record_commands.export "
+    "joining.registration_commands.register-archive moving.commands.offer "
     "moving.accept_commands.accept",
-    "Claims": "claims.commands.claims",
-    "Programs": "identification.commands.api-key",
-    "Registration with a resolver": "joining.registration_commands.generate-key "
+    "Items": "items.life_commands.copy items.life_commands.transfer items.alias_commands.alias "
+    "accesses.commands.stats",
+    "Rows of models": "hosts.commands.adopt hosts.commands.compare",
+    "Resolvers and other servers": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
-    "joining.registration_commands.register-archive "
-    "joining.registration_commands.unregister-archive",
-    "Maintenance": "care.commands.verify care.commands.check-links "
-    "accesses.commands.stats accesses.commands.purge harvest.commands.renew-harvests",
+    "joining.registration_commands.unregister-archive moving.commands.offers "
+    "claims.commands.claims identification.commands.api-key",
+    "Maintenance": "care.commands.verify care.commands.check-links accesses.commands.purge "
+    "harvest.commands.renew-harvests",
+    "For experts": "commands.upgrade commands.downgrade items.identifier_commands.mint "
+    "items.identifier_commands.decode items.identifier_commands.reserve "
+    "items.identifier_commands.release show_commands.url-list",
 }
 
 

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "Set up": "administration.init administration.check",
-    "Archives": "administration.register administration.list administration.remove",
-    "Claims": "claims.follow claims.claims conflicts.conflicts index.rebuild-index",
-    "Document registry": "registry.registry",
-    "Resolution": "resolve.resolve failures.failures export_map.export-map",
+    "Every day": "administration.init administration.check administration.register "
+    "administration.list administration.remove resolve.resolve failures.failures",
+    "Claims": "claims.follow claims.claims conflicts.conflicts",
+    "For experts": "registry.registry export_map.export-map index.rebuild-index",
 }
 
 
