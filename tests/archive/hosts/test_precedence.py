@@ -197,20 +197,6 @@ def test_hooks_of_the_blueprint_of_a_replaced_page_run(host: Host) -> None:
         assert (ask(app, path).status, ask(app, path).text) == (401, "log in first")
 
 
-def test_a_login_check_of_all_requests_can_let_ours_pass(host: Host) -> None:
-    def add_check(app: Flask) -> None:
-        add(app, "/<path:page>")
-
-        @app.before_request
-        def require_login() -> tuple[str, int] | None:
-            return None if request.blueprint == "ibi_archive" else ("log in first", 401)
-
-    app = host(after=add_check)
-    assert "ibi" in ask_urls(app, REPORT)
-    assert ask(app, f"/col/{REPORT}/").status == 200
-    assert ask(app, "/some/page").status == 401
-
-
 def log_in_first() -> Any:
     """A login check, which redirects to a page with a form."""
     return redirect("/login")
