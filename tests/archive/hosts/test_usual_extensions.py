@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +18,7 @@ from flask_login import current_user, login_user
 from flask_wtf import CSRFProtect
 from sqlalchemy import event, select, text
 from sqlalchemy.orm.exc import StaleDataError
+from support.archives import close
 from support.commands import command
 from support.documentation import blocks, read
 from support.host_app import HostApp, User
@@ -72,8 +74,27 @@ class Host(HostApp):
             if isinstance(row, self.Thesis):
                 row.updated = self.today
 
+    @contextmanager
+    def second_app(self, step: Callable[[Flask], object], routes: bool = True) -> Iterator[Flask]:
+        """Yield another app with the same models.
+
+        :param step: what the host does before it embeds the Archive.
+        :param routes: whether the app answers requests for the Archive.
+        """
+        app = Flask("second")
+        app.config.update(self.app.config, IBI_ARCHIVE_ADDRESS="repository.example.org")
+        self.db.init_app(app)
+        step(app)
+        IBIArchive(app, session=self.db.session, routes=routes)
+        yield app
+        with app.app_context():
+            self.db.session.remove()
+            self.db.engine.dispose()
+        close(app)
+
     def close(self) -> None:
         with self.app.app_context():
+            self.db.session.remove()
             self.db.drop_all()
         super().close()
 
@@ -173,14 +194,12 @@ SCENES = [
 
 
 def test_the_command_check_says_what_the_page_quotes(host: Host) -> None:
+    page = "https://repository.example.org/ibi/statistics"
     for scene, quote in zip(SCENES, QUOTES, strict=True):
-        app = Flask("host")
-        app.config.update(host.app.config, IBI_ARCHIVE_ADDRESS="repository.example.org")
-        host.db.init_app(app)
-        scene(app)
-        IBIArchive(app, session=host.db.session, routes=scene is not leave_out_routes)
-        with responses.RequestsMock(assert_all_requests_are_fired=False) as network:
-            page = "https://repository.example.org/ibi/statistics"
+        with (
+            host.second_app(scene, routes=scene is not leave_out_routes) as app,
+            responses.RequestsMock(assert_all_requests_are_fired=False) as network,
+        ):
             network.get(page, status=302, headers={"Location": page})
             network.get(re.compile("https?://"), body="confirmation yes")
             lines = command(app, "check").out.splitlines()
@@ -226,16 +245,13 @@ def test_a_proxy_fix_tells_the_address_of_the_user(host: Host) -> None:
 
 
 def test_an_app_without_routes_changes_rows_that_another_app_shows(host: Host) -> None:
-    api = Flask("api")
-    api.config.update(host.app.config)
-    host.db.init_app(api)
-    IBIArchive(api, session=host.db.session, routes=False)
-    with api.app_context():
-        row = host.db.session.get(host.Thesis, 1)
-        row.title = "On snow"
-        host.db.session.commit()
-        url = row.persistent_url
-    assert "On snow" in ask(host.app, f"/col/{host.ibi_text}/", headers=BROWSER).text
-    run_block("/api/theses/<int:number>", app=api, db=host.db, Thesis=host.Thesis)
-    assert ask(api, "/api/theses/1").text == f'{{"title":"On snow","url":"{url}"}}\n'
-    assert ask(api, SERVICE_PATH).status == 404
+    with host.second_app(leave_out_routes, routes=False) as api:
+        with api.app_context():
+            row = host.db.session.scalar(select(host.Thesis))
+            row.title = "On snow"
+            host.db.session.commit()
+            url, path = row.persistent_url, f"/api/theses/{row.id}"
+        assert "On snow" in ask(host.app, f"/col/{host.ibi_text}/", headers=BROWSER).text
+        run_block("/api/theses/<int:number>", app=api, db=host.db, Thesis=host.Thesis)
+        assert ask(api, path).text == f'{{"title":"On snow","url":"{url}"}}\n'
+        assert ask(api, SERVICE_PATH).status == 404
