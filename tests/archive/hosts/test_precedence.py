@@ -135,18 +135,6 @@ def test_a_catch_all_answers_if_the_archive_does_not(host: Host, tmp_path: Path)
     assert ask(host(after=add_page, IBI_DATABASE_URI=missing), f"/{REPORT}").status == 200
 
 
-def test_a_view_of_the_host_may_let_the_archive_answer(host: Host) -> None:
-    ibi = IBIArchive()
-
-    def show(owner: str, name: str) -> Any:
-        return ibi.answer_persistent_url() or f"page {owner}/{name}"
-
-    app = host(after=lambda app: app.add_url_rule("/<owner>/<name>", "show", show))
-    assert ask(app, f"/{REPORT_IBIP}").headers["Location"].startswith(f"{HOST}/col/{REPORT}/")
-    assert ask(app, "/8JMKD3MGP8W/4GR7C9G").text == "page 8JMKD3MGP8W/4GR7C9G"
-    assert ask(app, "/some/page").text == "page some/page"
-
-
 def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
     def show(text: str) -> Any:
         ibi = IBIArchive()

@@ -228,6 +228,7 @@ def test_a_view_may_answer_persistent_urls_itself(host: Host) -> None:
 
     run_block("answer_persistent_url", app=host.app, ibi=host.ibi, show_page=show_page)
     assert ask(host.app, "/some/page").text == "page some page"
+    assert ask(host.app, "/8JMKD3MGP8W/4GR7C9G").text == "page 8JMKD3MGP8W 4GR7C9G"
     assert ask(host.app, f"/{host.ibi_text}").status == 302
 
 
