@@ -6,8 +6,7 @@ Copy from it what your repository needs:
 - ``models``: users, and publications with persistent identifiers;
 - ``catalogue``, ``editing``, ``accounts`` and ``forms``: the pages;
 - ``templates`` and ``static``: the theme, in which the pages of this package also appear;
-- ``languages`` and ``translations``: the texts in the languages of the pages of this package;
-- ``seed``: the command that adds two users and some publications.
+- ``seed``: adds two users and some publications.
 
 ``python -m example_app`` (module ``__main__``) sets up and runs a complete system: two such
 repositories and a resolver. The app reads settings from the environment too, such as
@@ -24,12 +23,10 @@ from flask import Flask, Response, current_app, render_template
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from werkzeug.exceptions import HTTPException
 
-from example_app import languages
 from example_app.accounts import accounts
 from example_app.catalogue import catalogue
 from example_app.editing import editing
 from example_app.extensions import csrf, db, ibi, login, migrate
-from example_app.seed import seed
 from flask_ibi_archive.errors import NotReady
 
 DEFAULTS = {
@@ -67,14 +64,12 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     login.init_app(app)
     csrf.init_app(app)
     ibi.init_app(app)
-    languages.init_app(app)
     # harvesters may use POST (docs/howto/harvesting.rst)
     csrf.exempt(app.blueprints["ibi_archive"])
 
     app.register_blueprint(catalogue)
     app.register_blueprint(accounts)
     app.register_blueprint(editing)
-    app.cli.add_command(seed)
     app.after_request(protect_page)
     app.register_error_handler(HTTPException, show_error)
     for not_ready in (OperationalError, ProgrammingError, NotReady):

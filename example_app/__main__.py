@@ -25,7 +25,7 @@ from flask import Flask
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from example_app import create_app, create_resolver
-from example_app.seed import PASSWORD
+from example_app.seed import PASSWORD, seed
 
 RECORDS = Path(__file__).parent / "records"
 #: The IBI of the resolver's service, as in the report.
@@ -132,7 +132,8 @@ class Example:
             records.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             options = f"--on-conflict update --files-folder {shlex.quote(str(RECORDS))}"
             run(app, f"ibi import {options} {shlex.quote(str(records))}")
-        run(self.archives[0], "seed")
+        with self.archives[0].app_context():
+            seed()
 
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
         """Yield the records of an Archive."""

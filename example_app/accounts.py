@@ -11,8 +11,6 @@ from werkzeug import Response
 
 from example_app.extensions import db, ibi, login
 from example_app.forms import LoginForm
-from example_app.languages import gettext as _
-from example_app.languages import lazy_gettext as _l
 from example_app.models import User, find_publication
 from flask_ibi_archive import FileRecord, ItemView
 
@@ -32,8 +30,7 @@ def load_user(user_id: str) -> User | None:
 
 login.user_loader(load_user)
 login.login_view = "accounts.log_in"
-login.login_message = _l("Please log in.")
-login.localize_callback = str
+login.login_message = "Please log in."
 
 
 @ibi.access_policy
@@ -55,15 +52,15 @@ def log_in() -> str | Response:
         if user is not None and user.has_password(form.password.data):
             login_user(user)
             return redirect(local_path(request.args.get("next")) or url_for("editing.mine"))
-        form.password.errors = [_("The user name or the password is wrong.")]
-    return render_template("form.html", form=form, title=_("Log in"), button=_("Log in"))
+        form.password.errors = ["The user name or the password is wrong."]
+    return render_template("form.html", form=form, title="Log in", button="Log in")
 
 
 @accounts.post("/logout")
 def log_out() -> Response:
     """Log out."""
     logout_user()
-    flash(_("You are logged out."))
+    flash("You are logged out.")
     return redirect(url_for("catalogue.index"))
 
 

@@ -10,6 +10,7 @@ from werkzeug import Response
 
 from example_app.accounts import get_user
 from example_app.extensions import db, ibi
+from example_app.forms import LANGUAGES
 from example_app.models import Publication, find_publication, search
 
 catalogue = Blueprint("catalogue", __name__)
@@ -39,6 +40,7 @@ def record(identifier: str) -> str | Response:
     page = render_template(
         "record.html",
         publication=publication,
+        language=LANGUAGES[publication.language],
         manages=publication.is_managed_by(get_user()),
         is_embargoed=publication.embargo and publication.embargo > ibi.archive.today,
     )

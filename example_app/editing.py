@@ -22,7 +22,6 @@ from werkzeug import Response
 from example_app.accounts import get_user
 from example_app.extensions import db, ibi, login
 from example_app.forms import PublicationForm, WithdrawalForm, remove_uploads
-from example_app.languages import gettext as _
 from example_app.models import Publication, User
 from flask_ibi_archive import IBIError
 
@@ -61,7 +60,7 @@ def mine() -> str:
 @editing.route("/deposit", methods=["GET", "POST"])
 def deposit() -> str | Response:
     """Deposit a publication as a draft."""
-    return edit_new(_("Deposit a publication"))
+    return edit_new("Deposit a publication")
 
 
 @editing.route(f"{PUBLICATION}/edition", methods=["GET", "POST"])
@@ -69,7 +68,7 @@ def new_edition(id: int) -> str | Response:
     """Deposit the next edition of a publication."""
     previous = get_publication(id)
     require_status(previous, "public")
-    return edit_new(_("New edition"), previous, previous_edition=previous)
+    return edit_new("New edition", previous, previous_edition=previous)
 
 
 @editing.route(f"{PUBLICATION}/translation", methods=["GET", "POST"])
@@ -77,7 +76,7 @@ def translation(id: int) -> str | Response:
     """Deposit a translation of a publication."""
     original = get_publication(id)
     require_status(original, "public")
-    return edit_new(_("Translation"), original, translation_of=original.translation_of or original)
+    return edit_new("Translation", original, translation_of=original.translation_of or original)
 
 
 def edit_new(title: str, like: Publication | None = None, **related: Publication) -> str | Response:
@@ -93,9 +92,9 @@ def edit_new(title: str, like: Publication | None = None, **related: Publication
     if form.validate_on_submit():
         publication = Publication(status="draft", owner=current(), files={}, **related)
         if save_publication(publication, form):
-            flash(_("The draft is stored. A librarian will publish it."))
+            flash("The draft is stored. A librarian will publish it.")
             return redirect(record_url(publication))
-    return render_template("form.html", form=form, title=title, button=_("Store the draft"))
+    return render_template("form.html", form=form, title=title, button="Store the draft")
 
 
 @editing.route(f"{PUBLICATION}/edit", methods=["GET", "POST"])
@@ -106,9 +105,9 @@ def edit(id: int) -> str | Response:
         abort(403)
     form = PublicationForm(needs_files=False, obj=publication)
     if form.validate_on_submit() and save_publication(publication, form):
-        flash(_("The changes are stored."))
+        flash("The changes are stored.")
         return redirect(record_url(publication))
-    return render_template("form.html", form=form, title=_("Edit"), button=_("Store the changes"))
+    return render_template("form.html", form=form, title="Edit", button="Store the changes")
 
 
 @editing.post(f"{PUBLICATION}/publish")
@@ -120,8 +119,8 @@ def publish(id: int) -> str | Response:
     publication.status = "public"
     form = FlaskForm()
     if not save(form):
-        return render_template("form.html", form=form, title=_("Publish"), button=_("Try again"))
-    flash(_("The publication is public."))
+        return render_template("form.html", form=form, title="Publish", button="Try again")
+    flash("The publication is public.")
     return redirect(record_url(publication))
 
 
@@ -136,8 +135,8 @@ def withdraw(id: int) -> str | Response:
         publication.status, publication.reason = "withdrawn", form.reason.data
         if save(form):
             return redirect(record_url(publication))
-    title = _("Withdraw “{title}”", title=publication.title)
-    return render_template("form.html", form=form, title=title, button=_("Withdraw"))
+    title = f"Withdraw “{publication.title}”"
+    return render_template("form.html", form=form, title=title, button="Withdraw")
 
 
 @editing.post(f"{PUBLICATION}/discard")
@@ -149,7 +148,7 @@ def discard(id: int) -> Response:
     db.session.delete(publication)
     db.session.commit()
     remove_uploads(uploads)
-    flash(_("The draft is deleted."))
+    flash("The draft is deleted.")
     return redirect(url_for("editing.mine"))
 
 
@@ -191,7 +190,7 @@ def require_librarian() -> None:
 def require_status(publication: Publication, status: str) -> None:
     """Refuse the request for a publication with another status."""
     if publication.status != status:
-        text = _("The status of the publication does not allow this.")
+        text = "The status of the publication does not allow this."
         abort(409, text)
 
 

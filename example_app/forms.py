@@ -21,12 +21,8 @@ from wtforms import (
     TextAreaField,
     ValidationError,
 )
-from wtforms.i18n import get_translations
 from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional
 
-from example_app.languages import get_language, name_language
-from example_app.languages import gettext as _
-from example_app.languages import lazy_gettext as _l
 from example_app.models import Publication
 
 try:
@@ -38,23 +34,16 @@ except ImportError:  # WTForms 3.2, the last version for Python 3.10, has tuples
         return value, label
 
 
-KINDS = [
-    SelectChoice("Doctoral thesis", _l("Doctoral thesis")),
-    SelectChoice("Master thesis", _l("Master thesis")),
-    SelectChoice("Thesis", _l("Thesis")),
-    SelectChoice("Article", _l("Article")),
-    SelectChoice("Report", _l("Report")),
-    SelectChoice("Dataset", _l("Dataset")),
-]
+KINDS = ["Doctoral thesis", "Master thesis", "Thesis", "Article", "Report", "Dataset"]
 LEVELS = [
-    SelectChoice("", _l("(no degree)")),
-    SelectChoice("bachelor", _l("Bachelor")),
-    SelectChoice("specialist", _l("Specialist")),
-    SelectChoice("master", _l("Master")),
-    SelectChoice("doctoral", _l("Doctorate")),
+    SelectChoice("", "(no degree)"),
+    SelectChoice("bachelor", "Bachelor"),
+    SelectChoice("specialist", "Specialist"),
+    SelectChoice("master", "Master"),
+    SelectChoice("doctoral", "Doctorate"),
 ]
 LICENCES = [
-    SelectChoice("", _l("(no licence)")),
+    SelectChoice("", "(no licence)"),
     *(
         SelectChoice(name, name.replace("-", " "))
         for name in ("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-ND-4.0", "CC0-1.0")
@@ -75,34 +64,23 @@ def join_lines(text: str | None) -> str | None:
     return "\n".join(filter(None, (text or "").splitlines())) or None
 
 
-class TranslatedForm(FlaskForm):
-    """A form whose messages about wrong values are in the language of the page."""
-
-    class Meta(FlaskForm.Meta):
-        """The translations are those of WTForms."""
-
-        def get_translations(self, form: Any) -> Any:
-            """Return the translations into the language of the page."""
-            return get_translations([get_language()])
-
-
-class LoginForm(TranslatedForm):
+class LoginForm(FlaskForm):
     """Name and password."""
 
-    name = StringField(_l("User name"), [DataRequired()], render_kw={"autocomplete": "username"})
+    name = StringField("User name", [DataRequired()], render_kw={"autocomplete": "username"})
     password = PasswordField(
-        _l("Password"), [DataRequired()], render_kw={"autocomplete": "current-password"}
+        "Password", [DataRequired()], render_kw={"autocomplete": "current-password"}
     )
 
 
-class WithdrawalForm(TranslatedForm):
+class WithdrawalForm(FlaskForm):
     """The reason of a withdrawal."""
 
     reason = StringField(
-        _l("Reason"),
+        "Reason",
         [DataRequired(), Length(max=500)],
         [strip],
-        description=_l("Everyone can read it on the page that stays in place of the publication."),
+        description="Everyone can read it on the page that stays in place of the publication.",
     )
 
 
@@ -116,7 +94,7 @@ def lines(label: object, length: int, rows: int = 2, **options: Any) -> TextArea
     return TextAreaField(label, [Length(max=length)], [strip], render_kw={"rows": rows}, **options)
 
 
-class PublicationForm(TranslatedForm):
+class PublicationForm(FlaskForm):
     """The description and the files of a publication.
 
     The fields have the names of the columns of a publication, except ``uploads``.
@@ -124,113 +102,112 @@ class PublicationForm(TranslatedForm):
 
     #: the fields that are shown under each heading
     SECTIONS = (
-        (_l("Publication"), "kind title other_titles authors year language publisher"),
-        (_l("Content"), "abstract other_abstracts subjects"),
-        (_l("Thesis"), "advisor committee degree level programme institution defended"),
-        (_l("Article or report"), "journal volume issue pages issn number"),
-        (_l("Rights and related works"), "licence funding related old_links"),
-        (_l("Files"), "uploads embargo"),
+        ("Publication", "kind title other_titles authors year language publisher"),
+        ("Content", "abstract other_abstracts subjects"),
+        ("Thesis", "advisor committee degree level programme institution defended"),
+        ("Article or report", "journal volume issue pages issn number"),
+        ("Rights and related works", "licence funding related old_links"),
+        ("Files", "uploads embargo"),
     )
 
-    kind = SelectField(_l("Kind"), choices=KINDS)
-    title = StringField(_l("Title"), [DataRequired(), Length(max=500)], [strip])
+    kind = SelectField("Kind", choices=KINDS)
+    title = StringField("Title", [DataRequired(), Length(max=500)], [strip])
     other_titles = lines(
-        _l("Title in other languages"),
+        "Title in other languages",
         1000,
-        description=_l("One per line, with the language in brackets: Sobre a chuva [pt]"),
+        description="One per line, with the language in brackets: Sobre a chuva [pt]",
     )
     authors = TextAreaField(
-        _l("Authors"),
+        "Authors",
         [DataRequired(), Length(max=2000)],
         [strip],
-        description=_l(
+        description=(
             "One author per line, the family name first. ORCID, Lattes number and affiliation may "
             "follow after semicolons: Silva, Ana; 0000-0002-1825-0097; Vale University"
         ),
         render_kw={"rows": 3},
     )
-    year = IntegerField(_l("Year"), [InputRequired(), NumberRange(1800, 2100)])
+    year = IntegerField("Year", [InputRequired(), NumberRange(1800, 2100)])
     # the form shows names, the publication has codes
-    language = SelectField(_l("Language"), coerce=lambda text: LANGUAGES.get(text, text))
-    publisher = line(_l("Publisher"), 300)
-    abstract = TextAreaField(_l("Abstract"), filters=[strip], render_kw={"rows": 6})
+    language = SelectField(
+        "Language", choices=list(CODES), coerce=lambda text: LANGUAGES.get(text, text)
+    )
+    publisher = line("Publisher", 300)
+    abstract = TextAreaField("Abstract", filters=[strip], render_kw={"rows": 6})
     other_abstracts = TextAreaField(
-        _l("Abstract in other languages"),
+        "Abstract in other languages",
         filters=[strip],
-        description=_l("One per line, with the language in brackets at its end."),
+        description="One per line, with the language in brackets at its end.",
         render_kw={"rows": 4},
     )
     subjects = lines(
-        _l("Subjects"),
+        "Subjects",
         1000,
-        description=_l("One per line. The language may follow in brackets: ice clouds [en]"),
+        description="One per line. The language may follow in brackets: ice clouds [en]",
     )
-    advisor = lines(_l("Advisor"), 1000, description=_l("In the form of the authors."))
-    committee = lines(_l("Committee"), 2000, 3, description=_l("In the form of the authors."))
-    degree = line(_l("Degree"), 200, description=_l("Such as Doctorate in Remote Sensing."))
-    level = SelectField(_l("Level"), choices=LEVELS)
-    programme = line(_l("Postgraduate programme"), 200)
-    institution = line(_l("Institution"), 300)
-    defended = DateField(_l("Date of the defence"), [Optional()])
-    journal = line(_l("Journal"), 300)
-    volume = line(_l("Volume"), 50)
-    issue = line(_l("Issue"), 50)
-    pages = line(_l("Pages"), 50)
+    advisor = lines("Advisor", 1000, description="In the form of the authors.")
+    committee = lines("Committee", 2000, 3, description="In the form of the authors.")
+    degree = line("Degree", 200, description="Such as Doctorate in Remote Sensing.")
+    level = SelectField("Level", choices=LEVELS)
+    programme = line("Postgraduate programme", 200)
+    institution = line("Institution", 300)
+    defended = DateField("Date of the defence", [Optional()])
+    journal = line("Journal", 300)
+    volume = line("Volume", 50)
+    issue = line("Issue", 50)
+    pages = line("Pages", 50)
     issn = line("ISSN", 20)
-    number = line(_l("Number of the report"), 50)
-    licence = SelectField(_l("Licence"), choices=LICENCES)
+    number = line("Number of the report", 50)
+    licence = SelectField("Licence", choices=LICENCES)
     funding = lines(
-        _l("Funding"),
+        "Funding",
         2000,
-        description=_l("One grant per line: funder; number; title of the project"),
+        description="One grant per line: funder; number; title of the project",
     )
     related = lines(
-        _l("Related works"),
+        "Related works",
         2000,
-        description=_l(
+        description=(
             "A DOI or an address on each line. A relation of DataCite may precede it: "
             "IsSupplementedBy doi:10.5555/12345678"
         ),
     )
     old_links = lines(
-        _l("Old links"),
+        "Old links",
         2000,
-        description=_l("A DOI, a Handle or a former address of the publication on each line."),
+        description="A DOI, a Handle or a former address of the publication on each line.",
     )
     uploads = MultipleFileField(
-        _l("PDF or CSV files"),
-        [FileAllowed(["pdf", "csv"], _l("Choose PDF or CSV files."))],
+        "PDF or CSV files",
+        [FileAllowed(["pdf", "csv"], "Choose PDF or CSV files.")],
         render_kw={"accept": ".pdf,.csv,application/pdf,text/csv"},
     )
     embargo = DateField(
-        _l("Embargo"),
+        "Embargo",
         [Optional()],
-        description=_l("The first day on which everyone may read the files."),
+        description="The first day on which everyone may read the files.",
     )
 
     def __init__(self, *, needs_files: bool, **values: Any) -> None:
         super().__init__(**values)
-        self.language.choices = [
-            SelectChoice(name, name_language(code)) for name, code in CODES.items()
-        ]
         self.needs_files = needs_files
         if needs_files:
             self.uploads.flags.required = True
         else:
-            self.uploads.description = _("Leave it empty to keep the present files.")
+            self.uploads.description = "Leave it empty to keep the present files."
 
     def validate_uploads(self, field: MultipleFileField) -> None:
         """Check that all files are PDF files with different names."""
         uploads = self._uploads()
         if self.needs_files and not uploads:
-            raise ValidationError(_("Choose at least one file."))
+            raise ValidationError("Choose at least one file.")
         if len({file_name(upload) for upload in uploads}) < len(uploads):
-            raise ValidationError(_("Choose files with different names."))
+            raise ValidationError("Choose files with different names.")
         for upload in uploads:
             beginning = upload.stream.read(5)
             upload.stream.seek(0)
             if file_name(upload).lower().endswith(".pdf") and beginning != b"%PDF-":
-                raise ValidationError(_("{file} is not a PDF file.", file=file_name(upload)))
+                raise ValidationError(f"{file_name(upload)} is not a PDF file.")
 
     def update(self, publication: Publication) -> None:
         """Copy the values of the form to a publication, and store the uploaded files."""

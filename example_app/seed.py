@@ -1,4 +1,4 @@
-"""The command ``flask seed``, which adds two users and some publications.
+"""Two users and some publications, which :mod:`example_app.__main__` adds.
 
 All persons, institutions, grants and results are invented. The ORCID is that of a fictitious person
 whom ORCID uses in its documentation; the prefix 10.5555 is that of DOIs for examples.
@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import click
 from flask import current_app
-from flask.cli import with_appcontext
 from sqlalchemy import select
 
 from example_app.extensions import db
@@ -27,19 +25,12 @@ FILES = Path(__file__).parent / "seed_files"
 PASSWORD = "example"
 
 
-@click.command()
-@with_appcontext
 def seed() -> None:
-    """Add two users and some publications, unless there are publications already.
-
-    \b
-    Example: flask --app example_app seed
-    """
+    """Add two users and some publications, unless there are publications already."""
     librarian, ana = get_user("librarian", is_librarian=True), get_user("ana")
     if db.session.scalar(select(Publication.id).limit(1)) is None:
         add_publications(librarian, ana)
     db.session.commit()
-    click.echo(f"users: librarian and ana, password: {PASSWORD}")
 
 
 def get_user(name: str, *, is_librarian: bool = False) -> User:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import requests
 import responses
-from flask import Flask, redirect, request
+from flask import Flask, request
 from sqlalchemy import select
 from support.accesses import stored
 from support.archives import SERVICE, archive_of
@@ -210,24 +210,9 @@ def show_failures(app: Flask) -> None:
     app.register_error_handler(ZeroDivisionError, lambda error: ("broken", 500))
 
 
-def ask_for_login(app: Flask) -> None:
-    """Add a login check of a host."""
-    app.before_request(lambda: ("log in first", 401))
-
-
 def replace_page(app: Flask) -> None:
     """Add a page of a host at the same address."""
     app.add_url_rule("/ibi/statistics", "own", lambda: ("gone", 410))
-
-
-def use_https(app: Flask) -> None:
-    """Redirect to https, as Flask-Talisman does."""
-    app.before_request(lambda: redirect(request.url.replace("http:", "https:")))
-
-
-def refuse_forms(app: Flask) -> None:
-    """Refuse forms without a token, as Flask-WTF does."""
-    app.before_request(lambda: ("no token", 400) if request.method == "POST" else None)
 
 
 def need_middleware(app: Flask) -> None:
@@ -247,26 +232,7 @@ def need_middleware(app: Flask) -> None:
             "/ibi/statistics fails: ZeroDivisionError: integer division or modulo by zero",
         ),
         (show_failures, False, "the app answers /ibi/statistics with status 500; see its log"),
-        (
-            ask_for_login,
-            True,
-            "the app itself answers /ibi/statistics, with status 401; if the pages of the Archive "
-            "are public, let requests pass whose request.blueprint is 'ibi_archive' (see "
-            "docs/howto/your-app-has.rst)",
-        ),
         (replace_page, True, "the app itself answers /ibi/statistics, with status 410"),
-        (
-            use_https,
-            True,
-            "the app itself answers /ibi/statistics, with status 302, a redirect to https; set "
-            "PREFERRED_URL_SCHEME to 'https'",
-        ),
-        (
-            refuse_forms,
-            False,
-            "the app refuses POST requests of harvesters to /ibi/oai; if it has CSRFProtect of "
-            "Flask-WTF, call csrf.exempt(app.blueprints['ibi_archive']) after ibi.init_app(app)",
-        ),
     ],
 )
 def test_check_finds_a_page_that_cannot_be_shown(

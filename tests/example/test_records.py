@@ -6,12 +6,7 @@ import importlib
 import json
 import os
 import re
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -210,62 +205,3 @@ def test_the_environment_has_precedence_over_the_defaults(
     assert app.config["IBI_ARCHIVE_ADDRESS"] == "repository.example.org"
     assert app.config["SECRET_KEY"] == "mine"
     close_example(app)
-
-
-# --- a server process ----------------------------------------------------------------------------
-
-
-def fetch(port: int, target: str) -> tuple[int, bytes] | None:
-    """Send a request to a server on this computer; return None if no server is running."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=300)
-    try:
-        connection.request("GET", target)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    except ConnectionRefusedError:
-        return None
-    finally:
-        connection.close()
-
-
-def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until a server is live; fail after a minute or if its process ends."""
-    deadline = time.monotonic() + 300
-    while fetch(port, "/ibi/health/live") is None:
-        assert server.poll() is None
-        assert time.monotonic() < deadline
-        try:
-            server.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("example")
-def test_the_server_answers_over_http(example_folder: Path, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "flask", "run", "--port", str(port)],
-            cwd=ROOT,
-            env=environment(example_folder, **SETTINGS),
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            wait_for(server, port)
-            answer = fetch(port, target_of(URL))
-            assert answer is not None
-            assert (answer[0], without_key(answer[1])) == (200, expected())
-            for url in urls_of(answer[1]).values():
-                found = fetch(port, target_of(url))
-                assert found is not None
-                assert found[0] in (200, 302)
-            ready = fetch(port, "/ibi/health/ready")
-            assert ready is not None
-            assert ready[0] == 200
-        finally:
-            server.terminate()
-            server.wait(30)
-    assert b"Traceback" not in (tmp_path / "log").read_bytes()

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from flask import Flask, Request, abort, redirect
-from flask_login import LoginManager, UserMixin, current_user, login_user
+from flask_login import LoginManager, current_user, login_user
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
+from support.host_app import User
 from support.web import (
     CLOSED,
     CLOSED_METADATA,
@@ -340,10 +341,3 @@ def test_users_who_log_in_with_flask_login_read_files_under_embargo(build: Build
         assert answer.headers["Cache-Control"] == "private, no-store"
     with app.test_client().get(f"/col/{CLOSED}/{FILE}") as answer:
         assert answer.status_code == 403
-
-
-class User(UserMixin):  # type: ignore[misc]
-    """A user of the host."""
-
-    def __init__(self, name: str) -> None:
-        self.id = name

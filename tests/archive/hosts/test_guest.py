@@ -17,16 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
-from flask_migrate import Migrate
-from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import Connection, delete, event, insert, inspect, make_url, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
-from support.archives import SERVICE, archive_of
 from support.databases import new_database
+from support.host_app import HostApp
 from support.web import SERVICE_PATH, ask, query_of
-
-from flask_ibi_archive import IBIArchive
 
 pytestmark = pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning")
 
@@ -120,24 +115,12 @@ MIGRATIONS = [
 ]  # fmt: skip
 
 
-class Host:
+class Host(HostApp):
     """A host with models, migrations and rows; with or without the extension."""
 
     def __init__(self, uri: str, folder: Path, has_archive: bool) -> None:
-        self.folder = folder
-        self.db = SQLAlchemy()
+        super().__init__(uri, folder, has_archive=has_archive)
         integer, string = self.db.Integer, self.db.String
-        self.app = Flask("host", instance_path=str(folder / "instance"))
-        self.app.config.update(
-            SECRET_KEY="a secret for tests",
-            SQLALCHEMY_DATABASE_URI=uri,
-            IBI_FILES_FOLDER=str(folder / "files"),
-            IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
-            IBI_ARCHIVE_SERVICE_IBI=SERVICE,
-            IBI_ARCHIVE_IP="150.163.34.243",
-        )
-        self.db.init_app(self.app)
-        Migrate(self.app, self.db, directory=str(folder / "migrations"))
 
         class Author(self.db.Model):  # type: ignore[name-defined, misc]
             id = self.db.Column(integer, primary_key=True)
@@ -150,11 +133,8 @@ class Host:
             author = self.db.relationship(Author, backref="theses")
 
         self.Author, self.Thesis = Author, Thesis
-        if has_archive:
-            IBIArchive(self.app, session=self.db.session)
-        self.archive = archive_of(self.app) if has_archive else None
         self.flask("db", "init")
-        versions = folder / "migrations" / "versions"
+        versions = self.migrations / "versions"
         for number, (up, down) in enumerate(MIGRATIONS, 1):
             before = repr(f"{number - 1:03}") if number > 1 else None
             content = FILE.format(number=number, before=before, up=up, down=down)
@@ -473,10 +453,7 @@ def run(uri: str, folder: Path, has_archive: bool) -> list[dict[str, Any]]:
                 found.append({"result": result, **host.describe()})
                 host.db.session.rollback()
         finally:
-            host.db.session.remove()
-            host.db.engine.dispose()
-            if host.archive is not None:
-                host.archive.database.close()
+            host.close()
     return found
 
 

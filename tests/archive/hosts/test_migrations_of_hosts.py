@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging.config
-import os
 import re
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -34,16 +31,16 @@ from sqlalchemy import (
 )
 from support.archives import SERVICE, archive_of, close, make_app
 from support.cases import for_each
-from support.commands import ROOT, command
+from support.commands import command
 from support.databases import new_database
 from support.documentation import blocks
+from support.host_app import HostApp
 from support.tables import SECOND, count_rows, fill
 from support.web import ask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.tables import resolver_metadata
 from flask_ibi_archive.server.database.migrate import ARCHIVE, head_revision
@@ -71,51 +68,17 @@ SETTINGS = {
 }
 
 
-class Host:
-    """An app with a model, Flask-Migrate and an Archive.
+class Host(HostApp):
+    """An app with a model and an Archive."""
 
-    :param uri: the database of the host's models.
-    :param before: whether the host initialises Flask-Migrate before the Archive.
-    :param options: the filters that the host passes to Flask-Migrate.
-    :param config: further settings.
-    """
-
-    def __init__(
-        self,
-        uri: str,
-        folder: Path,
-        *,
-        before: bool = True,
-        options: dict[str, Any] | None = None,
-        resolver: bool = False,
-        **config: Any,
-    ) -> None:
-        self.folder = folder / "migrations"
-        self.db = SQLAlchemy()
+    def __init__(self, uri: str, folder: Path, **config: Any) -> None:
+        super().__init__(uri, folder, **{**SETTINGS, **config})
         self.models: dict[str, Any] = {}
         self.add_table(
             "thesis",
             Column("ibi_rep", String(255), unique=True),
             Column("ibi_ibip", String(255), unique=True),
         )
-        self.app = Flask("host", instance_path=str(folder / "instance"))
-        self.app.config.update(
-            SETTINGS,
-            SQLALCHEMY_DATABASE_URI=uri,
-            IBI_FILES_FOLDER=str(folder / "files"),
-            **config,
-        )
-        self.db.init_app(self.app)
-        migrate = Migrate(directory=str(self.folder), **(options or {}))
-        if before:
-            migrate.init_app(self.app, self.db)
-        IBIArchive(self.app, session=self.db.session)
-        if resolver:
-            self.app.config["IBI_RESOLVER_DATABASE_URI"] = uri
-            IBIResolver(self.app)
-        if not before:
-            migrate.init_app(self.app, self.db)
-        self.archive = archive_of(self.app)
 
     def add_table(self, name: str, *columns: Column[Any], bind: str | None = None) -> None:
         """Add a model of the host."""
@@ -142,7 +105,7 @@ class Host:
         return "".join(path.read_text() for path in self.files() - before)
 
     def files(self) -> set[Path]:
-        return set((self.folder / "versions").glob("*.py"))
+        return set((self.migrations / "versions").glob("*.py"))
 
     def tables(self, bind: str | None = None) -> set[str]:
         """Return the names of the tables in a database of the host."""
@@ -152,15 +115,6 @@ class Host:
     def execute(self, statement: str, bind: str | None = None) -> None:
         with self.app.app_context(), self.db.engines[bind].begin() as connection:
             connection.execute(text(statement))
-
-    def close(self) -> None:
-        with self.app.app_context():
-            self.db.session.remove()
-            for engine in self.db.engines.values():
-                engine.dispose()
-        self.archive.database.close()
-        if "ibi_resolver" in self.app.extensions:
-            self.app.extensions["ibi_resolver"].resolver.close()
 
 
 NewHost = Callable[..., Host]
@@ -225,7 +179,7 @@ def test_our_tables_may_be_created_after_the_hosts(new_host: NewHost) -> None:
 
 @pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "resolver_first"])
 def test_the_tables_of_a_resolver_are_ignored_too(new_host: NewHost, before: bool) -> None:
-    host = new_host(before=before, resolver=True)
+    host = new_host(before=before, has_resolver=True)
     host.flask("db", "init")
     host.flask("ibi", "init")
     host.flask("ibi-resolver", "init")
@@ -392,7 +346,7 @@ def one_history(new_host: NewHost) -> Host:
 
 
 def use_one_history(host: Host) -> None:
-    add_version_locations(host.folder / "alembic.ini", "%(here)s/versions")
+    add_version_locations(host.migrations / "alembic.ini", "%(here)s/versions")
 
 
 def add_version_locations(ini: Path, versions: str) -> None:
@@ -407,7 +361,7 @@ def add_version_locations(ini: Path, versions: str) -> None:
 def upgrade_both(host: Host) -> None:
     """Create our tables and those of the host."""
     host.flask("db", "upgrade", "heads")
-    versions = str(host.folder / "versions")
+    versions = str(host.migrations / "versions")
     created = host.migrate("--head", "base", "--branch-label", "app", "--version-path", versions)
     assert created.count("op.create_table") == created.count("op.drop_table") == 1
     host.flask("db", "upgrade", "heads")
@@ -593,7 +547,7 @@ def test_tables_that_no_migration_created_are_an_error_with_advice(
 def test_tables_of_a_resolver_that_no_migration_created_are_an_error(
     new_host: NewHost, uri: str
 ) -> None:
-    host = new_host(resolver=True)
+    host = new_host(has_resolver=True)
     engine = create_engine(uri)
     resolver_metadata.create_all(engine)
     engine.dispose()
@@ -879,62 +833,3 @@ def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) ->
         SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archive", IBI_DATABASE_URI=uri
     ).startswith("IBI_DATABASE_URI is 'sqlite:")
     assert "bound to an SQLite file" in refusal(SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="other")
-
-
-# --- real processes ------------------------------------------------------------------------------
-
-#: The app of a host in a file, for real processes.
-APP = """
-    import os
-    from flask import Flask
-    from flask_migrate import Migrate
-    from flask_sqlalchemy import SQLAlchemy
-    from flask_ibi_archive import IBIArchive
-
-    db = SQLAlchemy()
-    migrate = Migrate()
-    ibi = IBIArchive(session=db.session)
-
-    class Thesis(db.Model):
-        id = db.Column(db.Integer, primary_key=True)
-
-    def create_app():
-        app = Flask(__name__)
-        app.config.from_prefixed_env()
-        db.init_app(app); ibi.init_app(app); migrate.init_app(app, db)
-        return app
-"""
-
-
-#: Runs commands as the program flask does. Its arguments are the commands.
-RUN = """
-import sys
-from flask.cli import FlaskGroup
-
-for command in sys.argv[1:]:
-    FlaskGroup().main(command.split(), prog_name="flask", standalone_mode=False)
-"""
-
-
-@pytest.mark.slow
-def test_the_real_commands_ignore_our_tables(uri: str, tmp_path: Path) -> None:
-    (tmp_path / "repository.py").write_text(dedent(APP))
-    environment = os.environ | {
-        "FLASK_APP": "repository",
-        "FLASK_SECRET_KEY": "a secret for tests",
-        "FLASK_SQLALCHEMY_DATABASE_URI": uri,
-        "FLASK_IBI_ARCHIVE_SERVICE_IBI": SERVICE,
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}",
-    }
-    commands = ["db init", "ibi init", "db migrate", "db upgrade", "db check"]
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, *commands],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    [created] = (tmp_path / "migrations" / "versions").glob("*.py")
-    assert "ibi_" not in created.read_text()

@@ -10,28 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, render_template
-from flask_sqlalchemy import SQLAlchemy
+from flask import render_template
+from jinja2 import DictLoader
 from sqlalchemy import select
 from sqlalchemy.orm import Mapped, mapped_column
-from support.archives import archive_of, close, make_host
 from support.cases import for_each
 from support.documentation import blocks
+from support.host_app import HostApp
 from support.pages import Page
 from support.web import Answer, ask
 
-from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord
+from flask_ibi_archive import IdentifiedItem, ItemRecord
 
 PAGE = "howto/own-landing-page.rst"
 TITLE = "Rain <b>& wind</b>"
 
 
-class Host:
+class Host(HostApp):
     """An app with a model and with the page of the documentation."""
 
     def __init__(self, folder: Path) -> None:
-        self.db = db = SQLAlchemy()
-        self.ibi = ibi = IBIArchive(session=db.session)
+        super().__init__(f"sqlite:///{folder / 'host.sqlite'}", folder)
+        db = self.db
 
         class Thesis(IdentifiedItem, db.Model):  # type: ignore[name-defined, misc]
             id: Mapped[int] = mapped_column(primary_key=True)
@@ -45,24 +45,12 @@ class Host:
                 )
 
         self.model = Thesis
-
-        def prepare(app: Flask) -> None:
-            app.config["SQLALCHEMY_DATABASE_URI"] = app.config["IBI_DATABASE_URI"]
-            db.init_app(app)
-
         template = next(one.text for one in blocks(PAGE) if one.caption == "templates/thesis.html")
-        self.app = make_host(
-            f"sqlite:///{folder / 'host.sqlite'}",
-            folder,
-            before=prepare,
-            templates={"thesis.html": template},
-            place=folder,
-            ibi=ibi,
-        )
+        self.app.jinja_loader = DictLoader({"thesis.html": template})
         view = next(one.text for one in blocks(PAGE) if "def show_thesis" in one.text)
-        names: dict[str, Any] = {"app": self.app, "db": db, "ibi": ibi, "Thesis": Thesis}
+        names: dict[str, Any] = {"app": self.app, "db": db, "ibi": self.ibi, "Thesis": Thesis}
         exec(view, {**names, "render_template": render_template})
-        archive_of(self.app).init()
+        self.archive.init()
         with self.app.app_context():
             db.create_all()
             db.session.add(Thesis(title=TITLE))
@@ -74,7 +62,7 @@ class Host:
 def host(tmp_path: Path) -> Iterator[Host]:
     host = Host(tmp_path)
     yield host
-    close(host.app)
+    host.close()
 
 
 def see(host: Host, **headers: str) -> Answer:
@@ -131,7 +119,7 @@ def test_programs_get_the_format_that_they_ask_for(
 
 def test_a_removed_item_has_its_tombstone(host: Host) -> None:
     with host.app.app_context():
-        archive_of(host.app).without_session().delete(host.ibi_text, "withdrawn")
+        host.archive.without_session().delete(host.ibi_text, "withdrawn")
     answer = see(host)
     assert answer.status == 410
     assert "withdrawn" in answer.text

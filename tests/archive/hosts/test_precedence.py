@@ -135,18 +135,6 @@ def test_a_catch_all_answers_if_the_archive_does_not(host: Host, tmp_path: Path)
     assert ask(host(after=add_page, IBI_DATABASE_URI=missing), f"/{REPORT}").status == 200
 
 
-def test_a_view_of_the_host_may_let_the_archive_answer(host: Host) -> None:
-    ibi = IBIArchive()
-
-    def show(owner: str, name: str) -> Any:
-        return ibi.answer_persistent_url() or f"page {owner}/{name}"
-
-    app = host(after=lambda app: app.add_url_rule("/<owner>/<name>", "show", show))
-    assert ask(app, f"/{REPORT_IBIP}").headers["Location"].startswith(f"{HOST}/col/{REPORT}/")
-    assert ask(app, "/8JMKD3MGP8W/4GR7C9G").text == "page 8JMKD3MGP8W/4GR7C9G"
-    assert ask(app, "/some/page").text == "page some/page"
-
-
 def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
     def show(text: str) -> Any:
         ibi = IBIArchive()
@@ -195,20 +183,6 @@ def test_hooks_of_the_blueprint_of_a_replaced_page_run(host: Host) -> None:
     app = host(after=add_blueprint)
     for path in ("/ibi/statistics", f"/col/{REPORT}/"):
         assert (ask(app, path).status, ask(app, path).text) == (401, "log in first")
-
-
-def test_a_login_check_of_all_requests_can_let_ours_pass(host: Host) -> None:
-    def add_check(app: Flask) -> None:
-        add(app, "/<path:page>")
-
-        @app.before_request
-        def require_login() -> tuple[str, int] | None:
-            return None if request.blueprint == "ibi_archive" else ("log in first", 401)
-
-    app = host(after=add_check)
-    assert "ibi" in ask_urls(app, REPORT)
-    assert ask(app, f"/col/{REPORT}/").status == 200
-    assert ask(app, "/some/page").status == 401
 
 
 def log_in_first() -> Any:

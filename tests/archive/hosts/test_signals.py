@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import create_engine, func, insert, make_url, select
-from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from sqlalchemy import func, insert, select
+from sqlalchemy.orm import Session
 from support.accesses import PERSISTENT, USER, acknowledge
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import command
-from support.host_models import Host as HostWithModel
+from support.host_models import Host
 from support.loopback import EXCLUDED, SUCCESSFUL
 from support.operations import SECOND, THIRD, make_archives
 from support.registries import a_registry, a_request
 from support.web import ask_urls
 
-from flask_ibi_archive import IBIArchive, signals
+from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts import adopting
 from flask_ibi_archive.archive.items.importing import importer
@@ -83,32 +83,9 @@ def connect() -> Iterator[Callable[..., None]]:
         signal.disconnect(receiver)
 
 
-class Host:
-    """A host with a session; the Archive is in the database of the session."""
-
-    def __init__(self, uri: str, folder: Path) -> None:
-        self.engine = create_engine(make_url(uri))
-        self.session = scoped_session(sessionmaker(self.engine))
-        self.app = Flask("host", instance_path=str(folder / "instance"))
-        self.app.config.update(
-            SECRET_KEY="a secret for tests",
-            IBI_FILES_FOLDER=str(folder / "files"),
-            IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
-            IBI_ARCHIVE_SERVICE_IBI=SERVICE,
-            IBI_ARCHIVE_IP="150.163.34.243",
-        )
-        self.ibi = IBIArchive(self.app, session=self.session)
-        self.archive = archive_of(self.app)
-        self.archive.init()
-
-
 @pytest.fixture
-def host(uri: str, tmp_path: Path) -> Iterator[Host]:
-    host = Host(uri, tmp_path)
-    yield host
-    host.session.remove()
-    host.engine.dispose()
-    close(host.app)
+def host(new_host: Callable[..., Host]) -> Host:
+    return new_host()
 
 
 @pytest.fixture
@@ -455,7 +432,7 @@ def test_an_import_without_receivers_notes_nothing(
 
 
 def test_rows_send_the_signals_of_their_items_after_the_commit(
-    any_host: HostWithModel, received: Received
+    any_host: Host, received: Received
 ) -> None:
     host = any_host
     first = host.Thesis(title="On rain", language="en")
@@ -499,7 +476,7 @@ def test_rows_send_the_signals_of_their_items_after_the_commit(
 
 
 def test_rows_that_are_rolled_back_also_to_a_savepoint_send_no_signals(
-    any_host: HostWithModel, received: Received
+    any_host: Host, received: Received
 ) -> None:
     host = any_host
     host.session.add(host.Thesis(title="rolled back"))
@@ -525,7 +502,7 @@ def test_rows_that_are_rolled_back_also_to_a_savepoint_send_no_signals(
 
 
 def test_a_receiver_that_fails_has_no_effect_on_the_rows(
-    any_host: HostWithModel, connect: Callable[..., None]
+    any_host: Host, connect: Callable[..., None]
 ) -> None:
     host = any_host
     found: list[str] = []
@@ -542,7 +519,7 @@ def test_a_receiver_that_fails_has_no_effect_on_the_rows(
 
 @pytest.mark.parametrize("words", [(), ("--resume",)])
 def test_adopted_rows_send_signals_after_their_commit(
-    new_host: Callable[..., HostWithModel],
+    new_host: Callable[..., Host],
     received: Received,
     connect: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
