@@ -119,7 +119,7 @@ def backoff(
         delay = min(2 * delay, longest)
 
 
-def _ignore(error: errors.ResolverFailed, delay: float) -> None:
+def _ignore(error: errors.ResolverError, delay: float) -> None:
     pass
 
 
@@ -141,7 +141,7 @@ class Registrar:
     wait: Callable[[float], object] = field(default_factory=lambda: Event().wait)
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     chance: Callable[[], float] = random.random
-    on_retry: Callable[[errors.ResolverFailed, float], None] = _ignore
+    on_retry: Callable[[errors.ResolverError, float], None] = _ignore
 
     def include(self, *, moved: bool = False) -> RegistrationResult:
         """Request the inclusion of the Archive.
@@ -152,11 +152,10 @@ class Registrar:
         :param moved: True if the Archive has moved to another address or IP. Then the settings may
             differ from the registered address and IP.
         :raises ConfigError: if a setting is missing. No request was sent.
-        :raises ArchiveMoved: if address or IP differ from the registered address or IP. No request
-            was sent.
-        :raises ResolverRefused: if the resolver refuses the request.
-        :raises ResolverFailed: if the resolver cannot be reached within IBI_REGISTRATION_DEADLINE,
-            or if the answer of the resolver is not valid.
+        :raises RegistrationError: if address or IP differ from the registered address or IP. No
+            request was sent.
+        :raises ResolverError: if the resolver refuses the request, cannot be reached within
+            IBI_REGISTRATION_DEADLINE, or sends an answer that is not valid.
         Source: [R] 5.2, Example 5.2.
         """
         return self._request(inclusion.INCLUSION_REQUEST, moved)
@@ -205,7 +204,7 @@ class Registrar:
         deadline = self.clock() + self.archive.config.registration_deadline
         for tries, delay in enumerate(backoff(self.chance), 1):
             outcome = self._send_once(request, deadline - self.clock())
-            if not isinstance(outcome, errors.ResolverFailed) or not outcome.passing:
+            if not isinstance(outcome, errors.ResolverError) or not outcome.passing:
                 return outcome, tries
             pause = max(delay, outcome.retry_after or 0)
             if self.clock() + pause >= deadline:

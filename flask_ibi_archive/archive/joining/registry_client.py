@@ -92,7 +92,7 @@ class RegistryClient:
 
         :param expected: the class of the answer.
         :raises DocumentRegistryError: if the resolver refuses the request.
-        :raises ResolverFailed: if the resolver cannot be reached or its answer is not valid.
+        :raises ResolverError: if the resolver cannot be reached or its answer is not valid.
         Source: [P] 4.1 to 4.7.
         """
         endpoint = Endpoint(
@@ -111,7 +111,7 @@ class RegistryClient:
             # the context of the error could contain the passwords.
             raise outcome
         reason = f"sends the answer to another request ({type(outcome).__name__})"
-        raise errors.ResolverFailed(endpoint.url, reason, REPORT)
+        raise errors.ResolverError(endpoint.url, reason, REPORT)
 
     def _send(
         self, request: model.RegistryRequest, endpoint: Endpoint
@@ -178,7 +178,7 @@ def _hide_text(
     hidden = "the message is not shown, because it contains a password of the request"
     if isinstance(outcome, errors.DocumentRegistryError):
         return _refuse(endpoint, outcome, f"refuses the request ({outcome.code}); {hidden}")
-    return errors.ResolverFailed(
+    return errors.ResolverError(
         endpoint.url, f"sends no valid answer; {hidden}", endpoint.wrong_url
     )
 
@@ -202,7 +202,7 @@ def build_registration(
         original, because the actor does not hold the copyright.
     :raises IdentifierError: if the text is not an identifier.
     :raises UnknownItem: if no item of this Archive has the identifier.
-    :raises ForbiddenMove: if the item is deleted.
+    :raises StorageError: if the item is deleted.
     :raises StorageError: if the identifier is only reserved, or if the item has no URL for all
         readers.
     Source: [P] 4.4.
@@ -213,8 +213,9 @@ def build_registration(
         raise _explain_unknown(archive, identifier.text)
     state = item.record.state
     if state == State.DELETED.value:
-        raise errors.ForbiddenMove(
-            identifier.text, state, "be registered", (State.ORIGINAL.value, State.COPY.value)
+        raise errors.StorageError(
+            f"{identifier} has the state {state}: it can't be registered; only an item that is "
+            "Original or Copy can"
         )
     location = locate_document(archive, identifier, item)
     if location.url is None and not location.metadata:

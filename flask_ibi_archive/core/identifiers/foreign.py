@@ -37,7 +37,7 @@ from string import ascii_lowercase, ascii_uppercase
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
-from flask_ibi_archive.errors import ForeignIdentifierError, RefusedText
+from flask_ibi_archive.errors import IdentifierError, RefusedText
 
 MAX_FOREIGN = 2048
 """The maximum length of a foreign identifier in characters."""
@@ -166,7 +166,7 @@ def parse_foreign(text: str) -> ForeignIdentifier:
     :param text: the identifier with its scheme, such as ``doi:10.5281/zenodo.1234567``; a bare DOI;
         the URL of a resolver, such as ``https://hdl.handle.net/20.500.12345/678``, with or without
         ``https://``; or any other http or https URL, which is an address.
-    :raises ForeignIdentifierError: if the text is not a foreign identifier. An IBI is none.
+    :raises IdentifierError: if the text is not a foreign identifier. An IBI is none.
     """
     return _explain(text, _parse_spelling)
 
@@ -178,7 +178,7 @@ def parse_foreign_path(path: str) -> ForeignIdentifier:
     kind can contain the character.
 
     :param path: the text with its scheme; not an address.
-    :raises ForeignIdentifierError: if the text is not such an identifier.
+    :raises IdentifierError: if the text is not such an identifier.
     """
     return _explain(path, _read_path)
 
@@ -186,7 +186,7 @@ def parse_foreign_path(path: str) -> ForeignIdentifier:
 def parse_address(url: str) -> ForeignIdentifier:
     """Parse a URL as an address, even if it is a URL of a resolver.
 
-    :raises ForeignIdentifierError: if the text is not an http or https URL of a host.
+    :raises IdentifierError: if the text is not an http or https URL of a host.
     """
     return _explain(url, _read_address)
 
@@ -199,7 +199,8 @@ def _explain(text: str, read: Callable[[str], ForeignIdentifier]) -> ForeignIden
         _check_length(identifier.text)
     except RefusedText as error:
         # the message must not show a password
-        raise ForeignIdentifierError(_USER.sub("//***@", text), error.reason) from error
+        shown = _USER.sub("//***@", text)
+        raise IdentifierError(shown, error.reason, wanted="a foreign identifier") from error
     return identifier
 
 

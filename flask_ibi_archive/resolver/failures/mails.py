@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import Connection, select
 
 from flask_ibi_archive.core.resolution.outcome import AlertKind
-from flask_ibi_archive.errors import IBIError, MailError, UnknownArchive
+from flask_ibi_archive.errors import IBIError, MailError, StorageError
 from flask_ibi_archive.resolver.claims.tables import FailureReport
 from flask_ibi_archive.resolver.failures.report import Failure, find_last_month, list_failures
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -156,14 +156,14 @@ def send_reports(
 def set_reports(service: ResolverService, service_ibi: str, are_sent: bool) -> None:
     """Set whether the administrator of an Archive gets reports.
 
-    :raises UnknownArchive: if the Archive is not registered.
+    :raises StorageError: if the Archive is not registered.
     """
     with service.database.writing() as connection:
         archive_id = connection.scalar(
             select(RegisteredArchive.id).where(RegisteredArchive.service_ibi == service_ibi)
         )
         if archive_id is None:
-            raise UnknownArchive(service_ibi)
+            raise StorageError(f"no Archive with the service {service_ibi} is registered")
         _store(connection, archive_id, "" if are_sent else NEVER)
 
 

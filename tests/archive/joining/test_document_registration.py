@@ -29,7 +29,7 @@ from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     parse_registry_request,
 )
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
-from flask_ibi_archive.errors import ForbiddenMove, IdentifierError, StorageError, UnknownItem
+from flask_ibi_archive.errors import IdentifierError, StorageError, UnknownItem
 
 ACTOR = Credentials("dpi.inpe.br/banon/2001/01.11.16.21", "12xY3z")
 COL = "http://mtc-m16c.sid.inpe.br/col"
@@ -191,7 +191,7 @@ def test_every_request_can_be_parsed_by_a_resolver(archive: Archive) -> None:
 def test_an_item_that_cannot_be_registered_is_an_error(archive: Archive) -> None:
     reserved = archive.reserve()
     cases: list[tuple[str, type[Exception], str]] = [
-        (web.GONE, ForbiddenMove, f"{web.GONE} has the state Deleted: it can't be registered"),
+        (web.GONE, StorageError, f"{web.GONE} has the state Deleted: it can't be registered"),
         (web.NOBODY, UnknownItem, f"no item of this Archive has the identifier {web.NOBODY}"),
         (web.FAR, UnknownItem, f"no item of this Archive has the identifier {web.FAR}"),
         (reserved.ibip, StorageError, "it is reserved for a draft; deposit the draft first"),

@@ -28,7 +28,7 @@ from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     Confirmation,
     RegisteredActor,
 )
-from flask_ibi_archive.errors import ConfigError, DocumentRegistryError, IBIError, ResolverFailed
+from flask_ibi_archive.errors import ConfigError, DocumentRegistryError, IBIError, ResolverError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.http.transport import HttpResponse
 
@@ -66,7 +66,7 @@ def client_of(url: str | None, actor_id: str | None = ACTOR) -> RegistryClient:
 
 
 def refusal(url: str, request: Any = DISPLAY, expected: Any = DocumentRecord) -> IBIError:
-    with pytest.raises((DocumentRegistryError, ResolverFailed)) as caught:
+    with pytest.raises((DocumentRegistryError, ResolverError)) as caught:
         client_of(url).send(request, expected)
     assert "\n" not in str(caught.value)
     return caught.value
@@ -208,7 +208,7 @@ def test_every_answer_is_a_result_or_an_error_of_one_printable_line(
     client.fetch = lambda *words, **options: HttpResponse(status, headers, body, complete)
     try:
         shown = str(client.send(DISPLAY, DocumentRecord).document_id)
-    except (DocumentRegistryError, ResolverFailed) as error:
+    except (DocumentRegistryError, ResolverError) as error:
         shown = str(error)
     assert shown.isprintable()
     assert PASSWORD not in shown

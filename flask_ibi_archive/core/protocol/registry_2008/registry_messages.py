@@ -28,13 +28,11 @@ from typing import TypeAlias
 
 from flask_ibi_archive.core.protocol.hosts import is_archive_address, is_like_ipv4
 from flask_ibi_archive.core.protocol.pairs import Pair, encode_word, format_pairs, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import REPEATED, decode_query_string
 from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.errors import (
-    BadParameter,
     DocumentRegistryError,
     PeerProtocolError,
-    RepeatedParameter,
 )
 from flask_ibi_archive.reasons import ask_if_meant
 
@@ -154,7 +152,7 @@ def _parse_request(arguments: model.Arguments) -> model.RegistryRequest:
 
 def _parse_verb(values: list[str]) -> str:
     if len(values) > 1:
-        raise RepeatedParameter(VERB)
+        raise PeerProtocolError(REPEATED.format(VERB))
     text = values[0] if values else ""
     if text not in _VERBS:
         found = (
@@ -339,11 +337,13 @@ def parse_registry_answer(text: str | bytes) -> RegistryAnswer:
 def _parse_error(pairs: Sequence[Pair]) -> DocumentRegistryError:
     code, *words = pairs[0].words or ("",)
     if code not in DocumentRegistryError.STATUSES:
-        raise BadParameter(ERROR, f"{code[:80]!a} is not the code of an error")
+        raise PeerProtocolError(f"{ERROR}: {code[:80]!a} is not the code of an error")
     retry_after = None
     for pair in pairs[1:]:
         if pair.name != RETRY_AFTER or not re.fullmatch("[0-9]{1,9}", pair.text):
-            raise BadParameter(pair.name, "it should be retryAfter with a number of seconds")
+            raise PeerProtocolError(
+                f"{pair.name}: it should be retryAfter with a number of seconds"
+            )
         retry_after = int(pair.text)
     return DocumentRegistryError(code, " ".join(words), retry_after)
 
