@@ -89,13 +89,17 @@ class IdentifierError(IBIError, ValueError):
     """A text is not an identifier.
 
     :param text: the text.
-    :param reason: what is wrong with the text.
+    :param reason: what is wrong with the text; a :class:`Reason` if a page shows it.
     :param suggestion: the identifier that the user probably meant; None if this is not clear.
     :param wanted: what the text should be.
     """
 
     def __init__(
-        self, text: str, reason: Reason, suggestion: str | None = None, wanted: str = "an IBI"
+        self,
+        text: str,
+        reason: Reason | str,
+        suggestion: str | None = None,
+        wanted: str = "an IBI",
     ) -> None:
         self.text = text
         self.reason = reason

@@ -117,7 +117,7 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     return _page_response(name, alert.kind.status, retries, alert, **values)
 
 
-def _describe_fault(reason: Reason | None, suggestion: str | None) -> dict[str, object]:
+def _describe_fault(reason: Reason | str | None, suggestion: str | None) -> dict[str, object]:
     """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
     return {"reason": translate_reason(reason), **_describe_suggestion(suggestion)}
 

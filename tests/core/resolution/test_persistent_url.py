@@ -34,7 +34,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     parse_persistent_url,
     read_persistent_url,
 )
-from flask_ibi_archive.errors import MalformedPersistentUrl, PeerProtocolError, ValueError
+from flask_ibi_archive.errors import MalformedPersistentUrl, PeerProtocolError
 
 VECTORS = load("persistent_urls.json")
 BASE = "http://urlib.net"
