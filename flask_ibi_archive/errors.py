@@ -7,43 +7,23 @@
         NoDatabaseYet             the session of the host has no database, or not yet
       RefusedText                 a text does not follow its grammar (also a ValueError)
       IdentifierError             a text is not an identifier (also a ValueError)
-        ForeignIdentifierError    a text is not an identifier of another system, nor an address
       MintingError                no identifier can be assigned now
-        ClockError                the next free date is too far ahead of the clock
-      ProtocolError
-        LocalProtocolError        a message to be sent is wrong (also a ValueError)
-        PeerProtocolError         a received message is wrong
-          ClaimError              a claim, a checkpoint or a signature is false
-          MissingParameter        a required pair is missing
-          RepeatedParameter       a pair is in the request more than once
-          BadParameter            the value of a pair is wrong
-          UnknownSubject          the value of servicesubject is unknown
-          MalformedPersistentUrl  a text is not a persistent URL
+      PeerProtocolError           a received message is wrong
+        ClaimError                a claim, a checkpoint or a signature is false
+        MalformedPersistentUrl    a text is not a persistent URL
       TransportError              another server cannot be reached, or its answer is incomplete
       RegistrationError           the resolver did not include or exclude the Archive
-        ArchiveMoved              the Archive is registered with another address or IP
-        ResolverError             the resolver returned no status
-          ResolverRefused         the resolver refused the request
-          ResolverFailed          the resolver cannot be reached, or its answer is wrong
-        AlreadyRegistered         the Archive is already registered with another key
+        ResolverError             the resolver refused a request, or did not answer it
         RegistrationRefused       a resolver refuses an inclusion or exclusion request
-          InternalArchive         the address of the Archive is an internal address
-          RegistrationOvertaken   a later request of the Archive replaces this request
-          LogOfAnotherArchive     the name of the log of claims belongs to another Archive
-          TooManyWrongKeys        too many wrong keys were sent
       DocumentRegistryError       a request of the registry protocol of 2008 is refused
       HarvestError                a request of a harvester (OAI-PMH) is wrong
       HostFunctionFailed          a function of the host raises an exception for an item
-        CannotWriteMetadata       the metadata of the item can't be written in a format
-        CannotFindSets            the sets of the item can't be found
       MailError                   an e-mail cannot be sent
       OfferError                  an offer of another Archive cannot be accepted, or not now
-      StorageError
+      StorageError                the storage cannot do what was requested
         NotReady                  the database is unreachable, empty or of another revision
         UnknownItem               no item of the Archive has the identifier
-        UnknownArchive            the Archive is not registered with this resolver
         RuleBroken                a rule of the storage model would be broken
-        ForbiddenMove             the state of an item does not allow the operation
         RecordError               a record of an import file is wrong
         RowError                  a row of a host's own model cannot be stored as an item
 
@@ -108,17 +88,22 @@ class IdentifierError(IBIError, ValueError):
     """A text is not an identifier.
 
     :param text: the text.
-    :param reason: what is wrong with the text.
+    :param reason: what is wrong with the text; a :class:`Reason` if a page shows it.
     :param suggestion: the identifier that the user probably meant; None if this is not clear.
+    :param wanted: what the text should be.
     """
 
-    wanted: ClassVar[str] = "an IBI"
-
-    def __init__(self, text: str, reason: Reason, suggestion: str | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        reason: Reason | str,
+        suggestion: str | None = None,
+        wanted: str = "an IBI",
+    ) -> None:
         self.text = text
         self.reason = reason
         self.suggestion = suggestion
-        super().__init__(f"{text[:300]!r} is not {self.wanted}: {reason}{ask_if_meant(suggestion)}")
+        super().__init__(f"{text[:300]!r} is not {wanted}: {reason}{ask_if_meant(suggestion)}")
 
     @property
     def rule(self) -> str:
@@ -126,49 +111,11 @@ class IdentifierError(IBIError, ValueError):
         return str(self.reason)
 
 
-class ForeignIdentifierError(IdentifierError):
-    """A text is not an identifier of another system, nor the address of a page."""
-
-    wanted = "a foreign identifier"
-
-
 class MintingError(IBIError):
     """No identifier can be assigned now. The next attempt may use the same date."""
 
 
-class ClockError(MintingError):
-    """The next free date is too far ahead of the clock.
-
-    :param wait: the seconds until the next free date.
-    :param limit: the longest allowed wait in seconds.
-    :param advice: what the administrator can do.
-    :param rule: who sets the limit, in words.
-    """
-
-    def __init__(
-        self,
-        wait: float,
-        limit: float,
-        advice: str,
-        rule: str = "IBI_MINT_MAX_WAIT allows only",
-    ) -> None:
-        self.wait = wait
-        self.limit = limit
-        self.advice = advice
-        super().__init__(
-            f"the next free date is {wait:.3f} s in the future, but {rule} {limit:g} s; {advice}"
-        )
-
-
-class ProtocolError(IBIError):
-    """A message does not follow the protocol."""
-
-
-class LocalProtocolError(ProtocolError, ValueError):
-    """A message that this program wanted to send does not follow the protocol."""
-
-
-class PeerProtocolError(ProtocolError):
+class PeerProtocolError(IBIError):
     """A message that this program received does not follow the protocol.
 
     :param text: what is wrong with the message, in one line.
@@ -183,56 +130,6 @@ class PeerProtocolError(ProtocolError):
 
 class ClaimError(PeerProtocolError):
     """A claim, a checkpoint, a signature or a tile of a log is malformed or false."""
-
-
-class MissingParameter(PeerProtocolError):
-    """A required pair is missing in the message.
-
-    :param name: the name of the pair.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"{name} is missing")
-
-
-class RepeatedParameter(PeerProtocolError):
-    """A pair is in the request more than once.
-
-    :param name: the name of the pair.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"{name} appears more than once; it must appear once")
-
-
-class BadParameter(PeerProtocolError):
-    """The value of a pair does not follow its grammar.
-
-    :param name: the name of the pair.
-    :param reason: what is wrong with the value.
-    """
-
-    def __init__(self, name: str, reason: str) -> None:
-        self.name = name
-        self.reason = reason
-        super().__init__(f"{name}: {reason}")
-
-
-class UnknownSubject(PeerProtocolError):
-    """The value of servicesubject in a request is unknown.
-
-    :param subject: the value in the request.
-    :param known: the allowed values.
-    """
-
-    def __init__(self, subject: str, known: tuple[str, ...]) -> None:
-        self.subject = subject
-        self.known = known
-        super().__init__(
-            f"servicesubject {subject[:80]!r} is unknown; it must be one of {', '.join(known)}"
-        )
 
 
 class MalformedPersistentUrl(PeerProtocolError):
@@ -306,46 +203,14 @@ class RegistrationError(IBIError):
     """The resolver did not include the Archive, or did not exclude it."""
 
 
-class ArchiveMoved(RegistrationError):
-    """The Archive is registered with another address or IP. This database may be a copy.
-
-    :param key: the setting that differs.
-    :param found: the value of the setting.
-    :param registered: the value in the last request to the resolver.
-    """
-
-    def __init__(self, key: str, found: str, registered: str) -> None:
-        self.key = key
-        self.found = found
-        self.registered = registered
-        super().__init__(
-            f"{key} is {found}, but the Archive is registered at {registered}; if the Archive has "
-            "moved, use --moved; if this database is a copy, do not register this Archive"
-        )
-
-
 class ResolverError(RegistrationError):
-    """The resolver returned no status.
+    """The resolver refused a request, cannot be reached, or its answer is wrong.
 
     :param url: the URL of the resolver.
     :param reason: what the resolver did. In the message, this text follows the URL.
     :param advice: what the administrator can do.
-    """
-
-    def __init__(self, url: str, reason: str, advice: str) -> None:
-        self.url = url
-        self.reason = reason
-        self.advice = advice
-        super().__init__(f"the resolver {url} {reason}; {advice}")
-
-
-class ResolverRefused(ResolverError):
-    """The resolver refused the request. The Archive is not registered, or has another key."""
-
-
-class ResolverFailed(ResolverError):
-    """The resolver cannot be reached, or its answer is wrong.
-
+    :param is_refusal: whether the resolver refused the request: the Archive is not registered, or
+        has another key.
     :param passing: whether the error is temporary.
     :param retry_after: the seconds to wait before the next request; None if the answer does not
         contain this number.
@@ -357,110 +222,30 @@ class ResolverFailed(ResolverError):
         reason: str,
         advice: str,
         *,
+        is_refusal: bool = False,
         passing: bool = False,
         retry_after: float | None = None,
     ) -> None:
+        self.url = url
+        self.reason = reason
+        self.advice = advice
+        self.is_refusal = is_refusal
         self.passing = passing
         self.retry_after = retry_after
-        super().__init__(url, reason, advice)
-
-
-class AlreadyRegistered(RegistrationError):
-    """The Archive is already registered with this resolver, but with another key.
-
-    :param service_ibi: the IBI of the Archive's service.
-    """
-
-    def __init__(self, service_ibi: str) -> None:
-        self.service_ibi = service_ibi
-        super().__init__(
-            f"the Archive {service_ibi} is already registered with another key; to replace the "
-            "key, use --replace"
-        )
+        super().__init__(f"the resolver {url} {reason}; {advice}")
 
 
 class RegistrationRefused(RegistrationError):
     """A resolver refuses an inclusion or exclusion request.
 
-    An unknown Archive and a wrong key cause the same message.
-
-    :param service_ibi: the IBI of the Archive's service.
+    :param status: the HTTP status of the answer.
+    :param retry_after: the seconds until the resolver can accept a key again, or None.
     """
 
-    #: The HTTP status of the answer.
-    status = 403
-
-    def __init__(self, service_ibi: str, reason: str = "") -> None:
-        self.service_ibi = service_ibi
-        super().__init__(
-            reason or f"no Archive with the service {service_ibi} is registered with this key"
-        )
-
-
-class InternalArchive(RegistrationRefused):
-    """An Archive requests its inclusion with an internal address that is not allowed.
-
-    :param address: the archiveaddress of the Archive.
-    """
-
-    status = 400
-
-    def __init__(self, service_ibi: str, address: str) -> None:
-        super().__init__(
-            service_ibi,
-            f"archiveaddress: {address} has an internal IP address; the setting "
-            "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address",
-        )
-
-
-class TooManyWrongKeys(RegistrationRefused):
-    """Too many wrong keys came from one sender or for one Archive. Later attempts may succeed.
-
-    :param retry_after: the seconds until the resolver can accept a key again.
-    """
-
-    status = 429
-
-    def __init__(self, service_ibi: str, retry_after: int) -> None:
+    def __init__(self, message: str, status: int, retry_after: int | None = None) -> None:
+        self.status = status
         self.retry_after = retry_after
-        super().__init__(
-            service_ibi,
-            "too many wrong registration keys came from this address or for the Archive "
-            f"{service_ibi}; try again in {retry_after} s",
-        )
-
-
-class RegistrationOvertaken(RegistrationRefused):
-    """A later request of the same Archive replaces this request.
-
-    The later request arrived while the resolver called the Archive for confirmation.
-    """
-
-    status = 409
-
-    def __init__(self, service_ibi: str) -> None:
-        super().__init__(
-            service_ibi,
-            f"a later request of the Archive {service_ibi} replaces this request; if this "
-            "request is the right one, send this request again",
-        )
-
-
-class LogOfAnotherArchive(RegistrationRefused):
-    """An Archive signs its claims with the name of another Archive's service.
-
-    :param origin: the name of the log.
-    """
-
-    status = 409
-
-    def __init__(self, service_ibi: str, origin: str) -> None:
-        self.origin = origin
-        super().__init__(
-            service_ibi,
-            f"the claims of {service_ibi} are signed with the name {origin[:80]!a}, which belongs "
-            "to another Archive of this resolver; if it is yours, ask the resolver's administrator",
-        )
+        super().__init__(message)
 
 
 class HarvestError(IBIError):
@@ -479,30 +264,6 @@ class HarvestError(IBIError):
 
 class HostFunctionFailed(IBIError):
     """A function of the host raises an exception for an item, or returns a wrong value."""
-
-
-class CannotWriteMetadata(HostFunctionFailed):
-    """The metadata of an item can't be written in a format.
-
-    :param ibi: an identifier of the item.
-    :param format: the name of the format.
-    """
-
-    def __init__(self, ibi: str, format: str) -> None:
-        self.ibi = ibi
-        self.format = format
-        super().__init__(f"the metadata of the item {ibi} can't be written in the format {format}")
-
-
-class CannotFindSets(HostFunctionFailed):
-    """The function of the host that returns the OAI-PMH sets of an item has failed.
-
-    :param ibi: an identifier of the item.
-    """
-
-    def __init__(self, ibi: str) -> None:
-        self.ibi = ibi
-        super().__init__(f"the sets of the item {ibi} can't be found")
 
 
 class DocumentRegistryError(IBIError):
@@ -569,17 +330,6 @@ class UnknownItem(StorageError):
         super().__init__(f"no item of this Archive has the identifier {ibi}")
 
 
-class UnknownArchive(StorageError):
-    """The Archive is not registered with this resolver.
-
-    :param service_ibi: the IBI of the Archive's service.
-    """
-
-    def __init__(self, service_ibi: str) -> None:
-        self.service_ibi = service_ibi
-        super().__init__(f"no Archive with the service {service_ibi} is registered")
-
-
 class RuleBroken(StorageError):
     """An operation would break one of the eight rules of the storage model.
 
@@ -593,25 +343,6 @@ class RuleBroken(StorageError):
         self.ibi = ibi
         self.reason = reason
         super().__init__(f"{ibi}: {reason}" if ibi else reason)
-
-
-class ForbiddenMove(StorageError):
-    """The state of an item does not allow an operation.
-
-    :param ibi: the identifier of the item.
-    :param state: the state of the item; None if the item does not exist.
-    :param wanted: the operation in words. In the message, these words follow "can't".
-    :param allowed: the states that allow the operation.
-    """
-
-    def __init__(self, ibi: str, state: str | None, wanted: str, allowed: tuple[str, ...]) -> None:
-        self.ibi = ibi
-        self.state = state
-        self.wanted = wanted
-        self.allowed = allowed
-        found = "does not exist" if state is None else f"has the state {state}"
-        only = f"only an item that is {' or '.join(allowed)} can" if allowed else "no item can"
-        super().__init__(f"{ibi} {found}: it can't {wanted}; {only}")
 
 
 class RecordError(StorageError):

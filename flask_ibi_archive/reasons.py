@@ -82,15 +82,6 @@ ENGLISH: dict[str, str] = {
         "(subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and "
         "digits"
     ),
-    "rep_required": translatable(
-        "the text is an identifier of the form {form}; a repository name is required"
-    ),
-    "ibip_required": translatable(
-        "the text is an identifier of the form {form}; an IBIp is required"
-    ),
-    "not_canonical": translatable(
-        "the text is not the canonical text of an identifier of the form {form}"
-    ),
     # --- IBIps
     "first_part_empty": translatable("the first part is empty"),
     "second_part_empty": translatable("the second part is empty"),
@@ -185,39 +176,6 @@ ENGLISH: dict[str, str] = {
     "endless_fraction": translatable(
         "the fraction of the second cannot be written with {limit} decimal digits; the fraction "
         "must be a number of tenths, hundredths and so on"
-    ),
-    # --- foreign identifiers
-    "foreign_unknown": translatable(
-        "write hdl:20.500.12345/678, doi:10.5281/zenodo.1234567, ark:12345/x54xz321, "
-        "urn:nbn:br:bn-123 or an address such as http://old.example.org/handle/1/2"
-    ),
-    "foreign_too_long": translatable(
-        "the text has {length} characters; at most {limit} are allowed"
-    ),
-    "foreign_character": translatable(
-        "{character!a} is not allowed; spaces and control characters are never part of an "
-        "identifier"
-    ),
-    "foreign_encoding": translatable("the characters that %XX stands for must be in UTF-8"),
-    "foreign_doi": translatable(
-        "a DOI has a prefix that begins with 10. and four digits or more, and a suffix, such as "
-        "doi:10.5281/zenodo.1234567"
-    ),
-    "foreign_hdl": translatable("a Handle has a prefix and a suffix, such as hdl:20.500.12345/678"),
-    "foreign_ark": translatable(
-        "an ARK has a number of five digits or more and a name of letters, digits and =~*+@_$./-, "
-        "such as ark:12345/x54xz321"
-    ),
-    "foreign_urn": translatable(
-        "a URN has a namespace and a name of the characters that RFC 8141 allows, such as "
-        "urn:nbn:br:bn-123"
-    ),
-    "foreign_address": translatable(
-        "an address is an http or https URL without a user name or password, such as "
-        "http://old.example.org/handle/1/2"
-    ),
-    "foreign_fragment": translatable(
-        "remove {fragment!a}: a browser does not send it, so that no server can find the item by it"
     ),
     # --- persistent URLs
     "not_http": translatable(

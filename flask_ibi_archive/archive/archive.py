@@ -317,7 +317,7 @@ class Archive:
         :param store: stores what belongs to the identifiers, in the transaction that stores their
             date.
         :raises ConfigError: if the host name or the IP address for identifiers is missing.
-        :raises ClockError: if the wait would be longer than IBI_MINT_MAX_WAIT.
+        :raises MintingError: if the wait would be longer than IBI_MINT_MAX_WAIT.
         :raises MintingError: if an identifier cannot contain the date of the clock.
         :raises NotReady: if the database does not respond.
         """

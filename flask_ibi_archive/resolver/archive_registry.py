@@ -70,7 +70,7 @@ class Registry:
         :returns: True if the Archive is new.
         :raises IdentifierError: if ``service_ibi`` is not an IBI.
         :raises ValueError: if the key is malformed. The message does not contain the key.
-        :raises AlreadyRegistered: if the Archive has a different key and ``replace`` is False.
+        :raises RegistrationError: if the Archive has a different key and ``replace`` is False.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         Source: [R] 5.1.
         """
@@ -88,7 +88,10 @@ class Registry:
                 continue
             is_same = matches_hash(key, known.key_hash)
             if not is_same and not replace:
-                raise errors.AlreadyRegistered(service_ibi)
+                raise errors.RegistrationError(
+                    f"the Archive {service_ibi} is already registered with another key; to "
+                    "replace the key, use --replace"
+                )
             with self.database.writing() as connection:
                 # False if the Archive was removed or another process has replaced the key
                 if archive_rows.update_archive(
@@ -104,13 +107,15 @@ class Registry:
 
         The resolver then sends no more requests to this Archive.
 
-        :raises UnknownArchive: if the Archive is not registered.
+        :raises StorageError: if the Archive is not registered.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         """
         service_ibi = parse_identifier(service_ibi).text
         with self.database.writing() as connection:
             if not archive_rows.remove_registration(connection, service_ibi):
-                raise errors.UnknownArchive(service_ibi)
+                raise errors.StorageError(
+                    f"no Archive with the service {service_ibi} is registered"
+                )
 
     def list(self) -> Sequence[RegisteredRecord]:
         """Return all registered Archives in the order of their registration."""
@@ -132,20 +137,25 @@ class Registry:
         public.
 
         :param sender: the IP address of the sender of the request.
-        :raises RegistrationRefused: if the Archive is not registered or the key is wrong.
-        :raises TooManyWrongKeys: if the rate limit is reached. Then the key is not compared.
+        :raises RegistrationRefused: if the Archive is not registered, if the key is wrong, or if
+            the rate limit is reached. Then the key is not compared.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         """
         service_ibi = request.service_ibi.text
         known = self._find_key(service_ibi)
         if known is None:
-            raise errors.RegistrationRefused(service_ibi)
+            raise _refuse_key(service_ibi)
         limit = limit_keys(self.database, sender, self.now(), known.id)
         wait = limit.count_attempt()
         if wait is not None:
-            raise errors.TooManyWrongKeys(service_ibi, wait)
+            raise errors.RegistrationRefused(
+                "too many wrong registration keys came from this address or for the Archive "
+                f"{service_ibi}; try again in {wait} s",
+                status=429,
+                retry_after=wait,
+            )
         if not matches_hash(request.key, known.key_hash):
-            raise errors.RegistrationRefused(service_ibi)
+            raise _refuse_key(service_ibi)
         limit.clear_attempts()
         return known
 
@@ -159,13 +169,10 @@ class Registry:
         during the calls to the Archive.
 
         :param sender: the IP address of the sender of the request.
-        :raises RegistrationRefused: if the Archive is not registered or the key is wrong.
-        :raises TooManyWrongKeys: if the rate limit of wrong keys is reached.
-        :raises InternalArchive: if the Archive has an internal address that is not allowed. Then
-            the state of the Archive does not change.
-        :raises RegistrationOvertaken: if a later request was stored during the confirmation call.
-        :raises LogOfAnotherArchive: if the key has the name of another Archive's log. Then the
-            state of the Archive does not change.
+        :raises RegistrationRefused: if the Archive is not registered, if the key is wrong, if the
+            rate limit of wrong keys is reached, or if a later request was stored during the
+            confirmation call. Also if the Archive has an internal address that is not allowed, or
+            its key has the name of another Archive's log: then its state does not change.
         :raises NotReady: if the database is not available or has no tables of the resolver.
         Source: [R] 5.2.
         """
@@ -176,7 +183,7 @@ class Registry:
             if number is not None and request.subject == inclusion.EXCLUSION_REQUEST:
                 archive_rows.store_exclusion(connection, known, number, self.now())
         if number is None:
-            raise errors.RegistrationRefused(service_ibi)
+            raise _refuse_key(service_ibi)
         if request.subject == inclusion.EXCLUSION_REQUEST:
             status, confirmed = (
                 inclusion.RegistrationStatus(inclusion.RESULTS[inclusion.EXCLUSION_REQUEST]),
@@ -215,16 +222,20 @@ class Registry:
             is_known = RegisteredArchive.id == known.id
             records = archive_rows.list_registered(connection, is_known)
         if not valid or not records:
-            raise errors.RegistrationRefused(request.service_ibi.text)
+            raise _refuse_key(request.service_ibi.text)
         [found] = records
         if found.included_at is None or found.address != request.address:
-            raise errors.RegistrationOvertaken(request.service_ibi.text)
+            raise errors.RegistrationRefused(
+                f"a later request of the Archive {request.service_ibi} replaces this request; if "
+                "this request is the right one, send this request again",
+                status=409,
+            )
         return _inclusion_status(found.confirmed_at is not None)
 
     def _call_for_confirmation(self, request: inclusion.RegistrationRequest) -> bool:
         """Ask an Archive to confirm its inclusion, and return True if the Archive answers "yes".
 
-        :raises InternalArchive: if the Archive has an internal address that is not allowed.
+        :raises RegistrationRefused: if the Archive has an internal address that is not allowed.
         Source: [R] 5.2, Example 5.4.
         """
         try:
@@ -241,7 +252,11 @@ class Registry:
             pairs = parse_pairs(answer.body)
         except (errors.TransportError, errors.PeerProtocolError) as error:
             if isinstance(error, errors.TransportError) and error.kind == INTERNAL:
-                raise errors.InternalArchive(request.service_ibi.text, request.address) from None
+                raise errors.RegistrationRefused(
+                    f"archiveaddress: {request.address} has an internal IP address; the setting "
+                    "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address",
+                    status=400,
+                ) from None
             return False
         return [pair.text for pair in pairs if pair.name == "confirmation"] == ["yes"]
 
@@ -263,3 +278,9 @@ def get_state(record: RegisteredRecord) -> tuple[str, datetime]:
     if record.excluded_at is not None:
         return EXCLUDED, record.excluded_at
     return REGISTERED, record.registered_at
+
+
+def _refuse_key(service_ibi: str) -> errors.RegistrationRefused:
+    """Return the error for an unknown Archive or a wrong key, which are not distinguished."""
+    message = f"no Archive with the service {service_ibi} is registered with this key"
+    return errors.RegistrationRefused(message, status=403)

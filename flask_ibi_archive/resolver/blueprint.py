@@ -207,12 +207,9 @@ def answer_registration_request() -> Response:
         status = registry.process(message, user_address())
     except errors.PeerProtocolError as error:
         return responses.error_response(400, str(error))
-    except errors.TooManyWrongKeys as error:
-        return responses.error_response(
-            error.status, str(error), Retry_After=str(error.retry_after)
-        )
     except errors.RegistrationRefused as error:
-        return responses.error_response(error.status, str(error))
+        wait = {} if error.retry_after is None else {"Retry_After": str(error.retry_after)}
+        return responses.error_response(error.status, str(error), **wait)
     except errors.NotReady as error:
         current_app.logger.error("the resolver can't answer: %s", error)
         return responses.error_response(503, error.summary, Retry_After=responses.RETRY_AFTER)

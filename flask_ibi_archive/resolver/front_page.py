@@ -50,7 +50,7 @@ class InputFault:
     """
 
     text: str
-    reason: Reason | None = None
+    reason: Reason | str | None = None
     suggestion: str | None = None
 
 

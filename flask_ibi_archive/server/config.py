@@ -264,7 +264,6 @@ class ArchiveConfig:
     trusted_proxies: tuple[Network, ...] = setting(values.parse_networks, ())
     local_resolution: bool = setting(values.parse_flag, True)
     former_hosts: frozenset[str] = setting(values.parse_own_hosts, ())
-    refuse_bulk: bool = setting(values.parse_flag, False)
     identification: bool = setting(values.parse_flag, False)
     resolver_url: str = setting(values.parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
     persistent_url_base: str = setting(values.parse_base_url, "http://urlib.net")

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
-from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
+from flask_ibi_archive.errors import RegistrationRefused
 from flask_ibi_archive.resolver import archive_registry as registry_module
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.secret_checks import MAX_OF_SENDER, WINDOW, matches_hash
@@ -51,7 +51,7 @@ class Desk:
 
     def wait_of(self, **values: str) -> int:
         """Return the seconds after which another key may be sent."""
-        with pytest.raises(TooManyWrongKeys) as refusal:
+        with pytest.raises(RegistrationRefused) as refusal:
             self.registries[0].authenticate(a_request(key=values.pop("key", WRONG_KEY)), **values)
         return refusal.value.retry_after
 

@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.service.item_catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.errors import CannotWriteMetadata, NotReady
+from flask_ibi_archive.errors import HostFunctionFailed, NotReady
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -336,7 +336,7 @@ def list_part(
     record can be written. After :data:`MAX_SKIPPED` records that can't be written, the search ends.
 
     :param limit: the maximum number of records in the part.
-    :param write: writes a record; it raises CannotWriteMetadata if this is impossible.
+    :param write: writes a record; it raises HostFunctionFailed if this is impossible.
     """
     part = _write_part(harvests, selection, limit, with_works, write)
     is_empty = not part.entries and not part.skipped
@@ -361,7 +361,7 @@ def _write_part(
     for record in _iterate_records(harvests, selection, limit + 1, with_works):
         try:
             entry = write(record)
-        except CannotWriteMetadata:
+        except HostFunctionFailed:
             part.skipped += 1
         else:
             if len(part.entries) == limit:

@@ -22,12 +22,12 @@ from flask_ibi_archive.archive.harvest import oai_messages as messages
 from flask_ibi_archive.archive.harvest.changes import EPOCH
 from flask_ibi_archive.archive.harvest.oai_messages import PREFIX, TOKEN, Selection
 from flask_ibi_archive.archive.harvest.sets import HarvestSets
-from flask_ibi_archive.archive.items.access import logging_failure
+from flask_ibi_archive.archive.items.access import cannot_write, logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
 from flask_ibi_archive.archive.service.item_catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.errors import CannotWriteMetadata, ConfigError, HarvestError, NotReady
+from flask_ibi_archive.errors import ConfigError, HarvestError, HostFunctionFailed, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
 from flask_ibi_archive.server.pages.responses import (
@@ -175,7 +175,7 @@ class _Answer:
             raise HarvestError("cannotDisseminateFormat", f"{format.name} describes theses alone")
         try:
             record = self._write_record(harvested, format)
-        except CannotWriteMetadata as error:
+        except HostFunctionFailed as error:
             raise HarvestError("cannotDisseminateFormat", str(error)) from error
         return f"<GetRecord>\n{record}\n</GetRecord>"
 
@@ -228,13 +228,13 @@ class _Answer:
     def _write_record(self, record: harvesting.HarvestedRecord, format: MetadataFormat) -> str:
         """Return a record as XML.
 
-        :raises CannotWriteMetadata: if the metadata can't be written in the format.
+        :raises HostFunctionFailed: if the metadata can't be written in the format.
         """
         if record.work is None:
             if not record.header.is_deleted:
-                raise CannotWriteMetadata(record.header.ibi, format.name)
+                raise cannot_write(record.header.ibi, format.name)
             return messages.write_record(self._host, record.header, None)
-        with logging_failure(CannotWriteMetadata(record.work.ibi, format.name)):
+        with logging_failure(cannot_write(record.work.ibi, format.name)):
             document = write_metadata(format, record.work)
             return messages.write_record(self._host, record.header, document)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.errors import CannotFindSets
+from flask_ibi_archive.errors import HostFunctionFailed
 
 # the pattern of OAI-PMH.xsd
 _WORD = r"[A-Za-z0-9\-_.!~*'()]+"
@@ -96,7 +96,8 @@ class HarvestSets:
         belongs to no set of the host.
         """
         found = {*find_default_sets(work)} - self.names.keys()
-        with suppress(CannotFindSets), logging_failure(CannotFindSets(work.ibi)):
+        failure = HostFunctionFailed(f"the sets of the item {work.ibi} can't be found")
+        with suppress(HostFunctionFailed), logging_failure(failure):
             found |= self._list_sets(work)
         return found
 

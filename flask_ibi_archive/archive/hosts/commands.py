@@ -14,7 +14,6 @@ from flask_ibi_archive.server.commands.group import get_archive, json_option, re
 from flask_ibi_archive.server.commands.terminal import (
     Bars,
     standard_output,
-    warn,
     write,
     write_json_list,
 )
@@ -51,16 +50,12 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
 
     With --dry-run, nothing is written and no identifier is used up.
 
-    If ibi_record() loads a relationship with a statement for each row, a warning names the
-    relationship, because this makes the adoption of many rows slow.
-
     \b
     Example:
       flask --app example_app ibi adopt example_app.models:Publication --where "year > 1990"
     """
     from flask_ibi_archive.archive.hosts.adopting import Adopter
     from flask_ibi_archive.archive.hosts.current_archive import get_archive_with_session
-    from flask_ibi_archive.archive.hosts.lazy_loads import reporting_lazy_loads
 
     if resume and dry_run:
         raise click.UsageError(
@@ -80,14 +75,8 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
         def show(done: int, total: int) -> None:
             bars.show("rows", done, total)
 
-        def advise(text: str) -> None:
-            bars.clear()
-            warn(text)
-
         session = archive.session.current()
-        adopter = Adopter(archive, session, model_class, where, dry_run, resume, report, show)
-        with reporting_lazy_loads(session, advise):
-            result = adopter.run()
+        result = Adopter(archive, session, model_class, where, dry_run, resume, report, show).run()
     would = "would be " if dry_run else ""
     again = f"{would}reconnected {result.reconnected}, " if result.reconnected else ""
     write(f"{would}adopted {result.adopted}, {again}{would}refused {result.refused}")

@@ -13,25 +13,24 @@ from logging import getLogger
 from typing import Any
 
 from sqlalchemy import event, inspect
-from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
+from sqlalchemy.orm import Session, SessionTransaction, object_session
 
 from flask_ibi_archive.archive.hosts.assigning import (
     assign,
     assign_stored,
     check_new_identifiers,
 )
-from flask_ibi_archive.archive.hosts.bulk_statements import check_statement, identified_models
-from flask_ibi_archive.archive.hosts.cascades import new_models, warn_of_silent_deletions
 from flask_ibi_archive.archive.hosts.current_archive import bind_current
 from flask_ibi_archive.archive.hosts.identified_item import (
     DEFAULT_REASON,
     IdentifiedItem,
+    identified_models,
     inspect_row,
     name_row,
 )
 from flask_ibi_archive.archive.hosts.row_edits import Removal
 from flask_ibi_archive.archive.hosts.row_keys import name_model
-from flask_ibi_archive.archive.hosts.row_locks import lock_rows, read_again
+from flask_ibi_archive.archive.hosts.row_locks import lock_rows
 from flask_ibi_archive.archive.hosts.row_writer import RowWriter
 from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.archive.items.operations.description import Identified
@@ -48,8 +47,6 @@ class Changes:
     """The rows that the current flush of a session writes, and the announced removals.
 
     :ivar deleted: the rows that the host has deleted from the session.
-    :ivar changed: the names of the columns that changed in each row that is not new, by the
-        ``id()`` of the row.
     :ivar announced: the rows that the host will delete in the present transaction, with their
         tombstones, by the ``id()`` of the row.
     """
@@ -57,12 +54,11 @@ class Changes:
     written: list[IdentifiedItem] = field(default_factory=list)
     deleted: list[IdentifiedItem] = field(default_factory=list)
     removed: dict[int, Removal] = field(default_factory=dict)
-    changed: dict[int, set[str]] = field(default_factory=dict)
     announced: dict[int, tuple[IdentifiedItem, Any]] = field(default_factory=dict)
 
     def clear(self) -> None:
         """Forget the rows of the flush."""
-        self.written, self.deleted, self.removed, self.changed = [], [], {}, {}
+        self.written, self.deleted, self.removed = [], [], {}
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
         """Forget everything if the transaction was rolled back, also to a savepoint."""
@@ -109,8 +105,8 @@ def refresh(row: IdentifiedItem) -> None:
     context = bind_current(session)
     if row.ibi is None:
         assign_stored(context, [row])
-    with read_again(session, [row], {}):
-        _write(context, [row], [])
+    session.refresh(row)
+    _write(context, [row], [])
 
 
 def _find_session(row: object) -> Session:
@@ -128,13 +124,10 @@ def _find_session(row: object) -> Session:
 @event.listens_for(IdentifiedItem, "after_mapper_constructed", propagate=True)
 def _listen_to_sessions(mapper: Any, model: type[IdentifiedItem]) -> None:
     """Listen to sessions, because the host has a model with IdentifiedItem."""
-    new_models.append(mapper)
     identified_models.add(mapper)
     if not event.contains(Session, "before_flush", _prepare_flush):
         event.listen(Session, "before_flush", _prepare_flush)
         event.listen(Session, "after_flush_postexec", _write_items)
-        event.listen(Session, "do_orm_execute", check_statement)
-        event.listen(Mapper, "after_configured", warn_of_silent_deletions)
 
 
 def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
@@ -167,6 +160,7 @@ def _mint_for_row(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
 
 
 @event.listens_for(IdentifiedItem, "after_insert", propagate=True)
+@event.listens_for(IdentifiedItem, "after_update", propagate=True)
 def _remember_written(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
     session = object_session(row)
     if session is None:
@@ -181,15 +175,6 @@ def _remember_written(mapper: Any, connection: Any, row: IdentifiedItem) -> None
         return
     _check_identifiers(row)
     _get_changes(session).written.append(row)
-
-
-@event.listens_for(IdentifiedItem, "after_update", propagate=True)
-def _remember_changed(mapper: Mapper[Any], connection: Any, row: IdentifiedItem) -> None:
-    session = object_session(row)
-    if session is not None:
-        columns = set(mapper.column_attrs.keys()) - inspect_row(row).unmodified
-        _get_changes(session).changed[id(row)] = columns
-        _remember_written(mapper, connection, row)
 
 
 @event.listens_for(IdentifiedItem, "before_delete", propagate=True)
@@ -212,11 +197,10 @@ def _write_items(session: Session, context: Any) -> None:
         # if a new row has the primary key of a deleted row, SQLAlchemy updates that row
         if inspect_row(row).deleted and id(row) not in changes.removed:
             changes.remove(row)
-    rows, removals, changed = changes.written, [*changes.removed.values()], changes.changed
+    rows, removals = changes.written, [*changes.removed.values()]
     changes.clear()
     if rows or removals:
-        with read_again(session, [row for row in rows if id(row) in changed], changed):
-            _write(bind_current(session), rows, removals)
+        _write(bind_current(session), rows, removals)
 
 
 def _write(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from sqlalchemy import String, inspect
 from sqlalchemy.exc import IntegrityError
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 #: The reason of a tombstone if the host states none.
 DEFAULT_REASON = "removed by the repository"
+#: The mappers of the models with IdentifiedItem.
+identified_models: WeakSet[Mapper[Any]] = WeakSet()
 #: The states that a host may give an item; a row of a draft is "Reserved".
 RECORD_STATES = (State.ORIGINAL.value, "Reserved", State.DELETED.value)
 

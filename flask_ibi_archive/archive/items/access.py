@@ -115,6 +115,13 @@ def _forbid_storing(response: Response) -> Response:
     return response
 
 
+def cannot_write(ibi: str, format: str) -> HostFunctionFailed:
+    """Return the error for an item whose metadata can't be written in a format."""
+    return HostFunctionFailed(
+        f"the metadata of the item {ibi} can't be written in the format {format}"
+    )
+
+
 @contextmanager
 def logging_failure(failure: HostFunctionFailed) -> Iterator[None]:
     """Log any exception of the block, which calls a function of the host for an item.

@@ -34,7 +34,7 @@ from flask_ibi_archive.core.identifiers import (
     next_suffix_dates,
     wait_until,
 )
-from flask_ibi_archive.errors import ClockError, MintingError
+from flask_ibi_archive.errors import MintingError
 from flask_ibi_archive.server.database.database import Database
 
 #: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
@@ -122,7 +122,7 @@ class Minter:
 
         :param store: stores what belongs to the identifiers, in the transaction that stores their
             date. If it raises an exception, no date is used up.
-        :raises ClockError: if the wait would be longer than ``max_wait``. No date is used up.
+        :raises MintingError: if the wait would be longer than ``max_wait``. No date is used up.
         :raises MintingError: if an identifier cannot contain the date of the clock. No date is
             used up.
         :raises NotReady: if the database does not respond.
@@ -203,7 +203,7 @@ class Minter:
         The host may roll back the transaction. Therefore the date is also written to a file.
 
         :param connection: a connection to SQLite that has begun a transaction.
-        :raises ClockError: as in :meth:`mint`.
+        :raises MintingError: as in :meth:`mint`.
         :raises MintingError: as in :meth:`mint`, or if the file cannot be written.
         """
         insert_prefixes(connection, self.prefixes)
@@ -265,8 +265,19 @@ class Minter:
 
     def _refuse(
         self, count: int, now: Fraction, last: Fraction | None, delay: Fraction
-    ) -> ClockError:
-        return ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
+    ) -> MintingError:
+        advice = self._advice(count, now, last, delay)
+        return self._too_far(delay, "IBI_MINT_MAX_WAIT allows only", advice)
+
+    def _too_far(self, delay: Fraction, rule: str, advice: str) -> MintingError:
+        """Return the error for the next free date, which is too far ahead of the clock.
+
+        :param rule: who sets the limit, in words.
+        """
+        return MintingError(
+            f"the next free date is {float(delay):.3f} s in the future, but {rule} "
+            f"{self.max_wait:g} s; {advice}"
+        )
 
     def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
         """Return what the administrator can do if the wait would be too long.
@@ -292,14 +303,14 @@ class Minter:
 class FlushMinter(Minter):
     """Issues identifiers for rows of the host during a flush, which must not wait long.
 
-    Instead of a long wait, a ClockError is raised.
+    Instead of a long wait, a MintingError is raised.
     """
 
     def _refuse(
         self, count: int, now: Fraction, last: Fraction | None, delay: Fraction
-    ) -> ClockError:
+    ) -> MintingError:
         if delay > 60:
             advice = self._advice(count, now, last, delay)
         else:
             advice = f"nothing was written; roll back, and try again in {float(delay):.1f} s"
-        return ClockError(float(delay), self.max_wait, advice, "a flush waits at most")
+        return self._too_far(delay, "a flush waits at most", advice)

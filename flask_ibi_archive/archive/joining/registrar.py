@@ -117,7 +117,7 @@ def backoff(chance: Callable[[], float]) -> Iterator[float]:
         delay = min(2 * delay, LONGEST_DELAY)
 
 
-def _ignore(error: errors.ResolverFailed, delay: float) -> None:
+def _ignore(error: errors.ResolverError, delay: float) -> None:
     pass
 
 
@@ -139,7 +139,7 @@ class Registrar:
     wait: Callable[[float], object] = field(default_factory=lambda: Event().wait)
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     chance: Callable[[], float] = random.random
-    on_retry: Callable[[errors.ResolverFailed, float], None] = _ignore
+    on_retry: Callable[[errors.ResolverError, float], None] = _ignore
 
     def include(self, *, moved: bool = False) -> RegistrationResult:
         """Request the inclusion of the Archive.
@@ -150,11 +150,10 @@ class Registrar:
         :param moved: True if the Archive has moved to another address or IP. Then the settings may
             differ from the registered address and IP.
         :raises ConfigError: if a setting is missing. No request was sent.
-        :raises ArchiveMoved: if address or IP differ from the registered address or IP. No request
-            was sent.
-        :raises ResolverRefused: if the resolver refuses the request.
-        :raises ResolverFailed: if the resolver cannot be reached within :data:`DEADLINE`,
-            or if the answer of the resolver is not valid.
+        :raises RegistrationError: if address or IP differ from the registered address or IP. No
+            request was sent.
+        :raises ResolverError: if the resolver refuses the request, cannot be reached within
+            :data:`DEADLINE`, or sends an answer that is not valid.
         Source: [R] 5.2, Example 5.2.
         """
         return self._request(inclusion.INCLUSION_REQUEST, moved)
@@ -203,7 +202,7 @@ class Registrar:
         deadline = self.clock() + DEADLINE
         for tries, delay in enumerate(backoff(self.chance), 1):
             outcome = self._send_once(request, deadline - self.clock())
-            if not isinstance(outcome, errors.ResolverFailed) or not outcome.passing:
+            if not isinstance(outcome, errors.ResolverError) or not outcome.passing:
                 return outcome, tries
             pause = max(delay, outcome.retry_after or 0)
             if self.clock() + pause >= deadline:

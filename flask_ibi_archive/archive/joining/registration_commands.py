@@ -15,7 +15,7 @@ import click
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.inclusion import format_registration_status
-from flask_ibi_archive.errors import ConfigError, ResolverError, ResolverFailed, ResolverRefused
+from flask_ibi_archive.errors import ConfigError, ResolverError
 from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_email_option
 
@@ -175,7 +175,7 @@ def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> Re
     except ResolverError as error:
         if as_json:
             terminal.write_json(_build_status_json(archive, error=str(error)))
-        if isinstance(error, ResolverRefused):
+        if error.is_refusal:
             raise RefusedExit(str(error)) from None
         raise FailedExit(str(error)) from None
     status = result.status
@@ -188,7 +188,7 @@ def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> Re
     return result
 
 
-def _announce_retry(error: ResolverFailed, delay: float) -> None:
+def _announce_retry(error: ResolverError, delay: float) -> None:
     if sys.stderr.isatty():
         terminal.say(f"{error.url} {error.reason}; the next attempt is in {delay:.0f} s")
 

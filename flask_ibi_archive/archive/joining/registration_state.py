@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, Registratio
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.inclusion import CONFIRMATION, InclusionConfirmationRequest
 from flask_ibi_archive.core.protocol.messages import format_request
-from flask_ibi_archive.errors import ArchiveMoved, RegistrationError
+from flask_ibi_archive.errors import RegistrationError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.http.transport import fetch, without_password
@@ -235,14 +235,22 @@ def not_confirmed(config: ArchiveConfig) -> str:
     )
 
 
-def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved | None:
+def find_move(record: RegistrationRecord, config: ArchiveConfig) -> RegistrationError | None:
     """Return an error if the Archive has another address or IP than its registration, else None."""
     address, ip = config.archive_address, config.archive_ip
     if record.address is not None and record.address.lower() != address.lower():
-        return ArchiveMoved("IBI_ARCHIVE_ADDRESS", address, record.address)
+        return _refuse_move("IBI_ARCHIVE_ADDRESS", address, record.address)
     if record.ip is not None and ip is not None and record.ip != ip:
-        return ArchiveMoved("IBI_ARCHIVE_IP", ip, record.ip)
+        return _refuse_move("IBI_ARCHIVE_IP", ip, record.ip)
     return None
+
+
+def _refuse_move(key: str, found: str, registered: str) -> RegistrationError:
+    """Return the error for another address or IP than the registered one."""
+    return RegistrationError(
+        f"{key} is {found}, but the Archive is registered at {registered}; if the Archive has "
+        "moved, use --moved; if this database is a copy, do not register this Archive"
+    )
 
 
 def shown_url(config: ArchiveConfig) -> str:

@@ -15,8 +15,6 @@ from flask_ibi_archive.core.protocol.inclusion import RegistrationStatus, parse_
 from flask_ibi_archive.errors import (
     PeerProtocolError,
     ResolverError,
-    ResolverFailed,
-    ResolverRefused,
     TransportError,
 )
 from flask_ibi_archive.server.http.transport import HttpResponse, find_alert, make_printable
@@ -46,7 +44,7 @@ class Endpoint:
 
     url: str
 
-    def explain_failure(self, error: TransportError) -> ResolverFailed:
+    def explain_failure(self, error: TransportError) -> ResolverError:
         """Return the error for a request that got no complete answer."""
         unreachable = f"{CHECK_URL}; check whether this server can reach the Internet"
         advice = {
@@ -59,50 +57,50 @@ class Endpoint:
             "url": CHECK_URL,
             "encoding": REPORT,
         }
-        return ResolverFailed(self.url, error.reason, advice[error.kind], passing=error.passing)
+        return ResolverError(self.url, error.reason, advice[error.kind], passing=error.passing)
 
-    def explain_redirect(self, answer: HttpResponse) -> ResolverFailed:
+    def explain_redirect(self, answer: HttpResponse) -> ResolverError:
         """Return the error for a redirect."""
         # The query is removed, because it may contain the registration key of the request.
         target = make_printable(answer.headers.get("location", "").partition("?")[0])
         if not target:
             reason = f"answers with a redirect (status {answer.status}) that has no target"
-            return ResolverFailed(self.url, reason, CHECK_URL)
-        return ResolverFailed(
+            return ResolverError(self.url, reason, CHECK_URL)
+        return ResolverError(
             self.url,
             f"redirects to {target}, but redirects are not followed",
             "if this is the address of the resolver, set IBI_RESOLVER_URL to this address",
         )
 
-    def explain_status(self, answer: HttpResponse, now: datetime) -> ResolverFailed:
+    def explain_status(self, answer: HttpResponse, now: datetime) -> ResolverError:
         """Return the error for an answer with an HTTP status of 400 or more."""
         status = answer.status
         alert = find_alert(answer.body)
         text = f"answers with status {status}{f' ({alert})' if alert else ''}"
         if status == 429 or status >= 500:
             wait = read_retry_after(answer.headers.get("retry-after", ""), now)
-            return ResolverFailed(self.url, text, LATER, passing=True, retry_after=wait)
+            return ResolverError(self.url, text, LATER, passing=True, retry_after=wait)
         advice = CHECK_URL if status in (404, 405, 410) or not alert else REPORT
-        return ResolverFailed(self.url, text, advice)
+        return ResolverError(self.url, text, advice)
 
-    def explain_size(self) -> ResolverFailed:
+    def explain_size(self) -> ResolverError:
         """Return the error for an answer that is too long."""
         reason = f"sends more than {MAX_ANSWER} bytes instead of a status"
-        return ResolverFailed(self.url, reason, CHECK_URL)
+        return ResolverError(self.url, reason, CHECK_URL)
 
-    def explain_text(self, answer: HttpResponse, reason: str) -> ResolverFailed:
+    def explain_text(self, answer: HttpResponse, reason: str) -> ResolverError:
         """Return the error for an answer that cannot be parsed.
 
         :param reason: the message of the parser.
         """
         if is_html(answer):
             reason = "sends an HTML page instead of a status"
-            return ResolverFailed(self.url, reason, CHECK_URL)
+            return ResolverError(self.url, reason, CHECK_URL)
         if b"\0" in answer.body:
             reason = "sends bytes that are not ASCII text (perhaps UTF-16) instead of a status"
-            return ResolverFailed(self.url, reason, REPORT)
+            return ResolverError(self.url, reason, REPORT)
         shown = ascii(answer.text[:60])
-        return ResolverFailed(
+        return ResolverError(
             self.url,
             f"answers {shown} instead of a status: {make_printable(reason)}",
             REPORT,
@@ -115,8 +113,7 @@ def read_answer(
     """Return the registration status that an answer contains.
 
     :param subject: the subject of the request: inclusion or exclusion.
-    :raises ResolverRefused: if the resolver refuses the request.
-    :raises ResolverFailed: if the answer is not valid.
+    :raises ResolverError: if the resolver refuses the request, or if the answer is not valid.
     """
     status = answer.status
     if status == 403:
@@ -128,7 +125,7 @@ def read_answer(
     if not answer.complete:
         raise endpoint.explain_size()
     if not answer.body.strip():
-        raise ResolverFailed(
+        raise ResolverError(
             endpoint.url,
             "sends an empty answer; the resolver may not know the Archive or the key",
             CHECK_KEY,
@@ -139,21 +136,21 @@ def read_answer(
         reason = str(error)
     alert = find_alert(answer.body)
     if alert:
-        raise ResolverRefused(endpoint.url, f"refuses the request: {alert}", CHECK_KEY)
+        raise ResolverError(
+            endpoint.url, f"refuses the request: {alert}", CHECK_KEY, is_refusal=True
+        )
     raise endpoint.explain_text(answer, reason)
 
 
 def _refusal(endpoint: Endpoint, answer: HttpResponse) -> ResolverError:
     alert = find_alert(answer.body)
+    reason, advice = "refuses the request (status 403) without a reason", CHECK_KEY
     if alert:
-        return ResolverRefused(endpoint.url, f"refuses the request: {alert}", CHECK_KEY)
-    if is_html(answer):
+        reason = f"refuses the request: {alert}"
+    elif is_html(answer):
         advice = f"perhaps a firewall sent this page; {CHECK_URL}; {CHECK_KEY}"
         reason = "refuses the request (status 403) with an HTML page"
-        return ResolverRefused(endpoint.url, reason, advice)
-    return ResolverRefused(
-        endpoint.url, "refuses the request (status 403) without a reason", CHECK_KEY
-    )
+    return ResolverError(endpoint.url, reason, advice, is_refusal=True)
 
 
 def is_html(answer: HttpResponse) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Response, request
 
-from flask_ibi_archive.archive.hosts.bulk_statements import identified_models
+from flask_ibi_archive.archive.hosts.identified_item import identified_models
 from flask_ibi_archive.archive.hosts.row_keys import build_prefix
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.joining import registration_state

@@ -40,7 +40,7 @@ from flask_ibi_archive.core.records.switches import (
     format_counts,
     parse_counts,
 )
-from flask_ibi_archive.errors import ForbiddenMove, StorageError
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of, run_on_postgresql
 from flask_ibi_archive.signals import moved_away
 
@@ -172,7 +172,7 @@ class _Switching:
                     departure = Departure(store, item_id, before, new_state, copies)
                     departure.release()
                     departure.settle(offer.taker, self._now)
-        except (StorageError, ForbiddenMove) as error:
+        except StorageError as error:
             self._refuse(number, str(error))
             return False
         except IntegrityError as error:

@@ -10,6 +10,7 @@ from flask.typing import ResponseReturnValue
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
+    cannot_write,
     check_access,
     find_refusal,
     logging_failure,
@@ -27,7 +28,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.errors import CannotWriteMetadata
+from flask_ibi_archive.errors import HostFunctionFailed
 from flask_ibi_archive.server.pages.negotiation import choose_media_type
 from flask_ibi_archive.server.pages.requests import (
     UNKNOWN_USER,
@@ -102,9 +103,9 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     readable = select_readable_files(item)
     work = pages.describe_work(readable)
     try:
-        with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
+        with logging_failure(cannot_write(work.ibi, format.name)):
             body = pages.write_metadata(format, work)
-    except CannotWriteMetadata:
+    except HostFunctionFailed:
         return pages.message(
             500, gettext("The metadata can't be shown in this format"), item=readable
         )

@@ -10,6 +10,7 @@ from typing import Any
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
+    cannot_write,
     check_access,
     logging_failure,
     select_readable_files,
@@ -24,7 +25,7 @@ from flask_ibi_archive.core.records.record import RelatedItem
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_values import name_licence
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
-from flask_ibi_archive.errors import CannotWriteMetadata
+from flask_ibi_archive.errors import HostFunctionFailed
 from flask_ibi_archive.server.pages.requests import current_archive, user_address
 from flask_ibi_archive.server.pages.texts import gettext, page_language
 
@@ -94,8 +95,8 @@ def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str
     if not item.dublin_core:
         return citations
     for format in filter(None, map(current_archive().formats.get, CITATION_FORMATS)):
-        failure = CannotWriteMetadata(work.ibi, format.name)
-        with suppress(CannotWriteMetadata), logging_failure(failure):
+        failure = cannot_write(work.ibi, format.name)
+        with suppress(HostFunctionFailed), logging_failure(failure):
             text = pages.write_metadata(format, work).decode().strip("\r\n")
             citations.append((format, text))
     return citations

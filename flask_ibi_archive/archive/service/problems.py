@@ -14,11 +14,9 @@ from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.parse import read_json
 from flask_ibi_archive.errors import (
     ConfigError,
-    ForbiddenMove,
     IBIError,
     MintingError,
     NotReady,
-    RuleBroken,
     StorageError,
     UnknownItem,
 )
@@ -74,7 +72,7 @@ def explain(error: IBIError, unknown: str) -> Problem:
         return Problem(503, detail, Retry_After=RETRY_AFTER)
     if isinstance(error, UnknownItem):
         return Problem(404, unknown)
-    if isinstance(error, RuleBroken | ForbiddenMove | StorageError):
+    if isinstance(error, StorageError):
         return Problem(409, str(error))
     raise error
 

@@ -37,7 +37,7 @@ from string import ascii_lowercase, ascii_uppercase
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
-from flask_ibi_archive.errors import ForeignIdentifierError, RefusedText
+from flask_ibi_archive.errors import IdentifierError
 
 MAX_FOREIGN = 2048
 """The maximum length of a foreign identifier in characters."""
@@ -73,6 +73,30 @@ _URN = re.compile(
 )
 _URN_CHARACTERS = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/-]")
 _UNRESERVED = re.compile("[A-Za-z0-9._~-]")
+_UNKNOWN = (
+    "write hdl:20.500.12345/678, doi:10.5281/zenodo.1234567, ark:12345/x54xz321, "
+    "urn:nbn:br:bn-123 or an address such as http://old.example.org/handle/1/2"
+)
+_NO_ADDRESS = (
+    "an address is an http or https URL without a user name or password, such as "
+    "http://old.example.org/handle/1/2"
+)
+#: What the text after each scheme should be.
+_WRONG = {
+    "doi": (
+        "a DOI has a prefix that begins with 10. and four digits or more, and a suffix, such as "
+        "doi:10.5281/zenodo.1234567"
+    ),
+    "hdl": "a Handle has a prefix and a suffix, such as hdl:20.500.12345/678",
+    "ark": (
+        "an ARK has a number of five digits or more and a name of letters, digits and "
+        "=~*+@_$./-, such as ark:12345/x54xz321"
+    ),
+    "urn": (
+        "a URN has a namespace and a name of the characters that RFC 8141 allows, such as "
+        "urn:nbn:br:bn-123"
+    ),
+}
 _USER = re.compile("//[^/?#]*@")
 _TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
@@ -166,7 +190,7 @@ def parse_foreign(text: str) -> ForeignIdentifier:
     :param text: the identifier with its scheme, such as ``doi:10.5281/zenodo.1234567``; a bare DOI;
         the URL of a resolver, such as ``https://hdl.handle.net/20.500.12345/678``, with or without
         ``https://``; or any other http or https URL, which is an address.
-    :raises ForeignIdentifierError: if the text is not a foreign identifier. An IBI is none.
+    :raises IdentifierError: if the text is not a foreign identifier. An IBI is none.
     """
     return _explain(text, _parse_spelling)
 
@@ -178,7 +202,7 @@ def parse_foreign_path(path: str) -> ForeignIdentifier:
     kind can contain the character.
 
     :param path: the text with its scheme; not an address.
-    :raises ForeignIdentifierError: if the text is not such an identifier.
+    :raises IdentifierError: if the text is not such an identifier.
     """
     return _explain(path, _read_path)
 
@@ -186,7 +210,7 @@ def parse_foreign_path(path: str) -> ForeignIdentifier:
 def parse_address(url: str) -> ForeignIdentifier:
     """Parse a URL as an address, even if it is a URL of a resolver.
 
-    :raises ForeignIdentifierError: if the text is not an http or https URL of a host.
+    :raises IdentifierError: if the text is not an http or https URL of a host.
     """
     return _explain(url, _read_address)
 
@@ -197,20 +221,21 @@ def _explain(text: str, read: Callable[[str], ForeignIdentifier]) -> ForeignIden
         _check_length(text)
         identifier = read(text)
         _check_length(identifier.text)
-    except RefusedText as error:
+    except ValueError as error:
         # the message must not show a password
-        raise ForeignIdentifierError(_USER.sub("//***@", text), error.reason) from error
+        shown = _USER.sub("//***@", text)
+        raise IdentifierError(shown, str(error), wanted="a foreign identifier") from error
     return identifier
 
 
 def _check_length(text: str) -> None:
     if len(text) > MAX_FOREIGN:
-        raise RefusedText("foreign_too_long", length=len(text), limit=MAX_FOREIGN)
+        raise ValueError(f"the text has {len(text)} characters; at most {MAX_FOREIGN} are allowed")
 
 
 def _parse_spelling(text: str) -> ForeignIdentifier:
     if match_identifier(text):
-        raise RefusedText("foreign_unknown")
+        raise ValueError(_UNKNOWN)
     text = _DOI_LABEL.sub("", text)
     _check_characters(text)
     if _PRINTED_HOST.match(text):
@@ -224,7 +249,10 @@ def _parse_spelling(text: str) -> ForeignIdentifier:
 def _check_characters(text: str) -> None:
     for character in text:
         if character == " " or not character.isprintable():
-            raise RefusedText("foreign_character", character=character)
+            raise ValueError(
+                f"{character!a} is not allowed; spaces and control characters are never part of an "
+                "identifier"
+            )
 
 
 def _read(scheme: str, rest: str) -> ForeignIdentifier:
@@ -234,16 +262,16 @@ def _read(scheme: str, rest: str) -> ForeignIdentifier:
             return ForeignIdentifier(ForeignKind.DOI, f"doi:{rest}")
         if scheme == "hdl" and _HANDLE.fullmatch(rest):
             return ForeignIdentifier(ForeignKind.HANDLE, f"hdl:{rest}")
-        raise RefusedText(f"foreign_{scheme}")
+        raise ValueError(_WRONG[scheme])
     if scheme == "ark":
         return _read_ark(rest)
     if scheme == "urn":
         found = _URN.fullmatch(rest.partition("#")[0].partition("?")[0])
         if found is None:
-            raise RefusedText("foreign_urn")
+            raise ValueError(_WRONG["urn"])
         number = _ESCAPE.sub(lambda escape: escape[0].upper(), found[2])
         return ForeignIdentifier(ForeignKind.URN, f"urn:{found[1].lower()}:{number}")
-    raise RefusedText("foreign_unknown")
+    raise ValueError(_UNKNOWN)
 
 
 def _read_ark(rest: str) -> ForeignIdentifier:
@@ -251,14 +279,14 @@ def _read_ark(rest: str) -> ForeignIdentifier:
     found = _ARK.fullmatch(plain)
     name = _normalize_structure(found[2]) if found else ""
     if found is None or not name.strip("-./"):
-        raise RefusedText("foreign_ark")
+        raise ValueError(_WRONG["ark"])
     return ForeignIdentifier(ForeignKind.ARK, f"ark:{found[1].lower()}/{name}")
 
 
 def _read_path(path: str) -> ForeignIdentifier:
     found = _SCHEME.match(path)
     if found is None:
-        raise RefusedText("foreign_unknown")
+        raise ValueError(_UNKNOWN)
     scheme, rest = found[1].lower(), path[found.end() :]
     rest = _decode(rest, _URN_CHARACTERS) if scheme in ("urn", "ark") else _unquote(rest)
     _check_characters(rest)
@@ -286,7 +314,7 @@ def _parse_url(url: str) -> ForeignIdentifier:
 def _split_url(url: str) -> tuple[str, str, str, str | None, str | None]:
     found = _URL.fullmatch(url)
     if found is None:
-        raise RefusedText("foreign_address")
+        raise ValueError(_NO_ADDRESS)
     scheme, host, path, query, fragment = found.groups()
     return scheme.lower(), host, path or "/", query, fragment
 
@@ -296,14 +324,17 @@ def _read_address(url: str) -> ForeignIdentifier:
     scheme, authority, path, query, fragment = _split_url(url)
     found = _HOST_AND_PORT.fullmatch(authority)
     if found is None:
-        raise RefusedText("foreign_address")
+        raise ValueError(_NO_ADDRESS)
     host, port = _normalize_host(found[1]), found[2]
     if port and not 0 < int(port) <= 65535:
-        raise RefusedText("foreign_address")
+        raise ValueError(_NO_ADDRESS)
     if port and str(int(port)) != _DEFAULT_PORTS[scheme]:
         host = f"{host}:{int(port)}"
     if fragment:
-        raise RefusedText("foreign_fragment", fragment=fragment)
+        raise ValueError(
+            f"remove {fragment!a}: a browser does not send it, so that no server can find the item "
+            "by it"
+        )
     path = quote(path, safe=_IN_PATH + "%")
     if query is not None:
         path = f"{path}?{quote(query, safe=_IN_PATH + '%?')}"
@@ -321,7 +352,7 @@ def _normalize_host(host: str) -> str:
     except ValueError:
         name = ""
     if not _HOST.fullmatch(name):
-        raise RefusedText("foreign_address")
+        raise ValueError(_NO_ADDRESS)
     return name
 
 
@@ -337,7 +368,7 @@ def _unquote(text: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:
-        raise RefusedText("foreign_encoding") from error
+        raise ValueError("the characters that %XX stands for must be in UTF-8") from error
 
 
 def _decode(text: str, plain: re.Pattern[str]) -> str:

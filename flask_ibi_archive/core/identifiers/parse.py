@@ -80,7 +80,8 @@ def decode_identifier(identifier: Identifier) -> Decoded:
     Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
     """
     if match_identifier(identifier.text) != identifier:
-        raise IdentifierError(identifier.text, Reason("not_canonical", form=identifier.form))
+        reason = "the text is not the canonical text of an identifier of the form"
+        raise IdentifierError(identifier.text, f"{reason} {identifier.form}")
     if identifier.form is Form.LEGACY:
         return Decoded(Form.LEGACY)
     if identifier.form is Form.IBIP:
@@ -353,5 +354,7 @@ def parse_ibip(text: str) -> Identifier:
 def _parse_form(text: str, form: Form) -> Identifier:
     identifier = parse_identifier(text)
     if identifier.form is not form:
-        raise IdentifierError(text, Reason(f"{form}_required", form=identifier.form))
+        wanted = "a repository name" if form is Form.REP else "an IBIp"
+        reason = f"the text is an identifier of the form {identifier.form}; {wanted} is required"
+        raise IdentifierError(text, reason)
     return identifier

@@ -14,7 +14,6 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import urlsplit
 
 from flask_ibi_archive.core.identifiers import canonical_address
-from flask_ibi_archive.errors import LocalProtocolError
 
 IP = IPv4Address | IPv6Address
 
@@ -274,14 +273,14 @@ def parse_client_addresses(text: str) -> tuple[str, ...]:
 def format_client_addresses(addresses: tuple[str, ...]) -> str:
     """Return the text of a list of IP addresses, separated by spaces.
 
-    :raises LocalProtocolError: if the list is empty or contains a text that is not an IP address.
+    :raises ValueError: if the list is empty or contains a text that is not an IP address.
     Source: [R] Table 6.10.
     """
     text = " ".join(addresses)
     try:
         parse_client_addresses(text)
     except ValueError as error:
-        raise LocalProtocolError(f"{CLIENT_ADDRESSES}: {error}") from error
+        raise ValueError(f"{CLIENT_ADDRESSES}: {error}") from error
     return text
 
 

@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 from flask_ibi_archive.core.identifiers import Identifier, canonical_address, parse_identifier
 from flask_ibi_archive.core.protocol.hosts import is_archive_address
 from flask_ibi_archive.core.protocol.pairs import format_pairs, join_pairs, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.core.protocol.query_strings import (
+    REPEATED,
+    SERVICE_SUBJECT,
+    format_query_string,
+    refuse_subject,
+)
 from flask_ibi_archive.errors import (
-    BadParameter,
-    LocalProtocolError,
-    MissingParameter,
     PeerProtocolError,
-    RepeatedParameter,
-    UnknownSubject,
 )
 
 # number = 10*DIGIT
@@ -241,11 +241,11 @@ def format_registration_request(request: RegistrationRequest) -> str:
     """Return the query string of a request: the eight pairs of the examples, and further ones.
 
     :returns: ASCII text without the "?". The text contains the key.
-    :raises LocalProtocolError: if a value is not as [R] Table 5.2 requires.
+    :raises ValueError: if a value is not as [R] Table 5.2 requires.
     Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
     """
     if request.subject not in RESULTS:
-        raise LocalProtocolError(
+        raise ValueError(
             f"{SERVICE_SUBJECT}: {request.subject!r} is not one of {', '.join(RESULTS)}"
         )
     values = {
@@ -261,7 +261,7 @@ def format_registration_request(request: RegistrationRequest) -> str:
         try:
             _PARSERS[name](value)
         except ValueError as error:
-            raise LocalProtocolError(f"{name}: {error}") from error
+            raise ValueError(f"{name}: {error}") from error
     values |= {name: value for name in FURTHER if (value := getattr(request, name))}
     return format_query_string([(SERVICE_SUBJECT, request.subject), *values.items()])
 
@@ -274,22 +274,20 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
     :param pairs: from :func:`.decode_query_string`.
     :returns: the request. The IP address and the identifier are canonical. The key has the right
         form. The caller must compare the key with the registration key of the Archive.
-    :raises UnknownSubject: if servicesubject is neither inclusionRequest nor exclusionRequest.
-    :raises MissingParameter: if one of the eight pairs is missing or empty.
-    :raises RepeatedParameter: if one of the eight pairs appears more than once.
-    :raises BadParameter: if a value is not as Table 5.2 requires. The message does not show the
-        key.
+    :raises PeerProtocolError: if servicesubject is neither inclusionRequest nor exclusionRequest,
+        if one of the eight pairs is missing, empty or appears more than once, or if a value is not
+        as Table 5.2 requires. The message does not show the key.
     Source: [R] 5.2, Table 5.2.
     """
     values = dict(pairs)
     counts = Counter(name for name, _ in pairs)
     for name in (SERVICE_SUBJECT, *_PARSERS):
         if counts[name] > 1:
-            raise RepeatedParameter(name)
+            raise PeerProtocolError(REPEATED.format(name))
         if not values.get(name):
-            raise MissingParameter(name)
+            raise PeerProtocolError(f"{name} is missing")
         if name == SERVICE_SUBJECT and values[name] not in RESULTS:
-            raise UnknownSubject(values[name], tuple(RESULTS))
+            raise refuse_subject(values[name], RESULTS)
     parsed = {name: _parse_value(name, values[name]) for name in _PARSERS}
     further = {name: values[name] for name in FURTHER if _PRINTABLE.fullmatch(values.get(name, ""))}
     return RegistrationRequest(
@@ -312,7 +310,7 @@ def _parse_value(name: str, text: str) -> str:
             )
         return _PARSERS[name](text)
     except ValueError as error:
-        raise BadParameter(name, str(error)) from error
+        raise PeerProtocolError(f"{name}: {error}") from error
 
 
 def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:

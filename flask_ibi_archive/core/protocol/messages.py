@@ -32,7 +32,12 @@ from flask_ibi_archive.core.protocol.inclusion import (
     is_key,
 )
 from flask_ibi_archive.core.protocol.pairs import format_notice, format_pairs
-from flask_ibi_archive.core.protocol.query_strings import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.core.protocol.query_strings import (
+    REPEATED,
+    SERVICE_SUBJECT,
+    format_query_string,
+    refuse_subject,
+)
 from flask_ibi_archive.core.protocol.relations import (
     NO_VERBS,
     VerbList,
@@ -41,10 +46,7 @@ from flask_ibi_archive.core.protocol.relations import (
 )
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import (
-    BadParameter,
-    MissingParameter,
-    RepeatedParameter,
-    UnknownSubject,
+    PeerProtocolError,
 )
 
 #: Maximum length of a query string in bytes. The Archive answers a longer query with status 414.
@@ -147,10 +149,9 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
     error. Instead, the attribute for this pair is None.
 
     :param pairs: the result of :func:`.decode_query_string`.
-    :raises MissingParameter: if a required pair is missing or empty.
-    :raises RepeatedParameter: if a pair of the subject appears more than once.
-    :raises BadParameter: if the IBI, the addresses or the verb list are wrong.
-    :raises UnknownSubject: if Archives do not answer requests with this servicesubject.
+    :raises PeerProtocolError: if a required pair is missing or empty, if a pair of the subject
+        appears more than once, if the IBI, the addresses or the verb list are wrong, or if Archives
+        do not answer requests with this servicesubject.
     Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
     """
     values = dict(pairs)
@@ -158,13 +159,13 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
     if len(values) != len(pairs):
         repeated = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
     if SERVICE_SUBJECT in repeated:
-        raise RepeatedParameter(SERVICE_SUBJECT)
+        raise PeerProtocolError(REPEATED.format(SERVICE_SUBJECT))
     subject = values.get(SERVICE_SUBJECT)
     if not subject:
-        raise MissingParameter(SERVICE_SUBJECT)
+        raise PeerProtocolError(f"{SERVICE_SUBJECT} is missing")
     parse = _PARSERS.get(subject)
     if parse is None:
-        raise UnknownSubject(subject, SUBJECTS)
+        raise refuse_subject(subject, SUBJECTS)
     return parse(values, repeated)
 
 
@@ -178,13 +179,13 @@ def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) ->
     if repeated:
         for name in _URL_REQUEST_PAIRS:
             if name in repeated:
-                raise RepeatedParameter(name)
+                raise PeerProtocolError(REPEATED.format(name))
     text = values.get(REQUESTED_IBI)
     if not text:
-        raise MissingParameter(REQUESTED_IBI)
+        raise PeerProtocolError(f"{REQUESTED_IBI} is missing")
     addresses = values.get(CLIENT_ADDRESSES)
     if not addresses:
-        raise MissingParameter(CLIENT_ADDRESSES)
+        raise PeerProtocolError(f"{CLIENT_ADDRESSES} is missing")
     name = REQUESTED_IBI  # an error message names the pair that is wrong
     try:
         ibi = parse_identifier(text)
@@ -194,7 +195,7 @@ def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) ->
         verb_list = values.get(VERB_LIST)
         verbs = parse_verb_list(verb_list) if verb_list else NO_VERBS
     except ValueError as exc:
-        raise BadParameter(name, str(exc)) from exc
+        raise PeerProtocolError(f"{name}: {exc}") from exc
     return UrlRequest(ibi, client_addresses, values.get(FILE_PATH, ""), verbs)
 
 
@@ -293,7 +294,7 @@ def format_request(request: Request) -> str:
 
     :param request: the request. %XX in the filepath and in the URLs is not encoded again.
     :returns: ASCII text without the "?". Attributes that are None or empty are omitted.
-    :raises LocalProtocolError: if a client address is wrong, or if a urlRequest has no client
+    :raises ValueError: if a client address is wrong, or if a urlRequest has no client
         address.
     Source: [R] 4.1; Examples 4.1, 6.9, 8.1 and 8.2.
     """

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from flask_ibi_archive.core.protocol.query_strings import to_bytes
-from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
+from flask_ibi_archive.errors import PeerProtocolError
 
 ALERT = "alert"
 NOTICE = "notice"
@@ -90,14 +90,12 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
         name keep their order. A value of several words is in braces. The value of an alert or a
         notice is always in braces. A value without words is ``{}``. :func:`encode_word` encodes
         the names and the words. Empty words are omitted.
-    :raises LocalProtocolError: if a name is empty.
+    :raises ValueError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
     in_order = sorted([(encode_word(name), value) for name, value in pairs], key=_name_of)
     if in_order and not in_order[0][0]:
-        raise LocalProtocolError(
-            "a pair has an empty name; a name must have at least one character"
-        )
+        raise ValueError("a pair has an empty name; a name must have at least one character")
     lines = []
     for name, value in in_order:
         if name in TEXTS:

@@ -17,7 +17,11 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 from urllib.parse import quote
 
+from flask_ibi_archive.errors import PeerProtocolError
+
 SERVICE_SUBJECT = "servicesubject"
+#: The message about a pair that a request contains more than once.
+REPEATED = "{} appears more than once; it must appear once"
 
 # These characters are not encoded, like letters, digits and "-._~". RFC 3986 allows them in a
 # query, and Table 4.1 of [R] does not contain them.
@@ -82,6 +86,13 @@ def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
                 name, value = _decode(name), _decode(value)
             pairs.append((name, value))
     return pairs
+
+
+def refuse_subject(subject: str, known: Iterable[str]) -> PeerProtocolError:
+    """Return the error for an unknown value of servicesubject."""
+    return PeerProtocolError(
+        f"servicesubject {subject[:80]!r} is unknown; it must be one of {', '.join(known)}"
+    )
 
 
 def _decode(text: str) -> str:

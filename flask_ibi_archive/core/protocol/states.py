@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from flask_ibi_archive.errors import ForbiddenMove
+from flask_ibi_archive.errors import StorageError
 
 
 class State(str, Enum):
@@ -85,11 +85,12 @@ def next_state(state: State | None, event: Event, ibi: str) -> State:
 
     :param state: the state before the event; None if the item does not exist.
     :param ibi: the identifier of the item, for the message.
-    :raises ForbiddenMove: if the state does not allow the event.
+    :raises StorageError: if the state does not allow the event.
     """
     try:
         return TRANSITIONS[state][event]
     except KeyError:
-        allowed = tuple(earlier.value for earlier in State if event in TRANSITIONS[earlier])
-        found = None if state is None else state.value
-        raise ForbiddenMove(ibi, found, event.value, allowed) from None
+        allowed = [earlier.value for earlier in State if event in TRANSITIONS[earlier]]
+        found = "does not exist" if state is None else f"has the state {state.value}"
+        only = f"only an item that is {' or '.join(allowed)} can" if allowed else "no item can"
+        raise StorageError(f"{ibi} {found}: it can't {event.value}; {only}") from None

@@ -22,7 +22,7 @@ from flask_ibi_archive.core.identifiers.foreign import (
 )
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
-from flask_ibi_archive.errors import ForeignIdentifierError, MalformedPersistentUrl
+from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 
 #: The maximum number of places where the identifier in a URL may end.
 MAX_ENDS = 32
@@ -95,14 +95,14 @@ def _find_ends(path: str) -> Iterator[int]:
 def _try_named(head: str, rest: str) -> FormerLink | None:
     try:
         return _create(parse_foreign_path(head.lstrip("/")), rest)
-    except ForeignIdentifierError:
+    except IdentifierError:
         return None
 
 
 def _try_address(address: str, rest: str) -> FormerLink | None:
     try:
         return _create(parse_address(address), rest)
-    except ForeignIdentifierError:
+    except IdentifierError:
         return None
 
 

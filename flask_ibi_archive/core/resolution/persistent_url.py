@@ -37,7 +37,7 @@ from flask_ibi_archive.core.protocol.relations import (
     refuse_order,
 )
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import LocalProtocolError, MalformedPersistentUrl, RefusedText
+from flask_ibi_archive.errors import MalformedPersistentUrl, RefusedText
 from flask_ibi_archive.reasons import Reason
 
 #: The maximum length of the text after the host name, in percent-encoded characters.
@@ -322,7 +322,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     """Return the text of a persistent URL that follows the host name.
 
     :returns: ASCII text with a leading "/". Verbs are written as a modifier.
-    :raises LocalProtocolError: if the IBI and the path together look like a repository name. This
+    :raises ValueError: if the IBI and the path together look like a repository name. This
         error is impossible for a parsed URL.
     Source: [R] 6.1, Table 6.1.
     """
@@ -331,7 +331,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     if path and not modifier and url.ibi.form is not Form.REP:
         read = _find_identifier(unquote_to_bytes(url.ibi.text + path).decode("iso-8859-1"))
         if read[0] != url.ibi:
-            raise LocalProtocolError(
+            raise ValueError(
                 f"{url.ibi}{path} cannot be written as a URL, because the text would be parsed as "
                 f"the repository name {read[0]}"
             )

@@ -17,7 +17,7 @@ from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
-from flask_ibi_archive.errors import ClaimError, LogOfAnotherArchive, TransportError
+from flask_ibi_archive.errors import ClaimError, RegistrationRefused, TransportError
 from flask_ibi_archive.resolver.claims.tables import (
     CONTRADICTED,
     NEW,
@@ -105,7 +105,7 @@ def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: date
     log. The log of an Archive whose answers contradicted its claims counts again when it is read
     the next time, because its operator has registered it again.
 
-    :raises LogOfAnotherArchive: if the name of the log belongs to another Archive.
+    :raises RegistrationRefused: if the name of the log belongs to another Archive.
     """
     text = key.format()
     _claim_name(connection, archive_id, key.name)
@@ -151,7 +151,7 @@ def _claim_name(connection: Connection, archive_id: int, origin: str) -> None:
     with its IBIp loses it, and is asked about each item again. Among Archives with unknown reps,
     the first has it.
 
-    :raises LogOfAnotherArchive: if the name belongs to another Archive.
+    :raises RegistrationRefused: if the name belongs to another Archive.
     """
     service_rep = get_service_rep(origin)
     service_ibi = connection.scalars(
@@ -160,13 +160,13 @@ def _claim_name(connection: Connection, archive_id: int, origin: str) -> None:
     if service_ibi != service_rep and connection.scalar(
         select(RegisteredArchive.id).where(RegisteredArchive.service_ibi == service_rep)
     ):
-        raise LogOfAnotherArchive(service_ibi, origin)
+        raise _refuse_log(service_ibi, origin)
     is_other = (FollowedLog.service_rep == service_rep) & (FollowedLog.archive_id != archive_id)
     other = connection.scalar(select(FollowedLog.archive_id).where(is_other).with_for_update())
     if other is None:
         return
     if service_ibi != service_rep:
-        raise LogOfAnotherArchive(service_ibi, origin)
+        raise _refuse_log(service_ibi, origin)
     _logger.warning("another Archive had a log with the name of %s, which was removed", service_ibi)
     connection.execute(delete(FollowedLog).where(is_other))
     bump_version(connection, [other])
@@ -190,3 +190,12 @@ def _begin_log(key: VerifierKey, number: int, now: datetime) -> dict[str, Any]:
         "signed_at": None,
         "read_at": None,
     }
+
+
+def _refuse_log(service_ibi: str, origin: str) -> RegistrationRefused:
+    """Return the error for claims with the name of another Archive's service."""
+    return RegistrationRefused(
+        f"the claims of {service_ibi} are signed with the name {origin[:80]!a}, which belongs to "
+        "another Archive of this resolver; if it is yours, ask the resolver's administrator",
+        status=409,
+    )

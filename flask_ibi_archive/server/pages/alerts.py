@@ -113,7 +113,7 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     return _page_response(name, alert.kind.status, retries, alert, **values)
 
 
-def _describe_fault(reason: Reason | None, suggestion: str | None) -> dict[str, object]:
+def _describe_fault(reason: Reason | str | None, suggestion: str | None) -> dict[str, object]:
     """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
     meant = f"{request_root()}/{suggestion}" if suggestion else None
     return {"reason": translate_reason(reason), "suggestion": suggestion, "meant": meant}

@@ -320,9 +320,9 @@ def ngettext(singular: str, plural: str, count: int, /, **values: object) -> str
     return text.format(count=format_number(count), **values)
 
 
-def translate_reason(reason: Reason | None) -> str:
-    """Return the message for a reason; return "" if the reason is None."""
-    return "" if reason is None else reason.format(gettext)
+def translate_reason(reason: Reason | str | None) -> str:
+    """Return the message for a reason, "" for None. A text is English in every language."""
+    return reason.format(gettext) if isinstance(reason, Reason) else reason or ""
 
 
 def format_number(value: int) -> str:

@@ -18,7 +18,6 @@ from sqlalchemy import (
     CHAR,
     UUID,
     Dialect,
-    ForeignKey,
     Integer,
     TypeDecorator,
     func,
@@ -26,9 +25,9 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from support.archives import paths_in_store
-from support.commands import ROOT, command
+from support.commands import ROOT
 from support.host_models import Host
 from support.operations import dump
 
@@ -386,50 +385,3 @@ def test_a_hundred_thousand_rows_in_bounded_memory(
     assert last.startswith("adopted 100000 0 ")
     assert int(last.split()[-2]) < 120 * 1024
     assert count_missing(host) == 0
-
-
-class Library(DeclarativeBase):
-    """The base class of a model whose records contain another row."""
-
-
-class Author(Library):
-    __tablename__ = "host_author"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str]
-
-
-class Book(IdentifiedItem, Library):
-    __tablename__ = "host_book"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    author_id: Mapped[int] = mapped_column(ForeignKey("host_author.id"))
-    editor_id: Mapped[int] = mapped_column(ForeignKey("host_author.id"))
-    author: Mapped[Author] = relationship(foreign_keys=[author_id])
-    editor: Mapped[Author] = relationship(foreign_keys=[editor_id], lazy="selectin")
-
-    def ibi_record(self) -> ItemRecord:
-        return ItemRecord(title="On rain", creators=[self.author.name, self.editor.name])
-
-
-def test_a_relationship_that_is_loaded_for_each_row_is_reported_once(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adopting, "BATCH", 70)
-    Library.metadata.create_all(host.engine)
-    numbers = range(1, 251)
-    people = [{"id": n, "name": f"Author {n}"} for n in numbers]
-    host.session.execute(insert(Author), people)
-    host.session.execute(
-        insert(Book), [{"id": n, "author_id": n, "editor_id": 251 - n} for n in numbers]
-    )
-    host.session.commit()
-    listeners = list(host.session().dispatch.do_orm_execute)
-    outcome = command(host.app, "adopt", f"{__name__}:Book", "--dry-run")
-    assert outcome.out == "would be adopted 250, would be refused 0\n"
-    warning = "Warning: ibi_record() loads Book.author with a statement for each row"
-    assert outcome.err.count("Warning") == 1
-    assert outcome.err.startswith(warning)
-    assert list(host.session().dispatch.do_orm_execute) == listeners
-    host.session.rollback()
-    Library.metadata.drop_all(host.engine)

@@ -1,9 +1,8 @@
-"""The command compare, lost identifiers, copied identifiers, and warnings of bulk statements."""
+"""The command compare, lost identifiers, and copied identifiers."""
 
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,12 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 from sqlalchemy import (
-    CheckConstraint,
-    Column,
     ForeignKey,
-    Integer,
-    MetaData,
-    Table,
     delete,
     insert,
     inspect,
@@ -32,7 +26,7 @@ from support.host_models import Host
 from flask_ibi_archive import IdentifiedItem, ItemRecord
 from flask_ibi_archive.archive.hosts import adopting, comparing, model_checks
 from flask_ibi_archive.archive.hosts.row_keys import find_row_key
-from flask_ibi_archive.errors import RowError, StorageError
+from flask_ibi_archive.errors import RowError
 from flask_ibi_archive.server.database import dialects
 
 MODEL = "support.host_models:Thesis"
@@ -598,9 +592,6 @@ def test_check_compares_counts_and_some_rows(host: Host, monkeypatch: pytest.Mon
     assert check() == f"FAIL rows: 1 rows of {MODEL} have no identifiers; {advice}"
 
 
-# --- bulk statements -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["compare", "adopt"])
 def test_missing_columns_are_named_in_one_line(host: Host, name: str) -> None:
     run(host, text("ALTER TABLE host_thesis RENAME COLUMN ibi_rep TO was_rep"))
@@ -614,53 +605,7 @@ def test_missing_columns_are_named_in_one_line(host: Host, name: str) -> None:
     run(host, text("ALTER TABLE host_thesis RENAME COLUMN was_rep TO ibi_rep"))
 
 
-def test_bulk_statements_are_logged(host: Host, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "flask_ibi_archive.host")
-    host.add("first")
-    thesis, session = host.Thesis, host.session
-    statements: list[tuple[str, Callable[[], Any]]] = [
-        ("UPDATE", lambda: session.query(thesis).update({"views": 1})),
-        ("UPDATE", lambda: session.execute(update(thesis).values(views=2))),
-        ("UPDATE", lambda: session.execute(update(thesis.__table__).values(views=3))),
-        ("UPDATE", lambda: session.execute(update(thesis), [{"id": 1, "views": 4}])),
-        ("INSERT", lambda: session.execute(insert(thesis), [{"title": "a"}, {"title": "b"}])),
-        ("DELETE", lambda: session.execute(delete(thesis).where(thesis.id == 50))),
-        ("DELETE", lambda: session.query(thesis).filter_by(id=51).delete()),
-    ]
-    for kind, execute in statements:
-        caplog.clear()
-        execute()
-        [message] = [record.getMessage() for record in caplog.records]
-        assert message.startswith(f"a bulk {kind} on host_thesis does not change the items of its")
-        assert "; afterwards run: flask ibi compare support.host_models:" in message
-    caplog.clear()
-    other = Table("other", MetaData(), Column("id", Integer, CheckConstraint("id > 0")))
-    other.create(session.connection())
-    session.execute(insert(other).values(id=1))
-    session.execute(text("UPDATE host_thesis SET views = 5"))
-    session.execute(update(thesis).values(views=6), execution_options={"ibi_unaffected": True})
-    session.scalars(select(thesis)).all()
-    session.rollback()
-    adopt(host)
-    compare(host, "--repair")
-    assert caplog.records == []
-
-
-def test_bulk_statements_are_refused_if_the_app_says_so(new_host: Callable[..., Host]) -> None:
-    host = new_host(IBI_REFUSE_BULK=True)
-    row = host.add("first")
-    thesis, session = host.Thesis, host.session
-    with pytest.raises(
-        StorageError, match=r"a bulk DELETE on host_thesis .*; add, change or delete"
-    ):
-        session.execute(delete(thesis))
-    session.execute(update(thesis).values(views=6), execution_options={"ibi_unaffected": True})
-    session.delete(row)
-    session.commit()
-    assert_agree(host)
-
-
-def test_statements_that_no_event_sees_are_found_by_compare(host: Host) -> None:
+def test_rows_of_bulk_methods_of_the_session_are_found_by_compare(host: Host) -> None:
     host.session.bulk_insert_mappings(host.Thesis, [{"title": "a", "state": "Original"}])
     host.session.bulk_save_objects([host.Thesis(title="b")])
     host.session.commit()

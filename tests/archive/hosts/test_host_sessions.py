@@ -29,7 +29,6 @@ from flask_ibi_archive.archive.items.minting import Minter
 from flask_ibi_archive.core.records.record import MetadataItem
 from flask_ibi_archive.errors import (
     ConfigError,
-    ForbiddenMove,
     MintingError,
     NotReady,
     RuleBroken,
@@ -153,7 +152,7 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     with pytest.raises(RuleBroken):
         host.archive.deposit(ItemRecord(language="fr", translations={"pt": item.rep}))
     host.archive.delete(item.rep, "gone")
-    with pytest.raises(ForbiddenMove):
+    with pytest.raises(StorageError):
         host.archive.edit(item.rep, language="fr")
     host.session.commit()
     assert host.reports() == 1

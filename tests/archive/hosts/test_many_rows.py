@@ -53,6 +53,18 @@ def test_many_rows_need_as_many_statements_as_few(host: Host, change: str) -> No
     assert count(50) == few, "\n".join(statements)
 
 
+def test_a_flush_does_not_read_the_rows_of_the_host_again(host: Host) -> None:
+    statements: list[str] = []
+    [row] = add_rows(host, 1)
+    row.title = "On snow"
+    event.listen(
+        host.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
+    host.session.commit()
+    [of_host] = [one for one in statements if "host_thesis" in one]
+    assert of_host.startswith("UPDATE host_thesis")
+
+
 @pytest.mark.postgresql
 @pytest.mark.parametrize("change", CHANGES)
 def test_items_that_are_written_in_several_parts_agree_with_their_rows(

@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.items import minting
 from flask_ibi_archive.archive.items.operations import staged_files
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.identifiers import build_ibip_suffix
-from flask_ibi_archive.errors import ClockError, ConfigError, RowError, StorageError
+from flask_ibi_archive.errors import ConfigError, MintingError, RowError, StorageError
 
 
 @pytest.fixture
@@ -652,7 +652,7 @@ def test_a_flush_does_not_wait_for_a_date(host: Host, monkeypatch: pytest.Monkey
     minter = host.archive.minter
     monkeypatch.setattr(minter, "clock", lambda: minting.read_clock() - Fraction(5))
     monkeypatch.setattr(minter, "wait", lambda seconds: pytest.fail("the flush waits"))
-    with pytest.raises(ClockError, match=r"a flush waits at most 0\.2 s; nothing was written"):
+    with pytest.raises(MintingError, match=r"a flush waits at most 0\.2 s; nothing was written"):
         host.add("second")
     host.session.rollback()
     assert dump(host.archive.database) == before

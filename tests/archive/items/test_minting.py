@@ -30,7 +30,7 @@ from flask_ibi_archive.core.identifiers import (
     parse_granularity,
     parse_identifier,
 )
-from flask_ibi_archive.errors import ClockError, IBIError, MintingError, NotReady, RuleBroken
+from flask_ibi_archive.errors import MintingError, NotReady, RuleBroken
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 
@@ -259,7 +259,7 @@ def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
         store_last_date(connection, [prefix], later)
     before = stored(database)
     minter.max_wait = 0
-    with pytest.raises(ClockError):
+    with pytest.raises(MintingError):
         minter.mint()
     assert stored(database) == before
     minter.max_wait = 10
@@ -339,11 +339,10 @@ def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     before = stored(database)
     time.now -= seconds
     time.waited.clear()
-    with pytest.raises(ClockError) as refusal:
+    with pytest.raises(MintingError) as refusal:
         new_minter().mint()
     assert "2010-10-20T15:21:56Z, is later than the time of the clock" in str(refusal.value)
-    assert refusal.value.wait > seconds - 2
-    assert refusal.value.limit == 10
+    assert "but IBI_MINT_MAX_WAIT allows only 10 s; " in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert time.waited == []
     assert stored(database) == before
@@ -382,14 +381,15 @@ def test_an_error_about_too_many_identifiers_names_a_finer_granularity(
     if next_suffix_dates(NOW, last, parse_granularity(granularity), count)[1] <= 10:
         assert len(new_minter(granularity).mint(count)) == count
         return
-    with pytest.raises(ClockError) as refusal:
+    with pytest.raises(MintingError) as refusal:
         new_minter(granularity).mint(count)
     assert stored(database) == before
-    assert ("mint fewer" in refusal.value.advice) == (count > 1 and ahead != "10")
+    advice = str(refusal.value).partition("; ")[2]
+    assert ("mint fewer" in advice) == (count > 1 and ahead != "10")
     if ahead == "10":
-        assert refusal.value.advice == "wait, or increase IBI_MINT_MAX_WAIT"
+        assert advice == "wait, or increase IBI_MINT_MAX_WAIT"
         return
-    finer = refusal.value.advice.rpartition("IBI_GRANULARITY to ")[2]
+    finer = advice.rpartition("IBI_GRANULARITY to ")[2]
     assert parse_granularity(finer) < parse_granularity(granularity)
     assert len({one.rep for one in new_minter(finer).mint(count)}) == count
 
@@ -404,7 +404,7 @@ def test_without_waiting_only_past_dates_are_issued(
     assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55"]
     assert suffixes(new_minter("0.1", 0).mint()) == ["2010/10.20.15.21.55.5"]
     before = stored(database)
-    with pytest.raises(ClockError, match="wait, or increase IBI_MINT_MAX_WAIT"):
+    with pytest.raises(MintingError, match="wait, or increase IBI_MINT_MAX_WAIT"):
         new_minter("0.1", 0).mint()
     assert stored(database) == before
 
@@ -517,7 +517,7 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     names += [f"{REP}/2010/10.20.15.{21 + (55 + n) // 60}.{(55 + n) % 60:02}" for n in range(1, 12)]
     names = [name.replace(".22.00", ".22") if name.endswith(".22.00") else name for name in names]
     minter = minter_with_items(app, [{"rep": name} for name in names])
-    with pytest.raises(ClockError):
+    with pytest.raises(MintingError):
         minter.mint()
     assert stored(archive_of(app).database)[REP] == "1287588000"
 
@@ -576,8 +576,3 @@ def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
     assert [tuple(row) for row in rows] == [(minted.rep, minted.ibip, "Original")]
     assert {tuple(row) for row in names} == {("rep", minted.rep), ("ibip", minted.ibip)}
     assert archive.served().rep == SERVICE
-
-
-def test_minting_errors_are_errors_of_this_package() -> None:
-    assert issubclass(ClockError, MintingError)
-    assert issubclass(MintingError, IBIError)

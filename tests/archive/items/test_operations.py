@@ -31,7 +31,7 @@ from flask_ibi_archive.core.records.record import (
     MetadataItem,
     Tombstone,
 )
-from flask_ibi_archive.errors import ForbiddenMove, RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
 
 OUTSIDE = "a.br/x/2000/01.01.00.00"
 
@@ -512,19 +512,19 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], obj
     ),
     "edition of an unknown item": (UnknownItem, lambda a, i: a[0].new_edition(OUTSIDE, i["new"])),
     "edition of no identifier": (UnknownItem, lambda a, i: a[0].new_edition("x", i["new"])),
-    "edition of a copy": (ForbiddenMove, lambda a, i: a[1].new_edition(i["item"], i["new"])),
+    "edition of a copy": (StorageError, lambda a, i: a[1].new_edition(i["item"], i["new"])),
     "edition of the service": (RuleBroken, lambda a, i: a[0].new_edition(SERVICE, i["new"])),
     "second next edition": (RuleBroken, lambda a, i: a[0].new_edition(i["item"], i["new"])),
     "translation of a tombstone": (
-        ForbiddenMove,
+        StorageError,
         lambda a, i: a[0].add_translation(i["gone"], ItemRecord(language="fr")),
     ),
     "translation into a language that is there": (
         RuleBroken,
         lambda a, i: a[0].add_translation(i["item"], ItemRecord(language="pt")),
     ),
-    "edit of a copy": (ForbiddenMove, lambda a, i: a[1].edit(i["item"], language="fr")),
-    "edit of a tombstone": (ForbiddenMove, lambda a, i: a[0].edit(i["gone"], language="fr")),
+    "edit of a copy": (StorageError, lambda a, i: a[1].edit(i["item"], language="fr")),
+    "edit of a tombstone": (StorageError, lambda a, i: a[0].edit(i["gone"], language="fr")),
     "edit of the service": (RuleBroken, lambda a, i: a[0].edit(SERVICE, language="fr")),
     "edit of a stub": (UnknownItem, lambda a, i: a[0].edit(i["stub"], language="fr")),
     "edit with a wrong value": (StorageError, lambda a, i: a[0].edit(i["item"], language="xxx")),
@@ -559,8 +559,8 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], obj
     ),
     "copy to the same archive": (RuleBroken, lambda a, i: a[0].make_copy(i["item"], SERVICE)),
     "copy of one's own original": (RuleBroken, lambda a, i: a[0].make_copy(i["item"])),
-    "copy of a copy": (ForbiddenMove, lambda a, i: a[1].make_copy(i["item"], THIRD)),
-    "copy of a tombstone": (ForbiddenMove, lambda a, i: a[0].make_copy(i["gone"], SECOND)),
+    "copy of a copy": (StorageError, lambda a, i: a[1].make_copy(i["item"], THIRD)),
+    "copy of a tombstone": (StorageError, lambda a, i: a[0].make_copy(i["gone"], SECOND)),
     "copy of what is nowhere": (UnknownItem, lambda a, i: a[1].make_copy(OUTSIDE)),
     "copy of what is removed everywhere": (RuleBroken, lambda a, i: a[0].make_copy(i["gone"])),
     "copy to an archive that is not there": (
@@ -568,8 +568,8 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], obj
         lambda a, i: a[0].make_copy(i["item"], OUTSIDE),
     ),
     "copy of the service": (RuleBroken, lambda a, i: a[0].make_copy(SERVICE, SECOND)),
-    "transfer of a copy": (ForbiddenMove, lambda a, i: a[1].transfer(i["item"], SERVICE)),
-    "transfer of a tombstone": (ForbiddenMove, lambda a, i: a[0].transfer(i["gone"], SECOND)),
+    "transfer of a copy": (StorageError, lambda a, i: a[1].transfer(i["item"], SERVICE)),
+    "transfer of a tombstone": (StorageError, lambda a, i: a[0].transfer(i["gone"], SECOND)),
     "transfer of the service": (RuleBroken, lambda a, i: a[0].transfer(SERVICE, SECOND)),
     "transfer to where it is": (RuleBroken, lambda a, i: a[0].transfer(i["item"], SERVICE)),
     "transfer to an archive that is not there": (
@@ -585,7 +585,7 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], obj
         lambda a, i: a[0].transfer(i["before"], SECOND),
     ),
     "removal of an original with copies": (RuleBroken, lambda a, i: a[0].delete(i["item"], "x")),
-    "removal of a tombstone": (ForbiddenMove, lambda a, i: a[0].delete(i["gone"], "x")),
+    "removal of a tombstone": (StorageError, lambda a, i: a[0].delete(i["gone"], "x")),
     "removal of the service": (RuleBroken, lambda a, i: a[0].delete(SERVICE, "x")),
     "removal without a reason": (StorageError, lambda a, i: a[0].delete(i["pt"], "")),
     "removal in favour of itself": (

@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.archive.joining.registration_state import NEVER, find_registration, state_of
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
-from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError
+from flask_ibi_archive.errors import ResolverError, TransportError
 from flask_ibi_archive.resolver import archive_registry as resolver_side
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.server.database import migrate
@@ -213,14 +213,15 @@ class World:
         )
         try:
             getattr(registrar, way)(moved=True)
-        except ResolverFailed:
-            # the Archive does not know whether its request succeeded; its state does not change
-            assert of_the_archive(self.apps[KEY]) == before
-            self.events["in doubt" if self.expected != before else "failed"] += 1
-        except ResolverRefused:
-            assert key == WRONG_KEY
-            assert (of_the_archive(self.apps[KEY]), self.expected) == (before, expected)
-            self.events["refused"] += 1
+        except ResolverError as error:
+            if error.is_refusal:
+                assert key == WRONG_KEY
+                assert (of_the_archive(self.apps[KEY]), self.expected) == (before, expected)
+                self.events["refused"] += 1
+            else:
+                # the Archive does not know whether its request succeeded; its state is the same
+                assert of_the_archive(self.apps[KEY]) == before
+                self.events["in doubt" if self.expected != before else "failed"] += 1
         else:
             assert key == KEY
             assert of_the_archive(self.apps[KEY]) == self.expected

@@ -25,12 +25,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
 )
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.errors import (
-    BadParameter,
-    LocalProtocolError,
-    MissingParameter,
     PeerProtocolError,
-    RepeatedParameter,
-    UnknownSubject,
 )
 
 VECTORS = load("messages.json")
@@ -104,7 +99,7 @@ def test_any_printable_ascii_version_is_read_as_it_was_written(version: str) -> 
 )
 def test_a_request_that_breaks_table_5_2_is_not_written(wrong: dict[str, str], text: str) -> None:
     request = replace(REQUEST, **wrong)  # type: ignore[arg-type]
-    with pytest.raises(LocalProtocolError) as caught:
+    with pytest.raises(ValueError) as caught:
         format_registration_request(request)
     assert str(caught.value).startswith(text)
 
@@ -118,7 +113,7 @@ def test_both_kinds_of_ip_can_be_sent(ip: str) -> None:
 
 def test_neither_repr_nor_message_shows_the_key() -> None:
     assert REQUEST.key not in repr(REQUEST)
-    with pytest.raises(LocalProtocolError) as caught:
+    with pytest.raises(ValueError) as caught:
         format_registration_request(replace(REQUEST, key="12345secret"))
     assert "secret" not in str(caught.value)
 
@@ -221,13 +216,13 @@ def test_a_request_of_an_archive_is_read_by_a_resolver(subject: str) -> None:
 @for_each("name", RIGHT)
 def test_each_of_the_eight_pairs_is_required_once(name: str) -> None:
     for empty in (None, ""):
-        with pytest.raises(MissingParameter) as missing:
+        with pytest.raises(PeerProtocolError) as missing:
             parse_registration_request(pairs(**{name: empty}))
-        assert missing.value.name == name
+        assert str(missing.value) == f"{name} is missing"
     for again in (RIGHT[name], ""):
-        with pytest.raises(RepeatedParameter) as repeated:
+        with pytest.raises(PeerProtocolError) as repeated:
             parse_registration_request([*pairs(), (name, again)])
-        assert repeated.value.name == name
+        assert str(repeated.value).startswith(f"{name} appears more than once")
 
 
 def test_the_prefixes_and_the_database_of_an_archive_are_further_pairs() -> None:
@@ -257,7 +252,7 @@ def test_other_pairs_and_another_order_are_ignored() -> None:
 
 @pytest.mark.parametrize("subject", ["urlRequest", "InclusionRequest", "x" * 300])
 def test_another_subject_is_an_error(subject: str) -> None:
-    with pytest.raises(UnknownSubject, match="one of inclusionRequest, exclusionRequest"):
+    with pytest.raises(PeerProtocolError, match="one of inclusionRequest, exclusionRequest"):
         parse_registration_request(pairs(servicesubject=subject))
 
 
@@ -287,9 +282,9 @@ def test_another_subject_is_an_error(subject: str) -> None:
 )  # fmt: skip
 def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[str]) -> None:
     for value in values:
-        with pytest.raises(BadParameter) as refusal:
+        with pytest.raises(PeerProtocolError) as refusal:
             parse_registration_request(pairs(**{name: value}))
-        assert refusal.value.name == name
+        assert str(refusal.value).startswith(f"{name}: ")
         assert str(refusal.value).isprintable()
         assert len(str(refusal.value)) < 1000
 
@@ -311,7 +306,7 @@ def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[s
     ],
 )
 def test_the_error_says_how_a_value_should_be(name: str, value: str, message: str) -> None:
-    with pytest.raises(BadParameter) as refusal:
+    with pytest.raises(PeerProtocolError) as refusal:
         parse_registration_request(pairs(**{name: value}))
     assert message in str(refusal.value)
 
@@ -324,9 +319,9 @@ def test_a_value_has_at_most_255_characters() -> None:
 
 @pytest.mark.parametrize("key", ["hush-hush", "123456789", f"{KEY}-1234567890", "1234567890 "])
 def test_a_wrong_key_is_not_shown(key: str) -> None:
-    with pytest.raises(BadParameter) as refusal:
+    with pytest.raises(PeerProtocolError) as refusal:
         parse_registration_request(pairs(registrationkey=key))
-    assert refusal.value.name == "registrationkey"
+    assert str(refusal.value).startswith("registrationkey: ")
     assert key.strip() not in str(refusal.value)
     assert KEY not in repr(parse_registration_request(pairs()))
 

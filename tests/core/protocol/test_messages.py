@@ -26,12 +26,7 @@ from flask_ibi_archive.core.protocol.messages import (
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string, decode_url
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.errors import (
-    BadParameter,
-    LocalProtocolError,
-    MissingParameter,
     PeerProtocolError,
-    RepeatedParameter,
-    UnknownSubject,
 )
 
 REQUESTS = {
@@ -191,9 +186,9 @@ def test_pairs_with_other_names_are_ignored_even_when_repeated():
 @pytest.mark.parametrize("missing", [None, ""])
 @pytest.mark.parametrize("name", URL_REQUEST)
 def test_a_required_pair_that_is_missing_or_empty_is_named(name, missing):
-    with pytest.raises(MissingParameter) as caught:
+    with pytest.raises(PeerProtocolError) as caught:
         parse_request(pairs_with(**{name: missing}))
-    assert caught.value.name == name
+    assert str(caught.value) == f"{name} is missing"
 
 
 @pytest.mark.parametrize("name", [*URL_REQUEST, "parsedibiurl.filepath", "parsedibiurl.verblist"])
@@ -201,9 +196,9 @@ def test_a_pair_that_is_repeated_is_named(name):
     pairs = [*pairs_with(), (name, URL_REQUEST.get(name, ""))]
     if name not in URL_REQUEST:
         pairs.append((name, ""))
-    with pytest.raises(RepeatedParameter) as caught:
+    with pytest.raises(PeerProtocolError) as caught:
         parse_request(pairs)
-    assert caught.value.name == name
+    assert str(caught.value) == f"{name} appears more than once; it must appear once"
 
 
 @pytest.mark.parametrize(
@@ -211,9 +206,9 @@ def test_a_pair_that_is_repeated_is_named(name):
     ["inclusionRequest", "exclusionRequest", "urlrequest", " urlRequest", "x\r\ny", "\udcf3"],
 )
 def test_a_subject_that_an_archive_does_not_answer_is_named(subject):
-    with pytest.raises(UnknownSubject) as caught:
+    with pytest.raises(PeerProtocolError) as caught:
         parse_request(pairs_with(servicesubject=subject))
-    assert caught.value.subject == subject
+    assert str(caught.value).startswith(f"servicesubject {subject!r} is unknown")
     assert str(caught.value).isprintable()
     assert all(known in str(caught.value) for known in SUBJECTS)
 
@@ -241,10 +236,9 @@ def test_a_subject_that_an_archive_does_not_answer_is_named(subject):
     ],
 )
 def test_a_value_that_its_grammar_refuses_is_named_with_the_reason(name, value):
-    with pytest.raises(BadParameter) as caught:
+    with pytest.raises(PeerProtocolError) as caught:
         parse_request(pairs_with(**{name.replace(".", "__"): value}))
-    assert caught.value.name == name
-    assert caught.value.reason
+    assert str(caught.value).startswith(f"{name}: ")
     assert str(caught.value).isprintable()
 
 
@@ -330,9 +324,9 @@ def test_an_acknowledgment_without_pairs_is_read():
 
 @pytest.mark.parametrize("addresses", [(), ("here",), ("1.2.3.4", "fe80::1%eth0")])
 def test_a_request_without_real_addresses_is_not_written(addresses):
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(ValueError):
         format_request(UrlRequest(IBIP, addresses))
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(ValueError):
         format_request(Acknowledgment(client_addresses=addresses))
 
 
@@ -502,7 +496,7 @@ def test_braces_around_both_ends_of_the_forms_are_ignored(text: str, ibi: object
     ],
 )
 def test_a_wrong_pair_of_a_url_request_is_explained(name: str, value: str, message: str) -> None:
-    with pytest.raises(BadParameter) as caught:
+    with pytest.raises(PeerProtocolError) as caught:
         parse_request(list((URL_REQUEST | {name: value}).items()))
     assert name in str(caught.value)
     assert message in str(caught.value)

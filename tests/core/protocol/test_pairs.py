@@ -17,7 +17,7 @@ from flask_ibi_archive.core.protocol.pairs import (
     pairs_as_dict,
     parse_pairs,
 )
-from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
+from flask_ibi_archive.errors import PeerProtocolError
 
 ANSWERS = load("messages.json")["answers"]
 FILES = sorted((FOLDER / "archive").glob("*/answer*.txt"))
@@ -96,7 +96,7 @@ def test_a_list_is_written_sorted_and_encoded(pairs, text):
 
 
 def test_a_pair_without_a_name_is_not_written():
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(ValueError):
         format_pairs([("", "x")])
 
 
@@ -243,6 +243,6 @@ def test_the_error_says_what_is_wrong_with_a_list(text: str, message: str) -> No
 
 
 def test_the_error_says_that_a_pair_to_write_has_no_name() -> None:
-    with pytest.raises(LocalProtocolError) as caught:
+    with pytest.raises(ValueError) as caught:
         format_pairs([("", "a")])
     assert str(caught.value) == "a pair has an empty name; a name must have at least one character"

@@ -34,7 +34,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     parse_persistent_url,
     read_persistent_url,
 )
-from flask_ibi_archive.errors import LocalProtocolError, MalformedPersistentUrl, PeerProtocolError
+from flask_ibi_archive.errors import MalformedPersistentUrl, PeerProtocolError
 
 VECTORS = load("persistent_urls.json")
 BASE = "http://urlib.net"
@@ -607,7 +607,7 @@ def test_a_persistent_url_is_written_in_its_canonical_form(read_from, written):
 
 def test_an_ibip_and_a_path_that_would_be_read_as_a_repository_name_are_not_written():
     ibi = parse_identifier("LK47B6W/362SFKH")
-    with pytest.raises(LocalProtocolError, match="repository name lk47b6w/362sfkh/2009"):
+    with pytest.raises(ValueError, match="repository name lk47b6w/362sfkh/2009"):
         format_persistent_target(PersistentUrl(ibi, path="/2009/09.09.22.01/a"))
     url = PersistentUrl(ibi, parse_verb_list("GetLastEdition"), "/2009/09.09.22.01/a")
     assert parse_persistent_target(format_persistent_target(url)) == url
@@ -671,7 +671,7 @@ def is_readable(url: PersistentUrl) -> bool:
     """Return whether the value can be written as a URL."""
     try:
         format_persistent_target(url)
-    except LocalProtocolError:
+    except ValueError:
         return False
     return True
 

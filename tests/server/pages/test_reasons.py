@@ -13,8 +13,7 @@ from support.cases import for_each
 from support.pages import Page, reading
 from support.web import Answer, ask, resolver_app
 
-from flask_ibi_archive.core.identifiers import decode_identifier, parse_ibip, parse_repository_name
-from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers import decode_identifier, parse_ibip
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.reasons import ENGLISH, Reason
@@ -142,11 +141,6 @@ TYPED = [*(text for text, *_ in ROWS), *OTHER_TEXTS.strip().split("\n")]
 NOT_ON_PAGES = {
     "identifier_empty",
     "first_part_empty",
-    "rep_required",
-    "ibip_required",
-    "not_canonical",
-    # the form takes no identifiers of other systems
-    *(code for code in ENGLISH if code.startswith("foreign_")),
 }
 BROWSER = "text/html,*/*;q=0.8"
 
@@ -193,18 +187,6 @@ def test_each_code_has_a_text() -> None:
     [
         (lambda: parse_ibip(""), "the text is empty"),
         (lambda: parse_ibip("/x"), "the first part is empty"),
-        (
-            lambda: parse_ibip("sid.inpe.br/m/2009/02.16.17.46"),
-            "the text is an identifier of the form rep; an IBIp is required",
-        ),
-        (
-            lambda: parse_repository_name("8JMKD3MGP8W/34PGRBS"),
-            "the text is an identifier of the form ibip; a repository name is required",
-        ),
-        (
-            lambda: decode_identifier(Identifier(Form.IBIP, "x")),
-            "the text is not the canonical text of an identifier of the form ibip",
-        ),
     ],
 )
 def test_reasons_of_python_code_have_a_text_too(cause, english) -> None:

@@ -78,7 +78,7 @@ def edit(
     :raises TypeError: if a field cannot be edited.
     :raises StorageError: if a value is wrong, or if a file cannot be read.
     :raises RuleBroken: if a rule does not allow the change.
-    :raises ForbiddenMove: if the item is not an Original.
+    :raises StorageError: if the item is not an Original.
     """
     context, text = archive.context, require_ibi(ibi)
     for name in changes:

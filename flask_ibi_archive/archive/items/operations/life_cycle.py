@@ -47,7 +47,7 @@ def delete(
     :param discard_description: True: also delete the metadata.
     :raises RuleBroken: rule 4, if the item is an Original that has Copies. The message names
         the Archives that have the Copies. Rule 6, if the item is the service.
-    :raises ForbiddenMove: if the item was deleted already.
+    :raises StorageError: if the item was deleted already.
     """
     replaced_by = get_ibi("successor", successor)
     stated = Tombstone(reason, citation, replaced_by, discard_description=discard_description)
@@ -68,7 +68,7 @@ def remove(
 
     :param ibi: an identifier of the item, for messages.
     :param tombstone: the result of :func:`validate_tombstone`.
-    :raises ForbiddenMove: if the state of the item does not allow the deletion. If the item was
+    :raises StorageError: if the state of the item does not allow the deletion. If the item was
         removed before, only its description can be deleted.
     """
     if before.state == State.DELETED.value and tombstone.discard_description:
@@ -162,7 +162,7 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
         another Archive, and this Archive gets the Copy.
     :raises StorageError: if the database has no Archive with this service IBI.
     :raises RuleBroken: rule 4, if no other Archive of the database has the Original.
-    :raises ForbiddenMove: if the item is not an Original, or if the state of the item in the
+    :raises StorageError: if the item is not an Original, or if the state of the item in the
         target Archive does not allow a Copy.
     """
     context, text = archive.context, require_ibi(ibi)

@@ -45,7 +45,7 @@ def transfer(
         transferable.
     :raises RuleBroken: rule 3, if ``to`` is this Archive; or another rule that the transfer
         would break.
-    :raises ForbiddenMove: if the item is not an Original.
+    :raises StorageError: if the item is not an Original.
     """
     context, text = archive.context, require_ibi(ibi)
     with context.transaction(canonicalize(text)) as store:
@@ -167,7 +167,7 @@ def give_up(
 def check_departure(before: Record, keep_copy: bool) -> State:
     """Return the state of what remains of an Original that leaves its Archive.
 
-    :raises ForbiddenMove: if the item is not an Original.
+    :raises StorageError: if the item is not an Original.
     :raises StorageError: if the item is not transferable.
     """
     ibi = before.identifiers[0]

@@ -205,7 +205,7 @@ def upsert_item(
     :param record: the record. It lists the whole group of translations.
     :param event: the operation. The state of an existing item must allow the operation.
     :returns: the row ID of the item.
-    :raises ForbiddenMove: if the state of the item does not allow the operation.
+    :raises StorageError: if the state of the item does not allow the operation.
     :raises RuleBroken: if a rule does not allow the operation.
     """
     ibi = record.identifiers[0]

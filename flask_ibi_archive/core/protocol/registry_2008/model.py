@@ -24,8 +24,9 @@ from flask_ibi_archive.core.protocol.hosts import MAX_PORT, check_url
 from flask_ibi_archive.core.protocol.inclusion import MAX_VALUE, is_email
 from flask_ibi_archive.core.protocol.languages import parse_language
 from flask_ibi_archive.core.protocol.pairs import encode_word
+from flask_ibi_archive.core.protocol.query_strings import REPEATED
 from flask_ibi_archive.core.protocol.relations import is_format
-from flask_ibi_archive.errors import BadParameter, PeerProtocolError, RepeatedParameter
+from flask_ibi_archive.errors import PeerProtocolError
 
 #: The maximum length of a URL in the registry, in characters. A database index contains the URLs.
 MAX_URL = 2048
@@ -322,19 +323,21 @@ ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 def _parse_value(name: str, text: str) -> Any:
     """Return the value of an argument.
 
-    :raises BadParameter: if the value is wrong. The message does not show a password.
+    :raises PeerProtocolError: if the value is wrong. The message does not show a password.
     """
     _, parse = ARGUMENTS[name]
     if _CONTROL.search(text):
-        raise BadParameter(name, "the value contains a control character or is not Unicode text")
+        raise PeerProtocolError(
+            f"{name}: the value contains a control character or is not Unicode text"
+        )
     if len(text) > MAX_VALUE and parse is not _parse_url:
-        raise BadParameter(
-            name, f"the value has {len(text)} characters; at most {MAX_VALUE} are allowed"
+        raise PeerProtocolError(
+            f"{name}: the value has {len(text)} characters; at most {MAX_VALUE} are allowed"
         )
     try:
         return parse(text)
     except ValueError as error:
-        raise BadParameter(name, str(error)) from None
+        raise PeerProtocolError(f"{name}: {error}") from None
 
 
 def parse_values(arguments: Arguments) -> dict[str, Any]:
@@ -345,7 +348,7 @@ def parse_values(arguments: Arguments) -> dict[str, Any]:
     """
     for name, count in Counter(name for name, _ in arguments).items():
         if count > 1:
-            raise RepeatedParameter(name)
+            raise PeerProtocolError(REPEATED.format(name))
     return {name: _parse_value(name, text) for name, text in arguments}
 
 

@@ -28,12 +28,11 @@ from typing import TypeAlias
 
 from flask_ibi_archive.core.protocol.hosts import is_archive_address, is_like_ipv4
 from flask_ibi_archive.core.protocol.pairs import encode_word, format_pairs
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import REPEATED, decode_query_string
 from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.errors import (
     DocumentRegistryError,
     PeerProtocolError,
-    RepeatedParameter,
 )
 from flask_ibi_archive.reasons import ask_if_meant
 
@@ -153,7 +152,7 @@ def _parse_request(arguments: model.Arguments) -> model.RegistryRequest:
 
 def _parse_verb(values: list[str]) -> str:
     if len(values) > 1:
-        raise RepeatedParameter(VERB)
+        raise PeerProtocolError(REPEATED.format(VERB))
     text = values[0] if values else ""
     if text not in _VERBS:
         found = (
