@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from flask import Flask
 from support import web
 from support.cases import for_each
 from support.commands import Outcome, command
-from support.documentation import read
 from support.loopback import nobody, says, serving
 from support.registry_calls import registry_server
 
@@ -138,26 +136,6 @@ def test_a_session_with_all_commands(kept: NewApp, hermes: Actor, registry: str)
         "\toriginalDocument yes",
     ]
     assert hermes.run("display", web.REPORT_IBIP).status == 1
-
-
-def test_the_commands_of_the_documentation_work_in_their_order(kept: NewApp, registry: str) -> None:
-    lines = re.findall(r"^ {4}flask ibi registry (.*)$", read("document-registry.rst"), re.M)
-    assert len(lines) == 8
-    Actor(kept, registry, MD).join()
-    hermes = Actor(kept, registry, HERMES)
-    for line in lines:
-        words = line.replace("8JMKD3MGP8W/35MME4E", web.REPORT).split()
-        # the IBI of the actor that the other lines use; a new password follows the old one
-        more = {
-            "register-actor": ("--actor-id", HERMES),
-            "change-password": ("--new-password-file", "-"),
-        }
-        outcome = command(
-            hermes.app,
-            *("registry", *words, *more.get(words[0], ()), *SECRET),
-            stdin=f"{PASSWORD}\n{NEW_PASSWORD}\n".encode(),
-        )
-        assert outcome.status == 0, (line, outcome)
 
 
 def test_register_actor_takes_the_address_of_the_archive(hermes: Actor, registry: str) -> None:
