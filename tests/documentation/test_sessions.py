@@ -24,13 +24,11 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 ELSEWHERE = {
     "tutorial.rst": "documentation/test_tutorial.py",
     "try-the-example.rst": "example/test_system.py",
-    "hosts/invenio.rst": "installed_hosts/invenio_site/test_migrations.py",
-    "hosts/kerko.rst": "installed_hosts/kerko_site/test_kerko.py",
     "howto/embed.rst": "archive/hosts/test_embedding.py",
     "howto/migrations.rst": "archive/hosts/test_embedding.py",
     "howto/leave-another-system.rst": "documentation/test_leaving.py",
     "figures.rst": "benchmarks/test_parts.py",
-    "hosts/ckan.rst": "installed_hosts/ckan_site/test_site.py",
+    "hosts.rst": "installed_hosts/ckan_site/test_site.py",
     "document-registry.rst": "resolver/registry_2008/test_documentation.py",
     "howto/claims.rst": "resolver/claims/test_claims_commands.py",  # with several servers
 }
