@@ -50,7 +50,7 @@ def prereleases(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("host", sorted(path.parent.name for path in HOSTS.glob("*/requirements.txt")))
 def hosts(session: nox.Session, host: str) -> None:
-    """Embed the package in a host as its page in docs/hosts says, and test the host with it."""
+    """Embed the package in a host as its page in docs/hosts.rst says, and test the host with it."""
     versions = f"{HOSTS / host}/requirements.txt"
     # compiled once, because the tests start the programs of a host many times
     installed = ["-r", versions, "-e", ".[postgresql,resolver]", "pytest", "playwright"]

@@ -314,7 +314,7 @@ def test_the_host_adds_a_style_sheet_to_our_layout(host: Host, tmp_path: Path) -
 
 
 def test_the_templates_of_the_documentation_work(host: Host, tmp_path: Path) -> None:
-    layout, adapter, _, base, part = (
+    layout, adapter, base, part = (
         # an app without static files
         block.text.replace("url_for('static', filename='style.css')", "'/theme/theme.css'")
         for block in blocks("howto/theme.rst")

@@ -16,7 +16,7 @@ from support.databases import POSTGRESQL
 from support.loopback import serving
 from werkzeug.wrappers import Request, Response
 
-#: The extension on the page docs/hosts/ckan.rst.
+#: The extension on the page docs/hosts.rst.
 EXTENSION = Path(__file__).parent / "ckanext-ibi"
 PROGRAM = str(Path(sys.executable).with_name("ckan"))
 EMPTY_INDEX = {"response": {"numFound": 0, "start": 0, "docs": []}, "facet_counts": {}}

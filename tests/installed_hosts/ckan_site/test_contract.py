@@ -1,4 +1,4 @@
-"""The package in CKAN, embedded as docs/hosts/ckan.rst says."""
+"""The package in CKAN, embedded as docs/hosts.rst says."""
 
 from __future__ import annotations
 

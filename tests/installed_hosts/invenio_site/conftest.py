@@ -1,4 +1,4 @@
-"""Fixtures: the repository of the page docs/hosts/invenio.rst on each database."""
+"""Fixtures: the repository of the page docs/hosts.rst on each database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repository of the page docs/hosts/invenio.rst: its apps, and its command line."""
+"""The repository of the page docs/hosts.rst: its apps, and its command line."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CONTEXT = LibraryContext(
 
 
 def make_app(settings: Mapping[str, Any], folder: Path, **more: Any) -> Flask:
-    """Return the app of the page docs/hosts/kerko.rst."""
+    """Return the app of the page docs/hosts.rst."""
     page = runpy.run_path(str(Path(__file__).with_name("site") / "settings.py"))
     shown = {name: value for name, value in page.items() if name.startswith("IBI_")}
     library = {"ZOTERO_LIBRARY_ID": "1234", "ZOTERO_LIBRARY_TYPE": "group"}
