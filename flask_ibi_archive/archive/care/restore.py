@@ -123,12 +123,6 @@ class BackupReader:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise ValueError(f"{MANIFEST} is not the manifest of a {FORMAT}")
         revision = str(data.get("revision"))
-        if data.get("version") == 1 or migrate.OLD_REVISION.fullmatch(revision):
-            raise BackupError(
-                str(self.path),
-                "the backup was made by a development version before 0.1.0; "
-                f"make a new database and {migrate.IMPORT_EXPORT}",
-            )
         manifest = parse_manifest(data)
         if not migrate.is_known(revision):
             raise BackupError(

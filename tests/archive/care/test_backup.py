@@ -664,14 +664,6 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
         lambda b, p: change_manifest(b, p, revision="9999"),
         "the tables have the revision '9999', which this version",
     ),
-    "a revision of a development version": (
-        lambda b, p: change_manifest(b, p, revision="0014"),
-        "development version before 0.1.0; make a new database and import an export of that",
-    ),
-    "the format of a development version": (
-        lambda b, p: change_manifest(b, p, version=1),
-        "development version before 0.1.0; make a new database and import an export of that",
-    ),
     "a new version": (
         lambda b, p: change_manifest(b, p, version=3),
         "the backup format has the version '3'",
