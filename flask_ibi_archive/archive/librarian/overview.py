@@ -60,12 +60,9 @@ class RegistrationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An item in a list, and the values that the list shows about it.
+    """An item in a list, and the values that the list shows about it."""
 
-    :param item: the item; None if its row is malformed.
-    """
-
-    item: ItemView | None
+    item: ItemView
     values: Row[Any]
 
 
@@ -137,7 +134,7 @@ class _Reader:
         self._archive = archive
         self._archive_id = archive.served().id
         self._connection = connection
-        self._items: dict[int, ItemView | None] = {}
+        self._items: dict[int, ItemView] = {}
 
     def read(self) -> ItemOverview:
         embargoes = self._execute(_select_embargoes(self._archive_id, self._archive.today))
@@ -179,14 +176,13 @@ class _Reader:
         return self._connection.execute(statement).all()
 
     def _enter(self, rows: Sequence[Row[Any]]) -> list[Entry]:
-        return [Entry(self._items.get(row.id), row) for row in rows]
+        return [Entry(self._items[row.id], row) for row in rows]
 
     def _list(self, rows: Sequence[Row[Any]]) -> ItemList:
         return ItemList(self._enter(rows), rows[0].total if rows else 0)
 
     def _find_users(self, url: str, uses: Sequence[Row[Any]]) -> list[ItemView]:
-        users = {use.id: self._items.get(use.id) for use in uses if use.url == url}
-        return [item for item in users.values() if item is not None]
+        return [*{use.id: self._items[use.id] for use in uses if use.url == url}.values()]
 
 
 def _select_embargoes(archive_id: int, today: date) -> Any:

@@ -157,7 +157,7 @@ def _give_up(store: ItemStore, items: Sequence[int], to: str, leaves: str, now: 
         records = {
             item_id: view.record
             for item_id, view in store.reader.read_items(batch).items()
-            if view is not None and _is_own(view.record)
+            if _is_own(view.record)
         }
         for item_id in copies.keys() & records.keys():
             state = State.COPY if keep_copy else State.DELETED
