@@ -12,10 +12,10 @@ from babel.messages.pofile import read_po
 from flask import Flask
 from support.cases import for_each
 from support.example import Visitor, form_fields, path_of
+from support.pages import list_wrong_messages
 
 from example_app.languages import FOLDER
 from example_app.models import Publication
-from flask_ibi_archive.server.pages.texts import list_wrong_messages
 
 ROOT = Path(__file__).parents[2]
 IN_ENGLISH = ("Publications", "Log in", "Imported items", "Not found", "Search")
@@ -89,7 +89,7 @@ def test_a_catalogue_translates_each_message_of_the_example(tmp_path: Path, lang
         catalogue = read_po(file, abort_invalid=True)
     assert {one.id for one in catalogue} == {one.id for one in messages}
     assert [one.id for one in catalogue if not one.string] == []
-    assert list(list_wrong_messages(catalogue)) == []
+    assert list_wrong_messages(catalogue) == []
 
 
 def test_harvesters_may_use_post_in_spite_of_the_csrf_protection(app: Flask) -> None:
