@@ -37,7 +37,6 @@ from flask_ibi_archive.archive.items.operations.context import (
 )
 from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.items.operations.sessions import HostSession
-from flask_ibi_archive.archive.items.reading import OnMalformed, log_malformed
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, StoredItems
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -280,15 +279,11 @@ class Archive:
         search: str | None = None,
         state: str | None = None,
         limit: int | None = None,
-        on_malformed: OnMalformed = log_malformed,
     ) -> Generator[Record, None, None]:
-        """Yield the records of items. The parameters are those of :meth:`find`.
-
-        :param on_malformed: called with each item that cannot be read, and that is left out.
-        """
+        """Yield the records of items. The parameters are those of :meth:`find`."""
         if state not in (None, *STATES):
             raise StorageError(f"state: {quoted(state)} is not one of {', '.join(STATES)}")
-        return self.items.list(search, state, limit, on_malformed)
+        return self.items.list(search, state, limit)
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item.

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from threading import RLock
 from typing import Any
 
 from click import ClickException
-from flask import Flask, appcontext_pushed, request_started
+from flask import Flask, appcontext_pushed, has_request_context, request_started
 from sqlalchemy import Engine, make_url
 
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet, one_line
@@ -22,7 +21,7 @@ from flask_ibi_archive.server.config import SettingsReader, find_unknown_keys
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import ArgumentError, NoSuchModuleError
 from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name, include_object
-from flask_ibi_archive.server.pages.requests import EXTENSION, RESOLVER_EXTENSION, find_budget
+from flask_ibi_archive.server.pages.requests import EXTENSION, RESOLVER_EXTENSION
 from flask_ibi_archive.server.setting_values import parse_text
 
 #: The setting that names a bind of Flask-SQLAlchemy.
@@ -154,16 +153,22 @@ def open_database(
 ) -> Database:
     """Return the database with a URL. The function does not connect to the database.
 
-    :param timeout: the largest number of seconds that a request may wait for databases.
+    :param timeout: the largest number of seconds that a statement of a request may take.
     :param history: the migrations of the tables. ``history.setting`` is the key of the URL setting.
     :param host: the app, if the database is that of its session.
     :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
         SQLite file can't be created.
     """
     try:
-        budget = partial(find_budget, timeout)
         creator = None if host is None else _find_engine_options(host).get("creator")
-        return Database.at(uri, history, timeout, budget, host is not None, creator)
+        return Database.at(
+            uri,
+            history,
+            timeout,
+            lambda: timeout if has_request_context() else None,
+            host is not None,
+            creator,
+        )
     except OSError as error:
         expected = (
             "the URL of an SQLite file in a folder that exists or can be created "

@@ -391,10 +391,7 @@ def test_check_writes_to_the_folder_of_files_and_leaves_nothing_there(
     app = new_app(IBI_FILES_FOLDER=str(folder))
     command(app, "init")
     assert findings(command(app, "check"))["files"] == (True, f"{folder} can be written")
-    [entry] = folder.iterdir()
-    assert entry.suffix == ".txt"
-    entry.unlink()
-    folder.rmdir()
+    folder.rmdir()  # fails unless it is empty
     ok, text = findings(command(app, "check"))["files"]
     assert not ok
     assert text.startswith(f"the folder of files is missing ({folder}); set IBI_FILES_FOLDER")

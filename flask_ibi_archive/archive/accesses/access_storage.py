@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from logging import getLogger
 from pathlib import Path
@@ -47,7 +47,6 @@ from flask_ibi_archive.core.protocol.query_strings import decode_url
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import get_driver_message
-from flask_ibi_archive.server.database.engines import limit_lock_wait
 from flask_ibi_archive.server.files import new_file, sync_folder
 
 ADVICE = "set IBI_SPOOL_FOLDER to a folder that can be written"
@@ -236,20 +235,6 @@ log = getLogger("flask_ibi_archive.accesses")
 BATCH = 100
 
 
-class ThreadLock:
-    """A lock for the threads of a process. A forked process gets a new lock."""
-
-    def __init__(self) -> None:
-        self._owner = (os.getpid(), Lock())
-
-    def get(self) -> Lock:
-        """Return the lock of this process."""
-        process, lock = self._owner
-        if process != os.getpid():  # the lock of the parent process may have been in use
-            _, lock = self._owner = (os.getpid(), Lock())
-        return lock
-
-
 class AccessStore:
     """Stores accesses in the database, and imports the accesses of the spool into the database.
 
@@ -275,8 +260,7 @@ class AccessStore:
         self.anonymises = anonymises
         self.lock_timeout = lock_timeout
         self.items = items
-        self._import_lock = ThreadLock()  # only one thread imports the spool
-        self._write_lock = ThreadLock()
+        self._import_lock = Lock()  # only one thread imports the spool
 
     def store(self, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem) -> bool:
         """Store and count an access.
@@ -286,35 +270,9 @@ class AccessStore:
         :raises IntegrityError: if the item or the Archive no longer exists.
         :raises NotReady: if the database is locked or does not answer.
         """
-        with (
-            self._queue() as lock_timeout,
-            self.database.writing(lock_timeout, lock_visitors(access.visitors)) as connection,
-        ):
+        table_lock = lock_visitors(access.visitors)
+        with self.database.writing(self.lock_timeout, table_lock) as connection:
             return store_access(connection, archive_id, access, delivered)
-
-    @contextmanager
-    def _queue(self) -> Iterator[float]:
-        """Wait until this thread may write, and yield the seconds that are left to wait for locks.
-
-        On SQLite, the threads of this process store their accesses one after the other. SQLite has
-        no queue: each waiting thread would try again and again, or sleep for too long.
-
-        :raises NotReady: if other threads need longer than the timeout for locks.
-        """
-        if not self.database.has_one_writer:
-            yield self.lock_timeout
-            return
-        lock = self._write_lock.get()
-        begun = time.monotonic()
-        budget = self.database.find_budget()
-        seconds = limit_lock_wait(budget, self.lock_timeout) / 1000
-        with budget or nullcontext():
-            if not lock.acquire(timeout=seconds):
-                raise NotReady("other threads are storing accesses", "try again")
-        try:
-            yield max(0, self.lock_timeout - (time.monotonic() - begun))
-        finally:
-            lock.release()
 
     def import_spool(self, limit: int | None = None) -> int:
         """Store the accesses of the spool in the database, and delete their files.
@@ -347,15 +305,14 @@ class AccessStore:
         """
         if self.spool.is_empty(archive):
             return
-        lock = self._import_lock.get()
-        if not lock.acquire(blocking=False):
+        if not self._import_lock.acquire(blocking=False):
             return
         try:
             self.import_spool(BATCH)
         except NotReady as error:
             log.info("the spool is imported later: %s", error)
         finally:
-            lock.release()
+            self._import_lock.release()
 
     def _import_files(self, paths: list[Path], served: ServedArchive, facts: ArchiveFacts) -> int:
         """Store the accesses of spool files and delete the files.

@@ -56,8 +56,7 @@ class HarvestedRecord:
     """A record for a harvester.
 
     :param position: the position of the record in the list of all changes.
-    :param work: the description of the item; None for a deleted item, if it was not requested, or
-        if the row of the item is malformed.
+    :param work: the description of the item; None for a deleted item, or if it was not requested.
     """
 
     header: Header
@@ -201,9 +200,9 @@ class StoredHarvests:
         demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
         """
         return lambda ids: {
-            item_id: () if work is None else self._sets.list_sets(work)
+            item_id: self._sets.list_sets(work)
             for item_id, work in read_works(self._archive, connection, ids).items()
-            if work is None or work.has_title
+            if work.has_title
         }
 
 

@@ -231,8 +231,6 @@ class _Answer:
         :raises HostFunctionFailed: if the metadata can't be written in the format.
         """
         if record.work is None:
-            if not record.header.is_deleted:
-                raise cannot_write(record.header.ibi, format.name)
             return messages.write_record(self._host, record.header, None)
         with logging_failure(cannot_write(record.work.ibi, format.name)):
             document = write_metadata(format, record.work)

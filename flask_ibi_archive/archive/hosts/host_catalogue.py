@@ -20,7 +20,6 @@ from flask_ibi_archive.archive.hosts.record_catalogue import (
     read_record,
 )
 from flask_ibi_archive.archive.items.identifiers import find_owners
-from flask_ibi_archive.archive.items.reading import OnMalformed, log_malformed
 from flask_ibi_archive.archive.items.viewing import view_host_item
 from flask_ibi_archive.archive.service.item_catalogue import (
     CannotList,
@@ -94,7 +93,6 @@ class HostItems:
         search: str | None = None,
         state: str | None = None,
         limit: int | None = None,
-        on_malformed: OnMalformed = log_malformed,
     ) -> Generator[Record, None, None]:
         """Yield the records of items; a malformed record is an error."""
         with self.explaining():

@@ -16,7 +16,7 @@ from flask_ibi_archive.archive.items.daily_counts import read_counts
 from flask_ibi_archive.archive.items.file_io import copy_and_measure, measure
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.identifiers import find_owners
-from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
+from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.core.records.fields import format_record
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.switches import format_counts
@@ -34,7 +34,6 @@ def export_records(
     files: FileStore,
     where: Sequence[ColumnElement[bool]] = (),
     limit: int | None = None,
-    on_malformed: OnMalformed = log_malformed,
 ) -> Generator[Record, None, None]:
     """Yield the records of all items except the service, in the order of their creation.
 
@@ -43,20 +42,15 @@ def export_records(
 
     :param where: conditions that the items must satisfy, as for :func:`.select_items`.
     :param limit: the maximum number of items; None returns all items.
-    :param on_malformed: called with each item that cannot be read, and that is left out.
     """
     with database.snapshot() as connection:
-        store = ItemReader(
-            connection,
-            archive_id,
-            lambda sha256: str(files.path(sha256).absolute()),
-            on_malformed,
+        reader = ItemReader(
+            connection, archive_id, lambda sha256: str(files.path(sha256).absolute())
         )
         last_id, left = 0, sys.maxsize if limit is None else limit
-        while items := store.read_listed(last_id, min(BATCH, left), where):
+        while items := reader.read_listed(last_id, min(BATCH, left), where):
             for item in items.values():
-                if item is not None:
-                    yield item.record
+                yield item.record
             last_id, left = max(items), left - len(items)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -25,7 +24,6 @@ from sqlalchemy import (
     select,
     union_all,
 )
-from sqlalchemy.exc import DataError
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.conditions import describes, shows_description
@@ -35,9 +33,6 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.description import Text as LanguageText
 from flask_ibi_archive.core.records.record import DublinCore, RelatedItem, RelationKind
 from flask_ibi_archive.server.database.dialects import Key, batched, run_on_postgresql
-
-#: The exceptions that are raised if a value in a row is malformed.
-MALFORMED = (ValueError, TypeError, AttributeError, LookupError, DataError)
 
 
 class ItemParts:
@@ -98,15 +93,13 @@ class ItemParts:
 
 def _relate(kind: RelationKind, part: Row[Any]) -> RelatedItem:
     """Return a related item from its row in the result of :func:`_select_parts`."""
-    title = None
-    with suppress(*MALFORMED):  # the row of the other item must not prevent that this item is read
-        title = parse_elements(json.loads(part.description or "{}"))["title"][0]
+    titles = parse_elements(json.loads(part.description or "{}")).get("title")
     return RelatedItem(
         kind,
         part.rep or part.ibip,
         part.rep,
         part.ibip,
-        title,
+        titles[0] if titles else None,
         part.language,
         is_here=part.state in (State.ORIGINAL.value, State.COPY.value),
         is_removed=part.state == State.DELETED.value,
@@ -192,12 +185,7 @@ def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
 
 
 def _parse_value(value: Any) -> LanguageText:
-    text, language = (
-        (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
-    )
-    if not isinstance(text, str) or not isinstance(language, str | None):
-        raise ValueError(f"{text!r} is not a text")
-    return text, language
+    return (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
 
 
 def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> set[str]:

@@ -49,7 +49,7 @@ def transaction(database: Database) -> Iterator[Connection]:
     :raises NotReady: if the database does not answer, or if the tables do not exist.
     """
     with database.reading() as connection, _restoring_busy_timeout(connection):
-        begin(connection, database.find_budget())
+        begin(connection, database.find_limit())
         try:
             yield connection
             connection.exec_driver_sql("COMMIT")

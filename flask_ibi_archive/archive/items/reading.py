@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
-from logging import getLogger
 from typing import Any
 
 from sqlalchemy import (
@@ -25,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.conditions import LISTED, describes
-from flask_ibi_archive.archive.items.item_parts import MALFORMED, ItemParts, parse_elements
+from flask_ibi_archive.archive.items.item_parts import ItemParts, parse_elements
 from flask_ibi_archive.archive.items.tables import (
     Item,
     ItemIdentifier,
@@ -47,27 +46,16 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.server.database.dialects import is_one_of
 
-#: A function that gets the identifier of an item with a malformed row, and the error.
-OnMalformed = Callable[[str, Exception], None]
-log = getLogger("flask_ibi_archive.archive.items")
-
-
-def log_malformed(ibi: str, error: Exception) -> None:
-    """Log that an item is left out, because its row is malformed."""
-    log.error("the row of the item %s is malformed: %s", ibi, error)
-
 
 class ItemReader:
     """Reads the items of one Archive.
 
     :param get_source: a function that returns the path of the stored file with a checksum. The path
         becomes the field ``source`` of the file. None: the field is empty.
-    :param on_malformed: called for each item that cannot be read, if several items are read.
     :param today: the current day (UTC), on which embargoes depend. By default, no embargo has
         ended.
     :param with_descriptions: True: also read descriptions from other items: that of the metadata
-        item, and the titles of the related items. Exports do not need them, and a malformed row of
-        another item must not prevent the export of the record.
+        item, and the titles of the related items. Exports do not need them.
     """
 
     def __init__(
@@ -75,14 +63,12 @@ class ItemReader:
         connection: Connection,
         archive_id: int,
         get_source: Callable[[str], str] | None = None,
-        on_malformed: OnMalformed = log_malformed,
         today: date = date.min,
         with_descriptions: bool = False,
     ) -> None:
         self.connection = connection
         self.archive_id = archive_id
         self.get_source = get_source
-        self.on_malformed = on_malformed
         self.today = today
         self.with_descriptions = with_descriptions
 
@@ -110,48 +96,30 @@ class ItemReader:
 
     def read_items(
         self, item_ids: Sequence[int], *where: ColumnElement[bool]
-    ) -> dict[int, ItemView | None]:
-        """Return the items with some ids; see :meth:`read_listed`."""
-        return self._try_all((is_one_of(self.connection, Item.id, item_ids), *where), len(item_ids))
+    ) -> dict[int, ItemView]:
+        """Return the items with some ids, in the order of the ids.
+
+        :param where: more conditions; see :func:`.select_items`.
+        """
+        where = (is_one_of(self.connection, Item.id, item_ids), *where)
+        return self._read_all(where, len(item_ids))
 
     def read_listed(
         self, after: int, limit: int, where: Iterable[ColumnElement[bool]] = ()
-    ) -> dict[int, ItemView | None]:
+    ) -> dict[int, ItemView]:
         """Return items except the service by their ids, in the order of the ids.
-
-        None is returned instead of an item whose row is malformed.
 
         :param after: the method reads only items whose id is higher than this number.
         :param limit: the largest number of items.
         :param where: more conditions; see :func:`.select_items`.
         """
-        return self._try_all((Item.id > after, *LISTED, *where), limit)
+        return self._read_all((Item.id > after, *LISTED, *where), limit)
 
-    def _try_all(
-        self, where: Sequence[ColumnElement[bool]], limit: int
-    ) -> dict[int, ItemView | None]:
-        """Return items by their ids; None instead of an item whose row is malformed."""
-        try:
-            return {int(item.id or 0): item for item in self._read(where, limit)}
-        except MALFORMED:  # read the items one by one, to find the malformed row
-            names = self.connection.execute(
-                select(Item.id, func.coalesce(Item.rep, Item.ibip))
-                .where(Item.archive_id == self.archive_id, *where)
-                .order_by(Item.id)
-                .limit(limit)
-            ).all()
-            return {item_id: self._try_one(item_id, ibi) for item_id, ibi in names}
-
-    def _try_one(self, item_id: int, ibi: str) -> ItemView | None:
-        try:
-            [item] = self._read((Item.id == item_id,), 1)
-            return item
-        except MALFORMED as error:
-            self.on_malformed(ibi, error)
-            return None
+    def _read_all(self, where: Iterable[ColumnElement[bool]], limit: int) -> dict[int, ItemView]:
+        return {int(item.id or 0): item for item in self._read(where, limit)}
 
     def _read(self, where: Iterable[ColumnElement[bool]], limit: int) -> Iterator[ItemView]:
-        """Yield items in the order of their ids. If a row is malformed, no item is yielded."""
+        """Yield items in the order of their ids."""
         rows = self.connection.execute(
             _select_items(self.with_descriptions)
             .where(Item.archive_id == self.archive_id, *where)

@@ -251,8 +251,7 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
 
     The export contains all items in their state at one moment. Without FILE, the export is written
     to standard output. The command replaces an existing FILE only when the export is complete. The
-    command import reads the same format. Items with malformed rows are named and left out; the exit
-    status is then 1.
+    command import reads the same format.
 
     The field "source" is the path of a stored file in the files folder of the Archive. With
     --files, the stored files are copied to FOLDER. The export and FOLDER can then be imported on
@@ -266,16 +265,8 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
     from flask_ibi_archive.archive.items import exporting
     from flask_ibi_archive.core.records.fields import format_line
 
-    left_out = 0
-
-    def report(ibi: str, error: Exception) -> None:
-        nonlocal left_out
-        left_out += 1
-        bars.clear()
-        say(f"malformed: {ibi}: {' '.join(str(error).split())}")
-
     archive = get_archive()
-    exported = archive.list_records(on_malformed=report)
+    exported = archive.list_records()
     # closing() ends the transaction of the generator, also after an error
     with closing(exported), Bars(items="Exporting") as bars:
         records: Iterator[Record] = exported
@@ -294,8 +285,6 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
                 write(block, nl=False)
         else:
             _write_file(Path(target), lines)
-    if left_out:
-        raise click.ClickException(f"the rows of {left_out} items are malformed; see above")
 
 
 def _show_progress(

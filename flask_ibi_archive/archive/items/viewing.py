@@ -108,21 +108,13 @@ def find_metadata_url(
 
 def read_works(
     archive: Archive, connection: Connection, item_ids: Sequence[int]
-) -> dict[int, Work | None]:
-    """Return the descriptions of the given items that are public, in the order of the ids.
-
-    If the row of an item or of its metadata item is malformed, the description is None.
-    """
+) -> dict[int, Work]:
+    """Return the descriptions of the given items that are public, in the order of the ids."""
     reader = ItemReader(
         connection, archive.served().id, today=archive.today, with_descriptions=True
     )
     items = reader.read_items(item_ids, is_public())
-    works: dict[int, Work | None] = {}
-    for item_id in item_ids:
-        if item_id in items:
-            item = items[item_id]
-            works[item_id] = None if item is None else _describe(archive, item)
-    return works
+    return {one: _describe(archive, items[one]) for one in item_ids if one in items}
 
 
 def describe_host_item(

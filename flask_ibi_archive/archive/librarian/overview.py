@@ -57,12 +57,9 @@ class RegistrationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An item in a list, and the values that the list shows about it.
+    """An item in a list, and the values that the list shows about it."""
 
-    :param item: the item; None if its row is malformed.
-    """
-
-    item: ItemView | None
+    item: ItemView
     values: Row[Any]
 
 
@@ -121,7 +118,7 @@ class _Reader:
         self._archive = archive
         self._archive_id = archive.served().id
         self._connection = connection
-        self._items: dict[int, ItemView | None] = {}
+        self._items: dict[int, ItemView] = {}
 
     def read(self) -> ItemOverview:
         embargoes = self._execute(_select_embargoes(self._archive_id, self._archive.today))
@@ -153,7 +150,7 @@ class _Reader:
         return self._connection.execute(statement).all()
 
     def _enter(self, rows: Sequence[Row[Any]]) -> list[Entry]:
-        return [Entry(self._items.get(row.id), row) for row in rows]
+        return [Entry(self._items[row.id], row) for row in rows]
 
     def _list(self, rows: Sequence[Row[Any]]) -> ItemList:
         return ItemList(self._enter(rows), rows[0].total if rows else 0)

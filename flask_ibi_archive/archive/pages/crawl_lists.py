@@ -131,9 +131,9 @@ class StoredLists:
     def _read_part(self, statement: Select[Any], limit: int) -> Part:
         def read(connection: Connection) -> Part:
             ids = list(connection.scalars(statement))
-            works = read_works(self._archive, connection, ids[:limit]).values()
+            works = read_works(self._archive, connection, ids[:limit])
             following = str(ids[limit - 1]) if len(ids) > limit else None
-            return Part([work for work in works if work is not None], following)
+            return Part([*works.values()], following)
 
         return self._database.read(read)
 

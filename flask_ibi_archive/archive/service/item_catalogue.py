@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.items.exporting import export_records
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.item_parts import find_files
-from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
+from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.archive.items.same_as import find_holders, has_addresses
 from flask_ibi_archive.archive.items.viewing import view_item
 from flask_ibi_archive.archive.service.catalogue_sql import (
@@ -203,7 +203,6 @@ class ItemCatalogue(Protocol):
         search: str | None = None,
         state: str | None = None,
         limit: int | None = None,
-        on_malformed: OnMalformed = log_malformed,
     ) -> Generator[Record, None, None]:
         """Yield the records of items; see :meth:`Archive.list_records`."""
 
@@ -292,13 +291,10 @@ class StoredItems:
         search: str | None = None,
         state: str | None = None,
         limit: int | None = None,
-        on_malformed: OnMalformed = log_malformed,
     ) -> Generator[Record, None, None]:
         """Yield the records of items, which are read in one transaction."""
         selection, archive_id = select_items(state, search), self.find_served().id
-        return export_records(
-            self._database, archive_id, self._folder, selection, limit, on_malformed
-        )
+        return export_records(self._database, archive_id, self._folder, selection, limit)
 
     def count(self) -> int:
         """Return the number of items."""

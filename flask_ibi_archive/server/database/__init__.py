@@ -1,1 +1,1 @@
-"""Access to the database: engines, the time budget of a request, migrations."""
+"""Access to the database: engines, the time limit of a statement, migrations."""

@@ -19,6 +19,10 @@ from time import monotonic
 
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+#: Returns the number of seconds that the current request may wait for each answer of a database.
+#: None: there is no current request, and commands may wait for any time.
+FindLimit = Callable[[], "float | None"]
+
 #: The number of seconds between two tests of a silent server.
 PAUSE = 1.0
 #: The number of seconds that a request waits for the next sign of a silent server, such as the next

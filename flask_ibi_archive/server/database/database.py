@@ -19,7 +19,7 @@ from sqlalchemy.pool import Pool
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.database import engines
-from flask_ibi_archive.server.database.breaker import find_breaker
+from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
 from flask_ibi_archive.server.database.database_errors import (
     explain_error,
     get_driver_message,
@@ -31,9 +31,7 @@ from flask_ibi_archive.server.database.migrate import (
     History,
     check_revision,
     current_revision,
-    refuse_old_tables,
 )
-from flask_ibi_archive.server.database.request_budget import DEFAULT_TIMEOUT, FindBudget, no_budget
 
 Result = TypeVar("Result")
 
@@ -52,7 +50,7 @@ class Database:
 
     :param engine: an engine that :func:`make_engine` returned.
     :param history: the migrations that create the required tables.
-    :param find_budget: returns the time budget of the current request. None outside of requests.
+    :param find_limit: returns the time that a statement of the current request may take.
     :param belongs_to_host: whether the database belongs to the host. Then the journal mode of its
         SQLite file is never changed.
     """
@@ -61,16 +59,15 @@ class Database:
         self,
         engine: Engine,
         history: History = ARCHIVE,
-        find_budget: FindBudget = no_budget,
+        find_limit: FindLimit = lambda: None,
         belongs_to_host: bool = False,
     ) -> None:
         self.engine = engine
         self.history = history
         self.belongs_to_host = belongs_to_host
         self.reader = engines.make_reader(engine)
-        self.find_budget = find_budget
+        self.find_limit = find_limit
         self.breaker = find_breaker(engines.identify_database(engine.url))
-        self._are_tables_accepted = False
         # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
         self._parent_pools: list[Pool] = []
@@ -82,21 +79,21 @@ class Database:
         cls,
         uri: str,
         history: History = ARCHIVE,
-        timeout: float = DEFAULT_TIMEOUT,
-        find_budget: FindBudget = no_budget,
+        timeout: float = engines.DEFAULT_TIMEOUT,
+        find_limit: FindLimit = lambda: None,
         belongs_to_host: bool = False,
         creator: engines.Creator | None = None,
     ) -> Database:
         """Return the database at a URL.
 
         This method does not create a missing SQLite file. :meth:`create` creates the file. The
-        parameters ``uri``, ``timeout``, ``find_budget`` and ``creator`` are the same as those of
+        parameters ``uri``, ``timeout``, ``find_limit`` and ``creator`` are the same as those of
         :func:`make_engine`, and ``belongs_to_host`` is that of the class.
         """
-        engine = engines.make_engine(uri, timeout, find_budget, creator)
+        engine = engines.make_engine(uri, timeout, find_limit, creator)
         if file := engines.find_sqlite_file(engine.url):
             engines.refuse_missing_file(engine, file, f"run: {history.init}")
-        return cls(engine, history, find_budget, belongs_to_host)
+        return cls(engine, history, find_limit, belongs_to_host)
 
     @property
     def has_one_writer(self) -> bool:
@@ -131,7 +128,6 @@ class Database:
         """
         try:
             with self._connect(self.reader) as connection:
-                self._refuse_old_tables(connection)
                 yield connection
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
@@ -160,25 +156,12 @@ class Database:
 
     def _read_once(self, work: Callable[[Connection], Result]) -> Result:
         with self._connect(self.reader) as connection:
-            self._refuse_old_tables(connection)
             return work(connection)
 
     def _connect(self, engine: Engine) -> Connection:
-        budget = self.find_budget()
-        if budget is None:
-            return engine.connect()
-        self.breaker.check()
-        with budget:  # the budget includes the wait for a free connection
-            return engine.connect()
-
-    def _refuse_old_tables(self, connection: Connection) -> None:
-        """Refuse the tables of a development version when the database is used the first time.
-
-        :raises NotReady: if the tables are of a development version.
-        """
-        if not self._are_tables_accepted:
-            refuse_old_tables(connection, self.history)
-            self._are_tables_accepted = True
+        if self.find_limit() is not None:
+            self.breaker.check()
+        return engine.connect()
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -189,7 +172,6 @@ class Database:
                     **{engines.BEGIN: engines.SNAPSHOT[self.engine.dialect.name]}
                 )
                 with connection.begin():
-                    self._refuse_old_tables(connection)
                     yield connection
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
@@ -205,7 +187,7 @@ class Database:
         An exception in the ``with`` block rolls back all changes.
 
         :param lock_timeout: the maximum time to wait for locks, in seconds. None sets no limit for
-            this transaction. A request never waits longer than the time budget of the request.
+            this transaction. In a request, the time limit of a statement also applies.
         :param table_lock: the statements that lock tables at the beginning of the transaction.
             These statements are only used on PostgreSQL, because SQLite has only one writer at a
             time.
@@ -221,7 +203,6 @@ class Database:
                 if table_lock is not None:
                     connection.execution_options(**{engines.TABLE_LOCK: table_lock})
                 with connection.begin():
-                    self._refuse_old_tables(connection)
                     yield connection
                     committing = True
         except IntegrityError:

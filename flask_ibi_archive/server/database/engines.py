@@ -8,7 +8,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing
 from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,13 +19,7 @@ from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.server.database.breaker import find_breaker
-from flask_ibi_archive.server.database.request_budget import (
-    DEFAULT_TIMEOUT,
-    Budget,
-    FindBudget,
-    no_budget,
-)
+from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
 
 #: Opens a connection of the driver.
 Creator: TypeAlias = "Callable[[], Any]"
@@ -37,8 +31,11 @@ BUSY_TIMEOUT = 60
 #: The host names that mean this computer. A URL without a host ("") means a local socket.
 LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
-#: A request may use this part of its remaining time to wait for a lock. The request needs the other
-#: part to create an error page.
+#: The default of IBI_DATABASE_TIMEOUT, in seconds.
+DEFAULT_TIMEOUT = 5.0
+
+#: A statement of a request may use this part of its time to wait for a lock, so that the server can
+#: still answer that the lock was not free.
 LOCK_SHARE = 0.8
 
 #: The settings of a PostgreSQL connection for times. In other time zones, Python could not
@@ -59,7 +56,7 @@ SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE R
 def make_engine(
     uri: str,
     timeout: float = DEFAULT_TIMEOUT,
-    find_budget: FindBudget = no_budget,
+    find_limit: FindLimit = lambda: None,
     creator: Creator | None = None,
 ) -> Engine:
     """Return an engine for a database.
@@ -70,8 +67,7 @@ def make_engine(
 
     :param timeout: the number of seconds to wait for a new connection. The engine also waits this
         time for a server that does not respond.
-    :param find_budget: a function that returns the time that the current request may wait. The
-        function returns None outside of requests.
+    :param find_limit: returns the time that a statement of the current request may take.
     :param creator: the function with which the host opens its connections. Then the waits of a
         request for a server that hangs are not limited.
     :raises ArgumentError: if ``uri`` is not a URL that SQLAlchemy accepts.
@@ -80,24 +76,27 @@ def make_engine(
     """
     url = make_url(uri)
     if url.get_backend_name() == "postgresql":
-        engine = _make_postgresql_engine(url, timeout, find_budget, creator)
+        engine = _make_postgresql_engine(url, timeout, find_limit, creator)
     elif url.get_backend_name() == "sqlite":
         engine = _make_sqlite_engine(url, timeout, creator)
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
-    event.listen(engine, "begin", lambda connection: begin(connection, find_budget()))
+    event.listen(engine, "begin", lambda connection: begin(connection, find_limit()))
     return engine
 
 
-def begin(connection: Connection, budget: Budget | None) -> None:
+def begin(connection: Connection, limit: float | None) -> None:
     """Begin a transaction with the execution options of the connection.
 
-    :param budget: the time that the current request may wait; None outside of requests.
+    :param limit: the seconds that a statement of the current request may take; None outside of
+        requests.
     """
     options = connection.get_execution_options()
     name = connection.dialect.name
     statement: str = options.get(BEGIN, WRITE[name])
-    milliseconds = limit_lock_wait(budget, options.get(LOCK_TIMEOUT))
+    limits = [options.get(LOCK_TIMEOUT), None if limit is None else limit * LOCK_SHARE]
+    seconds = min((one for one in limits if one is not None), default=None)
+    milliseconds = 0 if seconds is None else max(1, int(seconds * 1000))  # 0: no limit
     if name == "sqlite":
         driver: Any = connection.connection.dbapi_connection
         # a database in memory has one connection, which another thread may be using
@@ -109,24 +108,11 @@ def begin(connection: Connection, budget: Budget | None) -> None:
         statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:
         statement += f"; {options[TABLE_LOCK]}"
-    with budget or nullcontext():
-        connection.exec_driver_sql(statement)
-
-
-def limit_lock_wait(budget: Budget | None, lock_timeout: float | None = None) -> int:
-    """Return the number of milliseconds that a transaction may wait for locks; 0 means no limit.
-
-    :param budget: the time that the current request may wait; None outside of requests.
-    :param lock_timeout: the maximum number of seconds that the caller wants to wait.
-    """
-    limits = [] if lock_timeout is None else [lock_timeout]
-    if budget is not None:
-        limits.append(max(budget.left, 0) * LOCK_SHARE)
-    return max(1, int(min(limits) * 1000)) if limits else 0
+    connection.exec_driver_sql(statement)
 
 
 def _make_postgresql_engine(
-    url: URL, timeout: float, find_budget: FindBudget, creator: Creator | None
+    url: URL, timeout: float, find_limit: FindLimit, creator: Creator | None
 ) -> Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
@@ -134,7 +120,7 @@ def _make_postgresql_engine(
         engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
         event.listen(engine, "connect", _prepare_postgresql)
         return engine
-    # Commands have no time budget. These options end their waits if the server does not respond.
+    # Statements of commands have no limit. These options end waits if the server does not respond.
     options = {
         "connect_timeout": str(max(2, ceil(timeout))),  # 2 is the smallest value that is allowed
         "tcp_user_timeout": str(max(1, int(timeout * 1000))),
@@ -148,7 +134,7 @@ def _make_postgresql_engine(
     # psycopg is only installed for PostgreSQL
     from flask_ibi_archive.server.database.limited_connection import limit_connections
 
-    limited = limit_connections(find_budget, find_breaker(identify_database(url)))
+    limited = limit_connections(find_limit, find_breaker(identify_database(url)))
 
     def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
         return limited.connect(*arguments, **options) if creator is None else creator()

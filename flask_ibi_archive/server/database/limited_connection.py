@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL whose waits end when the time budget of a request is spent.
+"""Connections to PostgreSQL whose waits end after a time.
 
 This module is only imported if psycopg is installed.
 
@@ -15,18 +15,13 @@ its generators several times per second while there is no answer. Tested with ps
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import nullcontext
 from time import monotonic
 from typing import Any
 
 from psycopg import Connection, OperationalError
 from psycopg.errors import ConnectionTimeout
 
-from flask_ibi_archive.server.database.breaker import Breaker
-from flask_ibi_archive.server.database.request_budget import Budget, FindBudget
-
-#: The smallest timeout for connecting that libpq accepts, in seconds.
-MIN_CONNECT_TIMEOUT = 2
+from flask_ibi_archive.server.database.breaker import Breaker, FindLimit
 
 
 class NoAnswer(OperationalError, TimeoutError):
@@ -34,12 +29,12 @@ class NoAnswer(OperationalError, TimeoutError):
 
 
 class LimitedConnection(Connection[Any]):
-    """A connection whose waits end when the time budget of the current request is spent.
+    """A connection on which a request waits for each answer for a limited time.
 
     :func:`limit_connections` returns a subclass with the class variables.
     """
 
-    find_budget: FindBudget
+    find_limit: FindLimit
     breaker: Breaker
 
     @classmethod
@@ -48,17 +43,11 @@ class LimitedConnection(Connection[Any]):
 
         The parameters are those of ``psycopg.connect``.
 
-        :raises NoAnswer: if the budget is spent.
         :raises ServerSilent: if the server became silent while the request waited for its turn.
         """
         answers = cls.breaker.answers
-        if (budget := cls.find_budget()) is not None:
-            if budget.left <= 0:
-                raise _make_error(budget.total)
+        if cls.find_limit() is not None:
             cls.breaker.check()
-            # psycopg applies the timeout to each host
-            hosts = str(options.get("host", "")).count(",") + 1
-            options["connect_timeout"] = max(MIN_CONNECT_TIMEOUT, int(budget.left) // hosts)
         try:
             return super().connect(*arguments, **options)
         except ConnectionTimeout:
@@ -67,21 +56,20 @@ class LimitedConnection(Connection[Any]):
 
     @classmethod
     def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:
-        budget, steps = cls.find_budget(), super()._connect_gen(*arguments, **options)
-        return steps if budget is None else _stop_at(budget, cls.breaker, steps)
+        limit, steps = cls.find_limit(), super()._connect_gen(*arguments, **options)
+        return steps if limit is None else _stop_after(limit, cls.breaker, steps)
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-        """Wait for an answer, at most until the budget of the current request is spent.
+        """Wait for an answer; a request waits for a limited time.
 
         After a timeout, the connection is closed, because a late answer may still arrive.
 
-        :raises NoAnswer: if the budget is spent, or if a silent server remains silent.
+        :raises NoAnswer: if the time is over, or if a silent server remains silent.
         """
-        budget = self.find_budget()
-        steps = gen if budget is None else _stop_at(budget, self.breaker, gen)
+        limit = self.find_limit()
+        steps = gen if limit is None else _stop_after(limit, self.breaker, gen)
         try:
-            with budget or nullcontext():
-                answer = super().wait(steps, *arguments, **options)
+            answer = super().wait(steps, *arguments, **options)
         except NoAnswer:
             self.close()
             raise
@@ -89,15 +77,16 @@ class LimitedConnection(Connection[Any]):
         return answer
 
 
-def _stop_at(
-    budget: Budget, breaker: Breaker, steps: Generator[Any, Any, Any]
+def _stop_after(
+    limit: float, breaker: Breaker, steps: Generator[Any, Any, Any]
 ) -> Generator[Any, Any, Any]:
-    """Run the steps of psycopg until they end, the budget is spent, or the server stays silent.
+    """Run the steps of psycopg until they end, the time is over, or the server stays silent.
 
+    :param limit: the time in seconds.
     :param steps: the generator of psycopg. It yields what it waits for, and gets what is ready.
     """
     answers, patience, sign_at = breaker.answers, breaker.patience, monotonic()
-    deadline = sign_at + budget.left
+    deadline = sign_at + limit
     try:
         waits_for = next(steps)
         while True:
@@ -107,21 +96,14 @@ def _stop_at(
                 sign_at = now
             if now >= min(deadline, sign_at + patience):
                 breaker.note_timeout(answers)
-                raise _make_error(min(budget.total, patience))
+                seconds = min(limit, patience)
+                raise NoAnswer(f"the database server did not answer within {seconds:g} s")
             waits_for = steps.send(ready)
     except StopIteration as end:
         return end.value
 
 
-def _make_error(seconds: float) -> NoAnswer:
-    return NoAnswer(f"the database server did not answer within {seconds:g} s")
-
-
-def limit_connections(find_budget: FindBudget, breaker: Breaker) -> type[LimitedConnection]:
-    """Return a class of connections for an engine.
-
-    :param find_budget: a function that returns the time that the current request may wait. The
-        function returns None outside of requests.
-    """
-    members = {"find_budget": staticmethod(find_budget), "breaker": breaker}
+def limit_connections(find_limit: FindLimit, breaker: Breaker) -> type[LimitedConnection]:
+    """Return a class of connections for an engine."""
+    members = {"find_limit": staticmethod(find_limit), "breaker": breaker}
     return type("LimitedConnection", (LimitedConnection,), members)

@@ -10,14 +10,13 @@ they start 20 % faster if alembic is not imported.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sqlalchemy import Connection, MetaData, inspect, text
+from sqlalchemy import Connection, MetaData, inspect
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.config import VERSION_TABLE
@@ -51,9 +50,6 @@ class History:
     is_shared: bool = False
 
 
-#: The revisions of development versions before 0.1.0. Their migrations do not exist any more.
-OLD_REVISION = re.compile(r"(resolver_)?00[0-9]{2}")
-IMPORT_EXPORT = "import an export of that version"
 #: All tables of this package have names with this prefix.
 PREFIX = "ibi_"
 ARCHIVE = History(
@@ -178,10 +174,7 @@ def is_known(revision: str, history: History = ARCHIVE) -> bool:
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
-    """Return the revision of the tables in a database; None if the tables do not exist.
-
-    :raises NotReady: if a development version before 0.1.0 has created the tables.
-    """
+    """Return the revision of the tables in a database; None if the tables do not exist."""
     return next(iter(_find_heads(connection, history)), None)
 
 
@@ -195,35 +188,8 @@ def _find_heads(connection: Connection, history: History) -> tuple[str, ...]:
     options = {"version_table": history.version_table}
     heads = MigrationContext.configure(connection, opts=options).get_current_heads()
     if not history.is_shared:
-        _refuse_old_revision(heads, history)
         return heads  # possibly a revision of a newer version of the package
     return tuple(head for head in heads if is_known(head, history))
-
-
-def refuse_old_tables(connection: Connection, history: History) -> None:
-    """Refuse tables that a development version before 0.1.0 has created.
-
-    Unlike :func:`check_revision`, this function does not import alembic, which takes long.
-
-    :raises NotReady: if the tables are of a development version.
-    """
-    table = history.version_table
-    if not history.is_shared and inspect(connection).has_table(table):
-        _refuse_old_revision(connection.scalars(text(f"SELECT version_num FROM {table}")), history)
-
-
-def _refuse_old_revision(heads: Iterable[str], history: History) -> None:
-    """Refuse tables that a development version before 0.1.0 has created.
-
-    :param heads: the revisions in the version table.
-    :raises NotReady: if one of the revisions is of a development version.
-    """
-    for revision in filter(OLD_REVISION.fullmatch, heads):
-        content = "register the Archives again" if history.folder else IMPORT_EXPORT
-        raise NotReady(
-            f"the tables were made by a development version before 0.1.0 (revision {revision})",
-            f"make a new database and {content}",
-        )
 
 
 def check_revision(connection: Connection, history: History = ARCHIVE) -> None:
@@ -258,9 +224,7 @@ def _refuse_tables_without_revision(connection: Connection, history: History) ->
     if history.is_shared:
         advice = (
             "install the version of the package that created the tables, and check that no "
-            "migration of the host follows or requires one of ours (down_revision, depends_on); "
-            "if a development version before 0.1.0 created the tables, make a new database and "
-            f"{IMPORT_EXPORT}"
+            "migration of the host follows or requires one of ours (down_revision, depends_on)"
         )
     if history.setting == ARCHIVE.setting:
         advice = _find_other_version_table(connection, history, names) or advice

@@ -18,7 +18,6 @@ from flask import Flask, Request, current_app, has_request_context, request
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.server.config import ArchiveConfig
-from flask_ibi_archive.server.database.request_budget import Budget
 from flask_ibi_archive.server.setting_values import PATH_CHARACTERS, Network, parse_root
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ EXTENSION = "ibi_archive"
 RESOLVER_EXTENSION = "ibi_resolver"
 #: The key of the Archive that a resolver in the same app asks without HTTP.
 OWN_ARCHIVE = "ibi_own_archive"
-#: The key of the time budget for databases in the WSGI environment of a request.
-BUDGET = "ibi.database_budget"
 #: The maximum number of proxies. If a request passed through more proxies, its user is unknown.
 MAX_PROXIES = 100
 #: The address that stands for an unknown user. No client can have this address.
@@ -43,7 +40,7 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _REPLACEMENT = "\ufffd".encode()
 
 
-# --- the Archive and the time budget ------------------------------------------------------------
+# --- the Archive --------------------------------------------------------------------------------
 
 
 def current_archive() -> Archive:
@@ -83,22 +80,6 @@ def current_request() -> Request:
     """
     current: Request = request._get_current_object()  # type: ignore[attr-defined]
     return current
-
-
-def find_budget(timeout: float) -> Budget | None:
-    """Return the time that the current request may still wait for databases.
-
-    :param timeout: the total number of seconds that a request may wait.
-    :returns: None if there is no current request.
-    """
-    if not has_request_context():
-        return None
-    # flask.g belongs to the app context, which may live longer than the request
-    environ = current_request().environ
-    budget: Budget | None = environ.get(BUDGET)
-    if budget is None:
-        budget = environ[BUDGET] = Budget(timeout)
-    return budget
 
 
 # --- the URL -----------------------------------------------------------------------------------

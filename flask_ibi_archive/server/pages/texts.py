@@ -14,8 +14,6 @@ no compiled files are needed.
 from __future__ import annotations
 
 import re
-import string
-from collections.abc import Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -27,14 +25,12 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from babel import Locale, UnknownLocaleError, dates, numbers
-from babel.messages import Catalog, Message
+from babel import Locale, dates, numbers
 from babel.messages.mofile import write_mo
-from babel.messages.pofile import PoFileError, read_po
-from flask import Response, current_app, request
+from babel.messages.pofile import read_po
+from flask import Response, request
 from jinja2 import Environment
 from jinja2.ext import Extension
-from jinja2.lexer import Token, TokenStream
 from markupsafe import Markup, escape
 
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
@@ -72,72 +68,21 @@ class Catalogue:
     messages: NullTranslations
 
 
-def read_catalogues(folder: Path = FOLDER) -> tuple[dict[str, Catalogue], list[str]]:
-    """Read all catalogues in a folder.
-
-    :returns: the catalogues by tag in lower case, and a description of each error. A language whose
-        catalogue cannot be read is missing. A message whose translation has other placeholders is
-        shown in English.
-    """
+def read_catalogues(folder: Path = FOLDER) -> dict[str, Catalogue]:
+    """Return all catalogues in a folder, by tag in lower case."""
     # readers of English are in many countries: 1 March 2027, not March 1, 2027
     world = Locale("en", "001")
     found = {ENGLISH: Catalogue(ENGLISH, "English", world, NullTranslations())}
-    errors = []
-    for path in sorted(folder.glob("*")) if folder.is_dir() else ():
-        try:
-            locale = Locale.parse(path.name)
-            with (path / FILE).open("rb") as file:
-                messages = read_po(file, locale, abort_invalid=True)
-        except PoFileError as error:
-            errors.append(f"{path / FILE}, line {error.lineno + 1}: {error}")
-        except (OSError, ValueError, UnknownLocaleError) as error:
-            errors.append(f"{path / FILE}: {error}")
-        else:
-            for wrong in list_wrong_messages(messages):
-                text = f"the translation of {wrong.id!r} has other placeholders than the message"
-                errors.append(f"{path / FILE}: {text}")
-                messages.delete(wrong.id)
-            tag = path.name.replace("_", "-")
-            name = locale.get_display_name() or tag
-            found[tag.lower()] = Catalogue(tag, name, locale, _compile(messages))
-    return found, errors
-
-
-def list_wrong_messages(messages: Catalog) -> Iterator[Message]:
-    """Yield the messages whose translations have other placeholders than the messages."""
-    for message in list(messages):
-        if not message.id or not message.string:
-            continue
-        texts, ids = (
-            (text,) if isinstance(text, str) else text for text in (message.string, message.id)
-        )
-        expected = {field for text in ids for field in list_fields(text)}
-        found = [set(list_fields(text)) for text in texts if text]
-        # one of the forms may be a word such as "one" instead of the number
-        if any(fields - expected for fields in found) or expected - set().union(*found):
-            yield message
-
-
-def list_fields(text: str) -> list[tuple[str, str | None]]:
-    """Return the names and conversions of the placeholders in a text.
-
-    >>> list_fields("{length} characters in {text!r}")
-    [('length', None), ('text', 'r')]
-    >>> list_fields("{length")
-    [('', None)]
-    """
-    try:
-        found = list(string.Formatter().parse(text))
-    except ValueError:  # an opening brace without its closing brace
-        return [("", None)]
-    return [(name, conversion) for _, name, _, conversion in found if name is not None]
-
-
-def _compile(messages: Catalog) -> GNUTranslations:
-    compiled = BytesIO()
-    write_mo(compiled, messages)
-    compiled.seek(0)
-    return GNUTranslations(compiled)
+    for path in sorted(folder.glob(f"*/{FILE}")):
+        language, compiled = path.parents[1].name, BytesIO()
+        locale = Locale.parse(language)
+        with path.open("rb") as file:
+            write_mo(compiled, read_po(file, locale))
+        compiled.seek(0)
+        tag = language.replace("_", "-")
+        name = locale.get_display_name() or tag
+        found[tag.lower()] = Catalogue(tag, name, locale, GNUTranslations(compiled))
+    return found
 
 
 #: The parameter of the URL, and the cookie, that name the language of a page.
@@ -191,10 +136,7 @@ def _current_catalogue() -> Catalogue:
 
 @cache
 def _catalogues() -> dict[str, Catalogue]:
-    found, errors = read_catalogues()
-    for error in errors:
-        current_app.logger.error("cannot use a translation of the pages: %s", error)
-    return found
+    return read_catalogues()
 
 
 def _choose_catalogue(languages: str) -> Catalogue:
@@ -416,6 +358,7 @@ FUNCTIONS = {
     "language_name": get_language_name,
     "list_languages": list_languages,
 }
+_CALL = re.compile(rf"(?<![\w.])({'|'.join(FUNCTIONS)})\(")
 
 
 class PageFunctions(Extension):
@@ -434,19 +377,10 @@ class PageFunctions(Extension):
         functions = {f"ibi_{name}": function for name, function in FUNCTIONS.items()}
         environment.globals.update(functions)
 
-    def filter_stream(self, stream: TokenStream) -> TokenStream | Iterator[Token]:
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
         """Add the prefix to the names of the functions in a template of the package."""
-        if not (stream.name or "").startswith(TEMPLATES):
-            return stream
-        is_ours = Path(stream.filename or "").is_relative_to(OWN_TEMPLATES)
+        if not (name or "").startswith(TEMPLATES):
+            return source
+        is_ours = Path(filename or "").is_relative_to(OWN_TEMPLATES)
         theirs = set() if is_ours else TRANSLATING & self.environment.globals.keys()
-        return self._rename(stream, FUNCTIONS.keys() - theirs)
-
-    def _rename(self, stream: TokenStream, names: Set[str]) -> Iterator[Token]:
-        previous = ""
-        for token in stream:
-            is_call = token.type == "name" and stream.current.type == "lparen"
-            if is_call and token.value in names and previous != "dot":
-                token = Token(token.lineno, token.type, f"ibi_{token.value}")
-            previous = token.type
-            yield token
+        return _CALL.sub(lambda call: call[0] if call[1] in theirs else f"ibi_{call[0]}", source)

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from flask import Flask
@@ -215,18 +214,6 @@ def test_an_access_is_spooled_before_the_archive_is_known(
     assert files(fresh) == []
 
 
-@pytest.mark.only_on("sqlite")
-def test_an_access_is_spooled_while_a_thread_of_the_same_process_is_storing_one(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with archive.accesses.store._write_lock.get():
-        assert acknowledge_once(archive) is SPOOLED
-        # a process that was forked in this moment has no such thread
-        monkeypatch.setattr(os, "getpid", lambda: -1)
-        assert acknowledge_once(archive) is COUNTED
-    assert len(stored(archive)) == 2
-
-
 def test_an_access_that_cannot_be_spooled_is_not_answered(archive: Archive, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     (tmp_path / "file").touch()
@@ -319,15 +306,3 @@ def test_two_processes_with_one_key_count_once(archive: Archive, tmp_path: Path)
     assert names.count("COUNTED") <= 1
     archive.accesses.store.import_spool()
     assert len(stored(archive)) == 1
-
-
-@pytest.mark.only_on("sqlite")
-def test_the_time_in_the_queue_of_threads_counts(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive.accesses.store.lock_timeout = 2
-    for waited, left in ((0.5, 1.5), (3, 0)):
-        clock = SimpleNamespace(monotonic=iter([100, 100 + waited]).__next__)
-        monkeypatch.setattr(access_storage, "time", clock)
-        with archive.accesses.store._queue() as seconds:
-            assert seconds == left

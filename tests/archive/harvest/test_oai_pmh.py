@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 from itsdangerous import URLSafeSerializer
 from lxml import etree
-from sqlalchemy import event, text
+from sqlalchemy import event
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.clocks import Clock
@@ -252,39 +252,6 @@ def test_an_item_has_the_dublin_core_of_its_metadata_item(
     assert harvest_all(app, from_="2026-03-01T08:01:00Z") == {item: False}
     archive.edit(about, access=HIDDEN)  # so the item has no title that harvesters may read
     assert harvest_all(app) == {item: True}
-
-
-@pytest.mark.usefixtures("parts_of_two")
-def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
-    app: Flask, archive: Archive, caplog: pytest.LogCaptureFixture
-) -> None:
-    first = deposit(archive)
-    malformed = [archive.deposit(ItemRecord(title="Malformed")) for _ in range(3)]
-    last = deposit(archive)
-    with archive.database.writing() as connection:
-        found = "CAST(dublin_core AS TEXT) LIKE '%Malformed%'"
-        connection.execute(text(f"UPDATE ibi_item SET dublin_core = '[5]' WHERE {found}"))
-    assert harvest_all(app, "ListRecords") == {first: False, last: False}
-    for item in malformed:
-        assert f"the row of the item {item.rep} is malformed: " in caplog.text
-        arguments = {"metadataPrefix": "oai_dc", "identifier": name(item.ibip)}
-        root = harvest(app, verb="GetRecord", **arguments)
-        assert find_errors(root) == ["cannotDisseminateFormat"]
-
-
-def test_an_item_whose_metadata_item_is_malformed_is_skipped(app: Flask, archive: Archive) -> None:
-    about = deposit(archive, "Malformed", content_type="Metadata")
-    _, item = [
-        archive.deposit(ItemRecord(metadata=MetadataItem(ibi))).ibip
-        for ibi in (about, deposit(archive, "On rain", content_type="Metadata"))
-    ]
-    with archive.database.writing() as connection:
-        connection.execute(
-            text("UPDATE ibi_item SET dublin_core = '[5]' WHERE ibip = :ibi"), {"ibi": about}
-        )
-    root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc")
-    assert headers(root) == {item: False}
-    assert "On rain" in [one.text for one in root.iter(f"{DC}title")]
 
 
 def test_an_imported_item_is_new_for_harvesters(app: Flask, archive: Archive) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import text
 from support.accesses import insert_accesses, item_id
 from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
 from support.commands import command
@@ -18,7 +17,6 @@ from support.databases import new_database
 from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items import exporting
 from flask_ibi_archive.archive.items.exporting import export_records
 from flask_ibi_archive.core.records.fields import format_line
 from flask_ibi_archive.core.records.parse import parse_line
@@ -192,51 +190,6 @@ def test_defaults_are_omitted_and_paths_of_files_are_absolute(
     [record] = export(archive)
     assert record.files[0].source is not None
     assert Path(record.files[0].source).is_absolute()
-
-
-# --- malformed rows ------------------------------------------------------------------------------
-
-
-def malform(archive: Archive, ibi: str, column: str, value: str) -> None:
-    """Store a value that the package never stores."""
-    with archive.database.writing() as connection:
-        connection.execute(
-            text(f"UPDATE ibi_item SET {column} = :value WHERE rep = :rep"),
-            {"value": value, "rep": ibi},
-        )
-
-
-@pytest.mark.parametrize("value", ['{"title": 5}', '{"title": [5]}', "[1]"])
-def test_an_export_names_and_leaves_out_an_item_with_a_malformed_row(
-    app: Flask, tmp_path: Path, value: str
-) -> None:
-    archive = archive_of(app)
-    records = [{"rep": rep, "metadata": {"dc": {"title": [rep]}}} for rep in (A, B, C)]
-    import_records(archive, records)
-    malform(archive, B, "dublin_core", value)
-    outcome = command(app, "export", tmp_path / "items.jsonl")
-    assert (outcome.status, outcome.out) == (1, "")
-    [named, error] = outcome.err.splitlines()
-    assert named.startswith(f"malformed: {B}: ")
-    assert error == "Error: the rows of 1 items are malformed; see above"
-    exported = (tmp_path / "items.jsonl").read_text().splitlines()
-    assert [json.loads(line)["rep"] for line in exported] == [A, C]
-
-
-@pytest.mark.only_on("sqlite")
-@pytest.mark.parametrize("column", ["dublin_core", "timestamp"])
-def test_the_other_items_are_read_if_all_items_of_a_batch_are_malformed(
-    app: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, column: str
-) -> None:
-    archive = archive_of(app)
-    import_records(archive, [{"rep": rep} for rep in (A, B, C, D)])
-    for rep in (A, B, D):
-        malform(archive, rep, column, '{"title')
-    monkeypatch.setattr(exporting, "BATCH", 2)
-    assert [item.rep for item in archive.find()] == [C]
-    assert [f"the row of the item {rep} is" in caplog.text for rep in (A, B, C, D)] == (
-        [True, True, False, True]
-    )
 
 
 def test_an_export_made_before_is_imported(archive: Archive) -> None:

@@ -290,16 +290,6 @@ def test_an_item_that_was_referred_to_gets_its_aliases(archive: Archive) -> None
     assert find(archive, DOI) == B
 
 
-def test_a_backup_contains_the_aliases(app: Flask, tmp_path: Path) -> None:
-    archive = archive_of(app)
-    import_records(archive, [item(A, *ALL)])
-    assert command(app, "backup", tmp_path / "b.zip").status == 0
-    archive.edit(A, same_as=[])
-    command(app, "restore", tmp_path / "b.zip", "--replace", "--yes")
-    assert same_as(archive, A) == ALL
-    assert find(archive, DOI) == A
-
-
 # --- changes -------------------------------------------------------------------------------------
 
 

@@ -25,9 +25,9 @@ IDS = [f"{group.package}:{group.name}" for group in GROUPS]
 EVERY = for_each(("group", "name"), NAMES)
 #: The commands that read data or print a report.
 REPORTING = (
-    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
-    "verify", "stats", "purge", "check-links", "compare", "register-archive", "unregister-archive",
-    "resolve", "actors", "offers", "conflicts",
+    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "verify", "stats",
+    "purge", "check-links", "compare", "register-archive", "unregister-archive", "resolve",
+    "actors", "offers", "conflicts",
     "claims", "failures",
 )  # fmt: skip
 

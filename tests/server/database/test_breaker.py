@@ -18,7 +18,6 @@ from support.loopback import PATIENCE
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database.breaker import Breaker, ServerSilent
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.request_budget import Budget
 
 
 @pytest.fixture
@@ -60,12 +59,12 @@ def test_a_server_that_answers_others_is_not_silent() -> None:
 def test_no_request_connects_to_a_silent_server(
     tmp_path: Path, other_request: ThreadPoolExecutor
 ) -> None:
-    budget, now = Budget(0.2), 1000.0
+    limit, now = 0.2, 1000.0
     with (
         new_database("postgresql", tmp_path, ready=True) as direct,
         relaying(direct) as (relay, uri),
     ):
-        database = Database.at(uri, find_budget=lambda: budget)
+        database = Database.at(uri, find_limit=lambda: limit)
         database.breaker.clock = lambda: now
 
         def read() -> int:
@@ -74,7 +73,7 @@ def test_no_request_connects_to_a_silent_server(
         relay.hangs = True
         with pytest.raises(NotReady, match=r"did not answer within 0\.2 s"):
             read()
-        budget = Budget(PATIENCE)
+        limit = PATIENCE
         with pytest.raises(NotReady, match=r"did not answer within 0\.5 s"):
             read()
         with pytest.raises(NotReady, match="did not answer earlier requests"):

@@ -10,7 +10,6 @@ from sqlalchemy.exc import DBAPIError
 
 from flask_ibi_archive.archive.service.catalogue_sql import CompiledStatement
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.request_budget import Budget
 
 VALUES = {"value": "ação 汉字 %s $1"}
 
@@ -73,12 +72,12 @@ def test_a_refused_statement_does_not_break_the_connection(database: Database) -
 def test_an_interrupted_connection_is_not_used_again(uri: str) -> None:
     interrupts = False
 
-    def find_budget() -> Budget | None:
+    def find_limit() -> float | None:
         if interrupts:
             raise SystemExit
         return None
 
-    database = Database.at(uri, find_budget=find_budget)
+    database = Database.at(uri, find_limit=find_limit)
     statement = repeat(database)
     with database.reader.connect() as connection:
         assert statement.run(connection, VALUES) == [list(VALUES.values())]

@@ -14,11 +14,8 @@ from flask import Flask
 from sqlalchemy import CheckConstraint, Connection, inspect, text
 from support.archives import archive_of
 from support.cases import for_each
-from support.commands import command
 from support.tables import SECOND, count_rows, fill
 
-from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError
 from flask_ibi_archive.server.database import migrate
@@ -163,50 +160,6 @@ def test_the_error_for_a_database_of_a_newer_version_is_one_line(app: Flask) -> 
         with pytest.raises(IBIError, match="9999") as refusal:
             step()
         assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("revision", ["0001", "0014"])
-def test_the_error_for_a_database_of_a_development_version_is_one_line(
-    app: Flask, new_app: Callable[..., Flask], revision: str
-) -> None:
-    set_revision(app, revision)
-    attempts: tuple[Callable[[Archive], object], ...] = (
-        Archive.served,
-        Archive.mint,
-        Archive.upgrade,
-        Archive.init,
-        lambda archive: archive.downgrade("base"),
-        lambda archive: archive.database.check(),
-        check_ready,
-    )
-    for attempt in attempts:
-        with pytest.raises(NotReady, match=r"development version before 0\.1\.0") as refusal:
-            attempt(archive_of(new_app()))
-        assert refusal.value.advice == "make a new database and import an export of that version"
-        assert "\n" not in str(refusal.value)
-
-
-def set_revision(app: Flask, revision: str) -> None:
-    """Write another revision to the version table."""
-    with archive_of(app).database.writing() as connection:
-        connection.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '{revision}'"))
-
-
-@for_each("words", ["mint", "list --archives", "list", "reserve", "export"])
-def test_commands_neither_read_nor_write_a_database_of_a_development_version(
-    app: Flask, new_app: Callable[..., Flask], words: str
-) -> None:
-    set_revision(app, "0014")
-    assert command(new_app(), *words.split()).error == (
-        "the tables were made by a development version before 0.1.0 (revision 0014); "
-        "make a new database and import an export of that version"
-    )
-
-
-def test_a_server_notices_a_database_of_a_development_version(app: Flask) -> None:
-    set_revision(app, "0014")
-    with pytest.raises(NotReady, match=r"development version before 0\.1\.0"):
-        check_ready(archive_of(app))
 
 
 def test_a_failed_upgrade_creates_nothing(database: Database) -> None:

@@ -204,7 +204,7 @@ def test_no_reason_is_an_empty_text() -> None:
 
 # --- any text
 
-PORTUGUESE = read_catalogues()[0]["pt"].messages
+PORTUGUESE = read_catalogues()["pt"].messages
 
 GOOD = (
     "8JMKD3MGP8W/35MMLL8",

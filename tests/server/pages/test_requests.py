@@ -18,10 +18,8 @@ from werkzeug.test import EnvironBuilder
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.server.pages.requests import (
-    BUDGET,
     MAX_PROXIES,
     find_address,
-    find_budget,
     find_root,
     forwarded_addresses,
     is_message,
@@ -206,22 +204,6 @@ def test_a_url_on_any_name_of_the_host_is_the_url_of_the_request(url: str, is_ow
 def test_a_request_that_names_a_subject_is_a_message(query: str, expected: bool) -> None:
     with requested(QUERY_STRING=query):
         assert is_message() is expected
-
-
-# --- the time budget
-
-
-def test_a_request_has_one_budget_for_all_its_reads() -> None:
-    assert find_budget(5) is None
-    with requested():
-        first = find_budget(5)
-        assert first is not None
-        assert find_budget(9) is first
-        assert first.left == 5
-    with requested(**{BUDGET: first}):
-        assert find_budget(9) is first
-    with requested():
-        assert find_budget(5) is not first
 
 
 # --- the addresses of the user and the proxies

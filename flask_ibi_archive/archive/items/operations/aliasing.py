@@ -248,7 +248,7 @@ def note_changed_aliases(store: ItemStore, items: Sequence[int], now: datetime) 
     )
     if item_changed.receivers:
         for item in store.reader.read_items(ids).values():
-            if item is not None and item.record.state == State.ORIGINAL.value:
+            if item.record.state == State.ORIGINAL.value:
                 record = item.record
                 note(store, item_changed, record, state=record.state, fields=("same_as",))
 

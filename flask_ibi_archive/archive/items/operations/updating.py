@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.items.operations.context import note, note_change
 from flask_ibi_archive.archive.items.rules import RULES
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.server.database.dialects import batched
 from flask_ibi_archive.signals import item_deposited
 
@@ -81,11 +81,6 @@ class UpdateBatch:
         """Read items. Call the edits of items whose records have changed since the last call."""
         for part in batched(items, BATCH):
             for item_id, item in self._store.reader.read_items(part).items():
-                if item is None:
-                    raise StorageError(
-                        f"the row {item_id} of the table ibi_item is malformed; the log names the "
-                        "item; correct the row, or restore a backup"
-                    )
                 before, known = item.record, self._updates.get(item_id)
                 if known is None or known.before != before:
                     edited = self._edits[item_id](before)
