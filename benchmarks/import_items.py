@@ -1,14 +1,12 @@
-"""Measure the speed and the memory of an import of many items, also when it is killed.
+"""Measure the speed and the memory of an import of many items.
 
 Run it with::
 
-    python -m benchmarks.import_items COUNT FOLDER [--postgresql URL] [--kill K] [--plain]
+    python -m benchmarks.import_items COUNT FOLDER [--postgresql URL]
 
 The benchmark creates COUNT items (editions, translations and metadata that refer to each other in
 any order, Dublin Core, files; one item in a thousand also has a file to copy), imports them in a
-separate process, and prints items per second and the maximum memory of that process. With
-``--kill K`` a second import is killed at K random points and restarted each time; the exports of
-both must be equal. ``--plain`` imports without ``--resume``.
+separate process, and prints items per second and the maximum memory of that process.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import hashlib
 import json
 import random
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -84,31 +81,26 @@ def make_file(folder: Path, count: int) -> Path:
     return path
 
 
-def work(uri: str, folder: Path, path: Path, resume: bool) -> None:
-    """Import in this process and print the progress to standard output."""
+def work(uri: str, folder: Path, path: Path) -> None:
+    """Import in this process and print the maximum memory."""
     archive = archive_of(make_app(uri, folder))
     archive.init()
-
-    def progress(done: int, total: int) -> None:
-        print(done / total, flush=True)
-
-    result = import_file(archive, path, resume=resume, progress=progress)
-    print("done", result.added, peak_memory(), flush=True)
+    import_file(archive, path)
+    print(peak_memory())
 
 
 class Bench:
-    """Imports of one file, each into its own database."""
+    """An import of a file into its own database."""
 
-    def __init__(self, folder: Path, count: int, postgresql: str | None, resume: bool) -> None:
+    def __init__(self, folder: Path, count: int, postgresql: str | None) -> None:
         self.folder = folder
         self.count = count
         self.postgresql = postgresql
-        self.resume = resume
         folder.mkdir(parents=True, exist_ok=True)
         self.path = make_file(folder, count)
 
-    def run(self, kills: int) -> str:
-        """Import, with random kills; print the figures and return the digest of the export."""
+    def run(self) -> None:
+        """Import, and print the figures."""
         name = f"ibi_bench_{uuid.uuid4().hex}"
         place = self.folder / name
         uri = f"sqlite:///{place / 'ibi.sqlite'}"
@@ -118,7 +110,8 @@ class Bench:
             uri = make_url(self.postgresql).set(database=name).render_as_string(False)
         try:
             start = time.monotonic()
-            peak = self._import(uri, place, kills)
+            importing = [sys.executable, __file__, "--work", uri, str(place), str(self.path)]
+            peak = int(subprocess.run(importing, check=True, capture_output=True).stdout)
             seconds = time.monotonic() - start
             exporting = [sys.executable, __file__, "--export", uri, str(place)]
             start = time.monotonic()
@@ -126,7 +119,7 @@ class Bench:
                 exporting, check=True, capture_output=True, text=True
             ).stdout.split()
             print(
-                f"{self.count} items, {kills} kills: {seconds:.0f} s, "
+                f"{self.count} items: {seconds:.0f} s, "
                 f"{self.count / seconds:.0f} items/s, peak {peak} MB; "
                 f"export: {time.monotonic() - start:.0f} s, peak {export_peak} MB, "
                 f"{digest[:12]}",
@@ -137,25 +130,6 @@ class Bench:
                 statement(self.postgresql, f"DROP DATABASE {name} WITH (FORCE)")
             for file in place.glob("ibi.sqlite*"):
                 file.unlink()
-        return digest
-
-    def _import(self, uri: str, place: Path, kills: int) -> int:
-        marks = sorted(random.random() for _ in range(kills))
-        words = [uri, str(place), str(self.path), "resume" if self.resume else "plain"]
-        while True:
-            with subprocess.Popen(
-                [sys.executable, __file__, "--work", *words], stdout=subprocess.PIPE, text=True
-            ) as process:
-                assert process.stdout is not None
-                for said in process.stdout:
-                    if said.startswith("done"):
-                        return int(said.split()[2])
-                    if marks and float(said) >= marks[0]:
-                        marks.pop(0)
-                        process.send_signal(signal.SIGKILL)
-                        break
-            if process.returncode != -signal.SIGKILL:
-                sys.exit(f"the import ended with status {process.returncode}")
 
 
 def statement(uri: str, words: str) -> None:
@@ -182,24 +156,19 @@ def peak_memory() -> int:
 
 
 def main() -> None:
-    """Measure; exit with status 1 if the import that was killed has another export."""
+    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--postgresql", metavar="URL", help="a server to create databases on")
-    parser.add_argument("--kill", type=int, metavar="K", default=0)
-    parser.add_argument("--plain", action="store_true", help="without --resume")
     given = parser.parse_args()
-    bench = Bench(given.folder.absolute(), given.count, given.postgresql, not given.plain)
-    digest = bench.run(0)
-    if given.kill and bench.run(given.kill) != digest:
-        sys.exit("the exports differ")
+    Bench(given.folder.absolute(), given.count, given.postgresql).run()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        uri_, folder_, path_, resume_ = sys.argv[2:]
-        work(uri_, Path(folder_), Path(path_), resume_ == "resume")
+        uri_, folder_, path_ = sys.argv[2:]
+        work(uri_, Path(folder_), Path(path_))
     elif sys.argv[1:2] == ["--export"]:
         export(sys.argv[2], Path(sys.argv[3]))
     else:

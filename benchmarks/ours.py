@@ -133,12 +133,12 @@ def deposits(uri: str, folder: str) -> Work:
 
 
 def imports(uri: str, folder: str) -> Work:
-    """Prepare to import the files of :func:`write_imports`, one each time, as with ``--resume``."""
+    """Prepare to import the files of :func:`write_imports`, one each time."""
     archive = archive_of(make_app(uri, Path(folder)))
     files = itertools.count()
 
     def work(count: int) -> None:
-        result = import_file(archive, import_path(Path(folder), next(files)), resume=True)
+        result = import_file(archive, import_path(Path(folder), next(files)))
         assert result.added == count, result
 
     return work

@@ -49,7 +49,7 @@ WRITING = (
     Table("deposits", "Deposits without files", RATES[:1]),
     Table(
         "import",
-        "Items of an import that can be resumed",
+        "Items of an import",
         (*RATES, ("megabytes", "memory, MB")),
         comparable=True,
     ),

@@ -58,7 +58,6 @@ signal                    sent after; values
   the host, it must commit the session.
 - ``flask ibi import`` sends item_deposited for a new Original, item_state_changed for another new
   item, and the usual signal for an item that it changes; it does not report changed translations.
-  With --resume, signals are sent after the commit of each batch; relations are stored later.
 - ``flask ibi adopt`` and models with IdentifiedItem send the same signals as operations.
 - A restored backup sends no signals, because it restores an earlier state.
 - If IBI_ANONYMISE_IPS is set, ``client_address`` is anonymised.

@@ -586,56 +586,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         ),
     )
     sa.Table(
-        "ibi_import",
-        metadata,
-        sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("resumable", sa.Boolean(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("on_conflict", sa.String(6), nullable=False),
-        sa.Column("started_at", MOMENT, nullable=False),
-        sa.Column("newest_item", KEY, nullable=False),
-        sa.Column("phase", sa.String(9), server_default="items", nullable=False),
-        sa.Column("position", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("line", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("lines", sa.BigInteger()),
-        sa.Column("digest", sa.String(64), nullable=False),
-        sa.Column("added", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("updated", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("skipped", sa.BigInteger(), server_default="0", nullable=False),
-        sa.CheckConstraint(
-            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
-        ),
-        sa.CheckConstraint(
-            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
-        ),
-        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_import_archive"),
-        sa.PrimaryKeyConstraint("id"),
-        sa.Index(
-            "uq_ibi_import_archive",
-            "archive_id",
-            unique=True,
-            sqlite_where=sa.text("resumable"),
-            postgresql_where=sa.text("resumable"),
-        ),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
-        "ibi_import_line",
-        metadata,
-        sa.Column("import_id", KEY, nullable=False),
-        sa.Column("line", sa.BigInteger(), nullable=False),
-        sa.Column("item_id", KEY, nullable=False),
-        sa.Column("written", sa.Boolean(), nullable=False),
-        sa.Column("tied", sa.Boolean(), nullable=False),
-        sa.Column("told", sa.Text()),
-        sa.ForeignKeyConstraint(
-            ["import_id"], ["ibi_import.id"], name="fk_ibi_import_line_import", ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("import_id", "line"),
-        sa.Index("ix_ibi_import_line_item", "import_id", "item_id"),
-    )
-    sa.Table(
         "ibi_registration",
         metadata,
         sa.Column("archive_id", KEY, autoincrement=False, nullable=False),

@@ -20,8 +20,8 @@ from flask_ibi_archive.archive.care.restore import Restorer
 from flask_ibi_archive.archive.care.verification import Verification, Verifier
 from flask_ibi_archive.archive.items.file_io import ENTRY_NAME
 from flask_ibi_archive.archive.items.importing.importer import (
+    Counts,
     Importer,
-    ImportResult,
     ImportSource,
     open_source,
 )
@@ -168,7 +168,7 @@ def paths_in_store(archive: Archive) -> list[Path]:
 
 def import_file(
     archive: Archive, path: Path, files_folder: Path | None = None, **options: Any
-) -> ImportResult:
+) -> Counts:
     """Import a file of records."""
     import io
 
@@ -180,7 +180,7 @@ def import_file(
 
 def import_records(
     archive: Archive, records: list[dict[str, Any]], folder: Path = Path(), **options: Any
-) -> ImportResult:
+) -> Counts:
     """Import records that are JSON objects."""
     import io
 

@@ -367,9 +367,8 @@ def write_lines(path: Path, *records: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("words", [(), ("--resume",)])
 def test_an_import_sends_one_signal_for_each_changed_item(
-    app: Flask, tmp_path: Path, received: Received, words: tuple[str, ...]
+    app: Flask, tmp_path: Path, received: Received
 ) -> None:
     (tmp_path / "a.txt").write_text("a")
     file = {"path": "a.txt", "source": "a.txt"}
@@ -381,16 +380,16 @@ def test_an_import_sends_one_signal_for_each_changed_item(
         tmp_path / "items.jsonl", {**english, "translations": {"pt": C}}, {"rep": B, **COPY},
         {"rep": C, "language": "pt", "translations": {"en": A}},
     )  # fmt: skip
-    assert command(app, "import", lines, *words).status == 0
+    assert command(app, "import", lines).status == 0
     assert brief(received) == [
         ("item_deposited", A, SERVICE),
         ("item_state_changed", B, SERVICE, None, "Copy"),
         ("item_deposited", C, SERVICE),
     ]
-    update = ("--on-conflict", "update", *words)
+    update = ("--on-conflict", "update")
     assert command(app, "import", lines, *update).status == 0
     assert brief(received) == [], "the records are the same as before"
-    assert command(app, "import", lines, "--on-conflict", "skip", *words).status == 0
+    assert command(app, "import", lines, "--on-conflict", "skip").status == 0
     assert command(app, "import", lines, "--on-conflict", "update", "--dry-run").status == 0
     assert brief(received) == []
     (tmp_path / "a.txt").write_text("another text")
@@ -422,18 +421,13 @@ def test_signals_of_an_import_are_sent_after_the_commit_to_receivers_that_may_fa
     assert None not in seen[0]
 
 
-def test_an_import_that_fails_sends_only_the_signals_of_its_committed_batches(
+def test_an_import_that_fails_sends_no_signals(
     app: Flask, tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importer, "BATCH", 1)
     lines = write_lines(tmp_path / "items.jsonl", {"rep": A}, {"rep": B}, {"rep": A})
     assert f"{A} is already in" in command(app, "import", lines).error
     assert brief(received) == []
-    assert f"{A} is already in" in command(app, "import", lines, "--resume").error
-    assert [one[1] for one in brief(received)] == [A, B]
-    write_lines(lines, {"rep": A}, {"rep": B}, {"rep": C})
-    assert command(app, "import", lines, "--resume").status == 0
-    assert [one[1] for one in brief(received)] == [C]
 
 
 def test_an_import_without_receivers_notes_nothing(

@@ -1,4 +1,4 @@
-"""Defines the tables of activities: accesses, counts, imports, checks, registrations."""
+"""Defines the tables of activities: accesses, counts, checks, registrations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
-    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -148,76 +147,6 @@ class VisitorSalt(Base):
     day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
     #: 32 bytes, in hexadecimal.
     salt: Mapped[str] = mapped_column(String(64))
-
-
-class Import(Base):
-    """An import that is not complete, or the last complete resumable import (phase "done")."""
-
-    __tablename__ = "ibi_import"
-    __table_args__ = (
-        CheckConstraint(
-            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
-        ),
-        CheckConstraint(
-            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
-        ),
-        # an Archive has at most one import that can be resumed
-        Index(
-            "uq_ibi_import_archive",
-            "archive_id",
-            unique=True,
-            sqlite_where=text("resumable"),
-            postgresql_where=text("resumable"),
-        ),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_import_archive")
-    )
-    resumable: Mapped[bool] = mapped_column()
-    #: The name of the import file.
-    source: Mapped[str] = mapped_column(Text)
-    on_conflict: Mapped[str] = mapped_column(String(6))
-    started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The highest item id in the database when the import began.
-    newest_item: Mapped[int] = mapped_column(Key)
-    phase: Mapped[str] = mapped_column(String(9), server_default="items")
-    #: The number of bytes of the file that this phase has completed. The column ``line`` contains
-    #: the number of completed lines.
-    position: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    line: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: The number of lines of the file; None: not all items are stored yet.
-    lines: Mapped[int | None] = mapped_column(BigInteger)
-    #: The SHA-256 (hexadecimal) of the completed bytes. A resumed import uses this value to
-    #: recognise the file.
-    digest: Mapped[str] = mapped_column(String(64))
-    added: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    skipped: Mapped[int] = mapped_column(BigInteger, server_default="0")
-
-
-class ImportLine(Base):
-    """A pending line of an import: the item is stored, but its relations are not stored yet."""
-
-    __tablename__ = "ibi_import_line"
-    __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
-
-    import_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_import.id", name="fk_ibi_import_line_import", ondelete="CASCADE"),
-        primary_key=True,
-    )
-    line: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    item_id: Mapped[int] = mapped_column(Key)
-    #: True: the line replaced an existing item or stub.
-    written: Mapped[bool] = mapped_column()
-    #: True: the record of the line refers to other items.
-    tied: Mapped[bool] = mapped_column()
-    #: JSON: each group of translations that the item left, with the language of the item in this
-    #: group. None: the item did not leave a group.
-    told: Mapped[str | None] = mapped_column(Text)
 
 
 class Link(Base):
