@@ -20,46 +20,42 @@ from typing import Any
 from sqlalchemy import event, text
 from support.archives import archive_of, close, import_records, make_app
 
-from flask_ibi_archive.archive.accesses.access_rows import ROLES, start_of_day
+from flask_ibi_archive.archive.accesses.access_rows import start_of_day
 from flask_ibi_archive.archive.archive import Archive
 
 DAYS = 3650
 FIRST = date(2016, 11, 21)
 BLOCK = 500_000
-#: A visitor clicks four times, 8, 24 and 40 seconds apart. One in five accesses leads to another
-#: item, one in ten is a robot's.
+#: A visitor clicks four times, 8, 24 and 40 seconds apart. One in ten accesses is a robot's.
 FILL = """
-    INSERT INTO ibi_access (archive_id, url_key, item_id, delivered_item_id, second, visitor,
+    INSERT INTO ibi_access (archive_id, url_key, item_id, second, visitor,
                             address, robot, content_type, state, relation, persistent_url, url)
     SELECT :archive, {key}, :first + n / 4 * 7919 % :items,
-           CASE WHEN n / 4 % 5 = 0 AND n / 4 * 7919 % :items <> 0 THEN :first END,
            :begin + n / 4 * 4 * :seconds / :total + n % 4 * (n % 4) * 8, {visitor}, '150.163.2.0',
            n / 4 % 10 = 3, CASE WHEN n / 4 % 3 = 0 THEN 'Metadata' ELSE 'Data' END, 'Original', '',
            'http://urlib.net/8JMKD3MGP8W/35MME4E',
            'http://mtc-m16c.sid.inpe.br/col/8JMKD3MGP8W/35MME4E/doc/report.pdf'
       FROM {numbers}
 """
-#: Counts the accesses of items in one role.
+#: Counts the accesses of items.
 COUNT = """
     INSERT INTO ibi_access_count
-           (item_id, role, day, content_type, archive_id, accesses, double_clicks, robots)
-    SELECT item, '{role}', day, content_type, archive_id,
+           (item_id, day, content_type, archive_id, accesses, double_clicks, robots)
+    SELECT item_id, day, content_type, archive_id,
            SUM(CASE WHEN robot OR gap <= 30 THEN 0 ELSE 1 END),
            SUM(CASE WHEN NOT robot AND gap <= 30 THEN 1 ELSE 0 END),
            SUM(CASE WHEN robot THEN 1 ELSE 0 END)
-      FROM (SELECT {item} AS item, archive_id, {day} AS day, content_type, robot,
-                   COALESCE(LEAD(second) OVER (PARTITION BY {item}, content_type, robot, visitor
+      FROM (SELECT item_id, archive_id, {day} AS day, content_type, robot,
+                   COALESCE(LEAD(second) OVER (PARTITION BY item_id, content_type, robot, visitor
                                                ORDER BY second, id) - second, 99) AS gap
-              FROM ibi_access
-             WHERE {item} IS NOT NULL) told
-     GROUP BY item, day, content_type, archive_id
+              FROM ibi_access) told
+     GROUP BY item_id, day, content_type, archive_id
 """
 SUM = """
     INSERT INTO ibi_archive_access_count
            (archive_id, day, content_type, accesses, double_clicks, robots)
     SELECT archive_id, day, content_type, SUM(accesses), SUM(double_clicks), SUM(robots)
       FROM ibi_access_count
-     WHERE role = 'asked'
      GROUP BY archive_id, day, content_type
 """
 DIALECTS = {
@@ -108,8 +104,7 @@ def count(archive: Archive) -> None:
     """Count the stored accesses."""
     day = DIALECTS[archive.database.engine.dialect.name]["day"]
     with archive.database.writing() as connection:
-        for role, item in ROLES.items():
-            connection.exec_driver_sql(COUNT.format(role=role, item=item, day=day))
+        connection.exec_driver_sql(COUNT.format(day=day))
         connection.exec_driver_sql(SUM)
 
 

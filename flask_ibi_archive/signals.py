@@ -38,8 +38,7 @@ signal                    sent after; values
                           ``client_address`` (None if unknown), ``filepath``, ``urls`` (the number
                           of pairs in the answer; 0 if the Archive does not have the item)
 ``access_acknowledged``   an access was stored: ``ibi`` of the delivered item, ``client_address``,
-                          ``url``, ``persistent_url``, ``content_type``, ``stored`` ("database" or
-                          "spool")
+                          ``url``, ``persistent_url``, ``content_type``
 ``archive_included``      a resolver included the Archive: ``archive``, ``address``, ``resolver``
                           (its URL, or None if unknown), ``confirmed``, ``side`` ("archive" or
                           "resolver": which of the two sends the signal)

@@ -620,7 +620,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("url_key", sa.String(64), nullable=False),
         sa.Column("item_id", KEY, nullable=False),
-        sa.Column("delivered_item_id", KEY),
         sa.Column("second", sa.BigInteger(), nullable=False),
         sa.Column("visitor", sa.String(16), nullable=False),
         sa.Column("address", sa.String(45), nullable=False),
@@ -634,12 +633,6 @@ def define_tables(dialect: str) -> sa.MetaData:
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"
         ),
         sa.CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
-        sa.CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
-        sa.ForeignKeyConstraint(
-            ["delivered_item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_delivered",
-        ),
         sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],
@@ -648,7 +641,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
         sa.Index("ix_ibi_access_archive", "archive_id", "second"),
-        sa.Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
         sa.Index("ix_ibi_access_item", "item_id", "visitor", "second"),
         sqlite_autoincrement=True,
     )
@@ -656,7 +648,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         "ibi_access_count",
         metadata,
         sa.Column("item_id", KEY, autoincrement=False, nullable=False),
-        sa.Column("role", sa.String(9), nullable=False),
         sa.Column("day", sa.Date(), nullable=False),
         sa.Column("content_type", sa.String(8), nullable=False),
         sa.Column("archive_id", KEY, nullable=False),
@@ -666,13 +657,12 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
-        sa.CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
         sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_access_count_item",
         ),
-        sa.PrimaryKeyConstraint("item_id", "role", "day", "content_type"),
+        sa.PrimaryKeyConstraint("item_id", "day", "content_type"),
         sa.Index("ix_ibi_access_count_archive", "archive_id", "day"),
     )
     sa.Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from flask_ibi_archive.archive.items.importing.importer import (
     ImportSource,
     open_source,
 )
-from flask_ibi_archive.errors import IBIError
 from support.databases import Schemas, new_database, schema_of
 from support.loopback import HERE
 
@@ -193,8 +192,6 @@ def import_records(
 
 def back_up(archive: Archive, path: Path, **options: Any) -> BackupManifest:
     """Back up an Archive as the command does; the options are those of the writer."""
-    with suppress(IBIError):
-        archive.accesses.store.import_spool()
     return BackupWriter(archive.database, archive.files_folder, **options).write(path)
 
 

@@ -71,7 +71,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
         access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
         for table, values in (
             (models.Access, {**item, **access, "url_key": "k", "robot": True}),
-            (models.AccessCount, {**item, "role": "asked", "day": MOMENT.date(), "accesses": 3}),
+            (models.AccessCount, {**item, "day": MOMENT.date(), "accesses": 3}),
             (
                 models.ArchiveAccessCount,
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
 from itertools import count
@@ -44,14 +43,11 @@ def backup_command(target: Path, as_json: bool) -> None:
       flask --app example_app ibi backup /var/backups/archive.zip
     """
     from flask_ibi_archive.archive.care.backup import BackupWriter
-    from flask_ibi_archive.errors import IBIError
 
     archive = group.get_archive()
     group.note_host_items(archive, "in this backup")
     if as_json:
         terminal.standard_output()
-    with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
-        archive.accesses.store.import_spool()
     malformed = 0
     with terminal.Bars(rows="Writing tables", bytes="Writing files") as bars:
 

@@ -164,7 +164,7 @@ class Receiver:
         statement = insert_or_update(self.store.connection, AccessCount.__table__)
         table, numbers = AccessCount.__table__.c, ("accesses", "double_clicks", "robots")
         statement = statement.on_conflict_do_update(
-            index_elements=["item_id", "role", "day", "content_type"],
+            index_elements=["item_id", "day", "content_type"],
             set_={name: table[name] + statement.excluded[name] for name in numbers},
         )
         for part in batched(counts, COUNTS):

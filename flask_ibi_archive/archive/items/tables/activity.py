@@ -36,18 +36,11 @@ class Access(Base):
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_access_item",
         ),
-        ForeignKeyConstraint(
-            ["delivered_item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_delivered",
-        ),
         CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
         CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
-        CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
         Index("ix_ibi_access_archive", "archive_id", "second"),
-        # these indexes find the other accesses of a visitor to the same item
+        # this index finds the other accesses of a visitor to the same item
         Index("ix_ibi_access_item", "item_id", "visitor", "second"),
-        Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
         {"sqlite_autoincrement": True},
     )
 
@@ -58,8 +51,6 @@ class Access(Base):
     url_key: Mapped[str] = mapped_column(String(64))
     #: The requested item.
     item_id: Mapped[int] = mapped_column(Key)
-    #: The delivered item; None: the requested item was delivered.
-    delivered_item_id: Mapped[int | None] = mapped_column(Key)
     #: The time of the acknowledgment, in POSIX seconds.
     second: Mapped[int] = mapped_column(BigInteger)
     #: A value that distinguishes the users of one day without identifying them.
@@ -79,7 +70,7 @@ class Access(Base):
 
 
 class AccessCount(Base):
-    """The number of accesses to an item on one day, in one role, to one content type.
+    """The number of accesses to a requested item on one day, to one content type.
 
     The transaction that stores an access also counts the access. When accesses are deleted, the
     number does not change.
@@ -92,7 +83,6 @@ class AccessCount(Base):
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_access_count_item",
         ),
-        CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
         CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
@@ -100,9 +90,6 @@ class AccessCount(Base):
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    #: "asked": users requested the item. "delivered": users requested another item, and the Archive
-    #: delivered this item.
-    role: Mapped[str] = mapped_column(String(9), primary_key=True)
     day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
     #: "Metadata": the accesses are views. "Data": the accesses are downloads.
     content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
