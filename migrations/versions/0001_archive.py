@@ -587,56 +587,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         ),
     )
     sa.Table(
-        "ibi_import",
-        metadata,
-        sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("resumable", sa.Boolean(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("on_conflict", sa.String(6), nullable=False),
-        sa.Column("started_at", MOMENT, nullable=False),
-        sa.Column("newest_item", KEY, nullable=False),
-        sa.Column("phase", sa.String(9), server_default="items", nullable=False),
-        sa.Column("position", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("line", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("lines", sa.BigInteger()),
-        sa.Column("digest", sa.String(64), nullable=False),
-        sa.Column("added", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("updated", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("skipped", sa.BigInteger(), server_default="0", nullable=False),
-        sa.CheckConstraint(
-            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
-        ),
-        sa.CheckConstraint(
-            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
-        ),
-        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_import_archive"),
-        sa.PrimaryKeyConstraint("id"),
-        sa.Index(
-            "uq_ibi_import_archive",
-            "archive_id",
-            unique=True,
-            sqlite_where=sa.text("resumable"),
-            postgresql_where=sa.text("resumable"),
-        ),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
-        "ibi_import_line",
-        metadata,
-        sa.Column("import_id", KEY, nullable=False),
-        sa.Column("line", sa.BigInteger(), nullable=False),
-        sa.Column("item_id", KEY, nullable=False),
-        sa.Column("written", sa.Boolean(), nullable=False),
-        sa.Column("tied", sa.Boolean(), nullable=False),
-        sa.Column("told", sa.Text()),
-        sa.ForeignKeyConstraint(
-            ["import_id"], ["ibi_import.id"], name="fk_ibi_import_line_import", ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("import_id", "line"),
-        sa.Index("ix_ibi_import_line_item", "import_id", "item_id"),
-    )
-    sa.Table(
         "ibi_registration",
         metadata,
         sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
@@ -671,7 +621,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("url_key", sa.String(64), nullable=False),
         sa.Column("item_id", KEY, nullable=False),
-        sa.Column("delivered_item_id", KEY),
         sa.Column("second", sa.BigInteger(), nullable=False),
         sa.Column("visitor", sa.String(16), nullable=False),
         sa.Column("address", sa.String(45), nullable=False),
@@ -685,12 +634,6 @@ def define_tables(dialect: str) -> sa.MetaData:
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"
         ),
         sa.CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
-        sa.CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
-        sa.ForeignKeyConstraint(
-            ["delivered_item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_delivered",
-        ),
         sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],
@@ -699,7 +642,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
         sa.Index("ix_ibi_access_archive", "archive_id", "second"),
-        sa.Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
         sa.Index("ix_ibi_access_item", "item_id", "visitor", "second"),
         sqlite_autoincrement=True,
     )
@@ -707,7 +649,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         "ibi_access_count",
         metadata,
         sa.Column("item_id", KEY, autoincrement=False, nullable=False),
-        sa.Column("role", sa.String(9), nullable=False),
         sa.Column("day", sa.Date(), nullable=False),
         sa.Column("content_type", sa.String(8), nullable=False),
         sa.Column("archive_id", KEY, nullable=False),
@@ -717,13 +658,12 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
-        sa.CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
         sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_access_count_item",
         ),
-        sa.PrimaryKeyConstraint("item_id", "role", "day", "content_type"),
+        sa.PrimaryKeyConstraint("item_id", "day", "content_type"),
         sa.Index("ix_ibi_access_count_archive", "archive_id", "day"),
     )
     sa.Table(
