@@ -96,7 +96,6 @@ class Example:
             "UPLOAD_FOLDER": str(home / "uploads"),
             "SESSION_COOKIE_NAME": f"session{number}",
             "IBI_FILES_FOLDER": str(home / "files"),
-            "IBI_SPOOL_FOLDER": str(home / "spool"),
             "IBI_CLAIMS_FOLDER": str(home / "claims"),
             "IBI_PERSISTENT_URL_BASE": f"http://{self.resolver_address}",
             "IBI_RESOLVER_URL": f"http://{self.resolver_address}/{RESOLVER_SERVICE}",

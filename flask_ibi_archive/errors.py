@@ -346,10 +346,7 @@ class RuleBroken(StorageError):
 
 
 class RecordError(StorageError):
-    """A record of an import file is wrong.
-
-    Without ``--resume``, no line of the file was imported. With ``--resume``, the lines
-    before this line were imported.
+    """A record of an import file is wrong. No line of the file was imported.
 
     :param source: the name of the file.
     :param line: the number of the line. The first line is 1.

@@ -38,8 +38,7 @@ signal                    sent after; values
                           ``client_address`` (None if unknown), ``filepath``, ``urls`` (the number
                           of pairs in the answer; 0 if the Archive does not have the item)
 ``access_acknowledged``   an access was stored: ``ibi`` of the delivered item, ``client_address``,
-                          ``url``, ``persistent_url``, ``content_type``, ``stored`` ("database" or
-                          "spool")
+                          ``url``, ``persistent_url``, ``content_type``
 ``archive_included``      a resolver included the Archive: ``archive``, ``address``, ``resolver``
                           (its URL, or None if unknown), ``confirmed``, ``side`` ("archive" or
                           "resolver": which of the two sends the signal)
@@ -58,7 +57,6 @@ signal                    sent after; values
   the host, it must commit the session.
 - ``flask ibi import`` sends item_deposited for a new Original, item_state_changed for another new
   item, and the usual signal for an item that it changes; it does not report changed translations.
-  With --resume, signals are sent after the commit of each batch; relations are stored later.
 - ``flask ibi adopt`` and models with IdentifiedItem send the same signals as operations.
 - If IBI_ANONYMISE_IPS is set, ``client_address`` is anonymised.
 - Commands and threads send signals too; therefore a receiver may run without a request.

@@ -16,7 +16,6 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
-from flask_ibi_archive.archive.accesses.visitors import name_network
 from flask_ibi_archive.archive.claims.log import ClaimLog
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
@@ -211,22 +210,18 @@ class Archive:
         items, today = self.items, self.today
         return self.database.read(lambda connection: read(items.open(connection, today)))
 
-    def list_urls(
-        self, request: UrlRequest, requested_only: bool = False, sender: str | None = None
-    ) -> Sequence[UrlPair]:
+    def list_urls(self, request: UrlRequest, requested_only: bool = False) -> Sequence[UrlPair]:
         """Return the answer to a request for the URLs of an item.
 
         The database, or its replica, is read with one SQL statement.
 
         :param requested_only: if true, the answer may omit relations that were not requested.
-        :param sender: the IP address to whose network the URL key is bound; None: the key is bound
-            to no network.
         :raises NotReady: if the database does not respond.
         """
         facts = self.facts()
 
         def issue_key(item: CatalogueItem) -> str:
-            return self.url_keys.issue(item.key, name_network(sender))
+            return self.url_keys.issue(item.key)
 
         def answer(connection: Connection) -> Sequence[UrlPair]:
             catalogue = self.items.open(connection, self.today)

@@ -62,7 +62,6 @@ def check_ready(archive: Archive) -> None:
     _check_served(archive)
     check_replica(archive)
     check_files(archive.config.files_folder)
-    check_writable_folder("the spool", archive.config.spool_folder, "IBI_SPOOL_FOLDER")
 
 
 def check_files(folder: Path) -> None:

@@ -256,7 +256,6 @@ class ArchiveConfig:
     filter_url_list: bool = setting(values.parse_flag, True)
     follow_editions: bool = setting(values.parse_flag, True)
     url_key_max_age: float = setting(values.parse_seconds, 3600)
-    count_only_resolver: bool | tuple[Network, ...] = setting(values.parse_flag_or_networks, False)
     url_scheme: str = setting(values.parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     application_root: str = setting(values.parse_root, "/", key="APPLICATION_ROOT")
     base_template: str | None = setting(values.parse_template)
@@ -271,7 +270,6 @@ class ArchiveConfig:
     registration_key: str | None = setting(values.parse_registration_key)
     anonymise_ips: bool = setting(values.parse_flag, True)
     keep_accesses: int = setting(values.parse_count, 90)
-    spool_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_spool")
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
     claims: bool = setting(values.parse_flag, True)
     claims_key: bytes | None = setting(values.parse_private_key)
@@ -313,11 +311,6 @@ class ArchiveConfig:
     def resolver_base(self) -> str:
         """IBI_RESOLVER_URL without the IBI of the resolver's service at its end."""
         return re.sub(rf"/(?:{IBIP.pattern}|{REPOSITORY.pattern})\Z", "", self.resolver_url)
-
-    @property
-    def resolver_networks(self) -> tuple[Network, ...]:
-        """The networks in IBI_COUNT_ONLY_RESOLVER; none if the setting is true or false."""
-        return () if isinstance(self.count_only_resolver, bool) else self.count_only_resolver
 
     def check_minting(self) -> tuple[str, str]:
         """Return the prefixes of new identifiers, of the rep and the ibip form.

@@ -168,13 +168,6 @@ def _convert_networks(value: Any) -> tuple[Network, ...]:
     return tuple(ip_network(str(item)) for item in _split_words(value))
 
 
-def _convert_flag_or_networks(value: Any) -> bool | tuple[Network, ...]:
-    try:
-        return _convert_flag(value)
-    except TypeError:
-        return _convert_networks(value)
-
-
 def _convert_hosts(value: Any) -> InnerHosts:
     return parse_inner_hosts([_require_text(item) for item in _split_words(value)])
 
@@ -267,9 +260,6 @@ parse_private_key = make_parser(
 )
 parse_networks = make_parser(
     'a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_networks, shows_reason=True
-)
-parse_flag_or_networks = make_parser(
-    'true, false or a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_flag_or_networks
 )
 #: The hosts in a private network to which the program may send requests.
 parse_hosts = make_parser(

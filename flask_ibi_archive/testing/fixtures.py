@@ -90,7 +90,6 @@ def ibi_settings(
         "IBI_DATABASE_URI": ibi_database_uri,
         "IBI_DATABASE_TIMEOUT": PATIENCE,
         "IBI_FILES_FOLDER": str(tmp_path / "ibi_files"),
-        "IBI_SPOOL_FOLDER": str(tmp_path / "ibi_spool"),
         "IBI_CLAIMS_FOLDER": str(tmp_path / "ibi_claims"),
         "IBI_ARCHIVE_ADDRESS": ibi_server.address,
         "IBI_ARCHIVE_SERVICE_IBI": SERVICE,

@@ -155,16 +155,9 @@ def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
     assert command(app, "list").data == ""
 
 
-@for_each(
-    ("words", "result"),
-    [
-        ((), "the tables are at revision ibi_0001\n"),
-        (("-1",), "the tables are at revision ibi_0001\n"),
-        (("base",), "the database has no tables\n"),
-    ],
-)
+@for_each("words", [(), ("-1",), ("base",)])
 def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
-    app: Flask, words: tuple[str, ...], result: str
+    app: Flask, words: tuple[str, ...]
 ) -> None:
     refused = command(app, "downgrade", *words).error
     assert refused.startswith("Downgrade the tables to")
@@ -172,7 +165,7 @@ def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
         "Nothing was done, because there is no terminal for the answer; add --yes."
     )
     assert command(app, "list").data == ""
-    assert moved(app, "downgrade", "--yes", *words) == result
+    assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
     command(app, "init")
 
 

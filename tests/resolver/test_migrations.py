@@ -151,7 +151,7 @@ def test_a_database_of_a_newer_version_is_reported_in_one_line(database: Databas
     with database.writing() as connection:
         connection.execute(text(f"UPDATE {RESOLVER.version_table} SET version_num = '9999'"))
     with pytest.raises(
-        NotReady, match="at revision 9999, but this version needs revision ibi_resolver_0002"
+        NotReady, match="at revision 9999, but this version needs revision ibi_resolver_0001"
     ):
         database.check()
     with pytest.raises(StorageError, match="9999") as refusal:

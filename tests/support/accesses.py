@@ -86,10 +86,7 @@ def stored(archive: Archive) -> list[dict[str, Any]]:
             for key, rep, ibip in connection.execute(select(Item.id, Item.rep, Item.ibip))
         }
         rows = connection.execute(select(Access.__table__).order_by(Access.id)).mappings().all()
-    return [
-        {**row, "asked": names[row["item_id"]], "delivered": names.get(row["delivered_item_id"])}
-        for row in rows
-    ]
+    return [{**row, "asked": names[row["item_id"]]} for row in rows]
 
 
 def item_id(archive: Archive, ibi: str) -> int:
@@ -111,7 +108,6 @@ def insert_accesses(archive: Archive, rows: list[dict[str, Any]]) -> None:
             values = {
                 "archive_id": served,
                 "url_key": f"made-up-{start + number}",
-                "delivered_item_id": None,
                 "visitor": "somebody",
                 "address": "150.163.2.0",
                 "robot": False,
@@ -129,11 +125,10 @@ def insert_counts(archive: Archive, rows: list[dict[str, Any]]) -> None:
     served = archive.served().id
     sums: dict[tuple[Any, str], dict[str, Any]] = {}
     for row in rows:
-        if row["role"] == "asked":
-            key = (row["day"], row["content_type"])
-            total = sums.setdefault(key, {"day": key[0], "content_type": key[1]})
-            for name in ("accesses", "double_clicks", "robots"):
-                total[name] = total.get(name, 0) + row[name]
+        key = (row["day"], row["content_type"])
+        total = sums.setdefault(key, {"day": key[0], "content_type": key[1]})
+        for name in ("accesses", "double_clicks", "robots"):
+            total[name] = total.get(name, 0) + row[name]
     with archive.database.writing() as connection:
         connection.execute(insert(AccessCount), [{"archive_id": served, **row} for row in rows])
         connection.execute(
@@ -156,15 +151,14 @@ def store_accesses(archive: Archive, seed: int) -> None:
     served = archive.served().id
     chance = random.Random(seed)
     with archive.database.reading() as connection:
-        [first, second] = connection.scalars(
+        items = connection.scalars(
             select(Item.id).where(Item.archive_id == served, ~Item.is_service)
-        )
+        ).all()
     for number in range(40):
         values = {
             "archive_id": served,
             "url_key": f"{seed}-{number}",
-            "item_id": first,
-            "delivered_item_id": chance.choice([None, second]),
+            "item_id": chance.choice(items),
             "second": BEFORE_MIDNIGHT + chance.randrange(120),
             "visitor": chance.choice("abc"),
             "address": "192.0.2.0",

@@ -16,8 +16,8 @@ from sqlalchemy import make_url
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.importing.importer import (
+    Counts,
     Importer,
-    ImportResult,
     ImportSource,
     open_source,
 )
@@ -162,7 +162,7 @@ def paths_in_store(archive: Archive) -> list[Path]:
 
 def import_file(
     archive: Archive, path: Path, files_folder: Path | None = None, **options: Any
-) -> ImportResult:
+) -> Counts:
     """Import a file of records."""
     import io
 
@@ -174,7 +174,7 @@ def import_file(
 
 def import_records(
     archive: Archive, records: list[dict[str, Any]], folder: Path = Path(), **options: Any
-) -> ImportResult:
+) -> Counts:
     """Import records that are JSON objects."""
     import io
 

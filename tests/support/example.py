@@ -41,7 +41,6 @@ def example_repository(uri: str, folder: Path, **settings: Any) -> Iterator[Flas
             "SQLALCHEMY_DATABASE_URI": uri,
             "UPLOAD_FOLDER": str(folder / "uploads"),
             "IBI_FILES_FOLDER": str(folder / "files"),
-            "IBI_SPOOL_FOLDER": str(folder / "spool"),
             **settings,
         }
     )

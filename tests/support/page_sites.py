@@ -206,7 +206,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 def add_counts(app: Flask) -> None:
     """Add accesses to the second item in the current month and the month before."""
     archive = archive_of(app)
-    row = {"item_id": item_id(archive, SECOND), "role": "asked", "double_clicks": 1, "robots": 2}
+    row = {"item_id": item_id(archive, SECOND), "double_clicks": 1, "robots": 2}
     insert_counts(
         archive,
         [

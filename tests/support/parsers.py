@@ -168,7 +168,7 @@ PARSERS: dict[str, Parser] = {
     "a public host": is_public_host,
     "an inner host": InnerHosts().__contains__,
     "a key": is_key,
-    "a URL key": URLKeys(["secret"], 3600).verify,
+    "a URL key": URLKeys(["secret"], 3600).read,
     "Accept-Language": parse_accept_language,
     "a language picked": lambda text: find_language(parse_accept_language(text), ["en", "pt-BR"]),
     "a language": parse_language,

@@ -134,13 +134,10 @@ def check(uri: str, folder: Path, answered: list[str]) -> int:
     from support.accesses import stored
 
     archive = archive_of(make_app(uri, folder))
-    archive.accesses.store.lock_timeout = 60
-    archive.accesses.store.import_spool()
     names = [row["url_key"] for row in stored(archive)]
     assert len(names) == len(set(names))
     facts = [archive.url_keys.read(key) for key in answered]
     assert {fact.name for fact in facts if fact is not None} <= set(names)
-    assert archive.accesses.store.spool.is_empty(archive.served().id)
     found = archive.statistics()
     assert found.downloads + found.double_clicks == len(names)
     archive.database.close()

@@ -38,7 +38,11 @@ class Rows:
     def archive(self, rep: str = SERVICE, ibip: str | None = None) -> int:
         """Insert an Archive with its service item and return its id."""
         archive = self.insert(
-            "ibi_archive", service_item_id=0, address="mtc-m16c.sid.inpe.br", platform_version="1"
+            "ibi_archive",
+            service_item_id=0,
+            address="mtc-m16c.sid.inpe.br",
+            platform_version="1",
+            database="1",
         )
         service = self.item(archive, rep, ibip, is_service=True, transferable=False)
         self.run("UPDATE ibi_archive SET service_item_id = :s WHERE id = :a", s=service, a=archive)

@@ -1,4 +1,4 @@
-"""Rows in every table of a database that two Archives share, and descriptions of the tables."""
+"""Rows in every table of a database that two Archives share."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, inspect, select
+from sqlalchemy import delete, func, insert, inspect, select
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import tables as models
-from flask_ibi_archive.archive.items.tables import (
-    File,
-    Import,
-    ImportLine,
-    Item,
-    ItemIdentifier,
-    TombstoneRow,
-    TranslationGroup,
-)
 from flask_ibi_archive.server.database.database import Database
 from support.archives import import_records
 from support.web import REPORT, shelf
@@ -27,8 +18,6 @@ from support.web import REPORT, shelf
 #: The service IBI of the second Archive.
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 MOMENT = datetime(2024, 2, 29, 23, 59, 59, 123456, timezone.utc)
-IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
-LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
 PROGRAM = {"name": "ojs", "key_hash": "0" * 64, "scopes": "mint"}
 OFFER = {
     "public_id": "0" * 16,
@@ -86,7 +75,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
         access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
         for table, values in (
             (models.Access, {**item, **access, "url_key": "k", "robot": True}),
-            (models.AccessCount, {**item, "role": "asked", "day": MOMENT.date(), "accesses": 3}),
+            (models.AccessCount, {**item, "day": MOMENT.date(), "accesses": 3}),
             (
                 models.ArchiveAccessCount,
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
@@ -94,10 +83,6 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
             (models.FileCheck, {"archive_id": 1, "checked_at": MOMENT, "faults": [FAULT]}),
             (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
-            (
-                models.Import,
-                {"id": 70, "archive_id": 1, "resumable": True, "source": "a", **IMPORT},
-            ),
             (models.ClaimLogRow, {"archive_id": 1, "frontier": "0" * 64, **LOG}),
             (models.ClaimNote, {**item, "id": 4, **NOTE}),
             (models.ClaimRow, {"archive_id": 1, **CLAIM}),
@@ -115,7 +100,6 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 {"key_id": 9, "request_id": 8, "rep": "r", "ibip": "i", "issued_at": MOMENT},
             ),
             (models.RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
-            (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
             (models.Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
             (
                 models.OfferedItem,
@@ -137,70 +121,3 @@ def second_edition(archive: Archive, folder: Path) -> str:
     path = folder / "second.txt"
     path.write_text("second edition")
     return archive.new_edition(REPORT, ItemRecord(), [path]).rep
-
-
-#: The columns with ids, and with numbers of which only the order matters.
-NUMBERS = {
-    "id",
-    "edition_series_id",
-    "edition_no",
-    "translation_group_id",
-    "metadata_item_id",
-    "item_id",
-}
-
-
-def describe_tables(archive: Archive) -> dict[str, Any]:
-    """Return the tables of items and imports, with identifiers instead of ids."""
-    with archive.database.reading() as connection:
-        names = {
-            row.id: row.rep or row.ibip
-            for row in connection.execute(select(Item.id, Item.rep, Item.ibip))
-        }
-        described: dict[str, Any] = {
-            table.__tablename__: sorted(
-                repr((names.get(row.item_id), _plain(row)))
-                for row in connection.execute(select(table.__table__))
-            )
-            for table in (ItemIdentifier, File, TombstoneRow)
-        }
-        described["ibi_item"] = sorted(
-            repr((names[row.id], names.get(row.metadata_item_id), _plain(row)))
-            # without the service, because its timestamp differs between Archives
-            for row in connection.execute(select(Item.__table__).where(~Item.is_service))
-        )
-        described["editions"] = _chains(connection, names)
-        described["translations"] = _groups(connection, names)
-        described["imports"] = [
-            list(connection.execute(select(ImportLine.__table__))),
-            list(connection.execute(select(Import.source).where(Import.phase != "done"))),
-        ]
-    return described
-
-
-def _plain(row: Any) -> dict[str, Any]:
-    return {name: value for name, value in row._mapping.items() if name not in NUMBERS}
-
-
-def _chains(connection: Connection, names: dict[int, str]) -> list[list[str]]:
-    chains: dict[int, list[str]] = {}
-    for row in connection.execute(
-        select(Item.id, Item.edition_series_id)
-        .where(Item.edition_series_id.is_not(None))
-        .order_by(Item.edition_no)
-    ):
-        chains.setdefault(row.edition_series_id, []).append(names[row.id])
-    return sorted(chains.values())
-
-
-def _groups(connection: Connection, names: dict[int, str]) -> list[tuple[str, list[str]]]:
-    heads = {
-        row.id: names.get(row.head_item_id)
-        for row in connection.execute(select(TranslationGroup.__table__))
-    }
-    members: dict[int, list[str]] = {group: [] for group in heads}
-    for row in connection.execute(
-        select(Item.id, Item.translation_group_id).where(Item.translation_group_id.is_not(None))
-    ):
-        members[row.translation_group_id].append(names[row.id])
-    return sorted((str(heads[group]), sorted(found)) for group, found in members.items())

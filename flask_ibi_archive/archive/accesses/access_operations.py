@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from flask_ibi_archive.archive.accesses import access_rows
-from flask_ibi_archive.archive.accesses.access_storage import AccessStore, Spool
-from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments, Outcome
+from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
-from flask_ibi_archive.archive.accesses.visitors import ResolverAddresses
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import find_client
@@ -42,39 +39,26 @@ class PurgeResult:
 
 def create_acknowledgments(archive: Archive) -> Acknowledgments:
     """Return the object that checks acknowledgments and stores the accesses that they report."""
-    config = archive.config
-    store = AccessStore(
+    return Acknowledgments(
         archive.database,
-        Spool(config.spool_folder),
+        archive.url_keys,
         lambda: (archive.served(), archive.facts()),
         archive.items,
-        config.anonymise_ips,
-    )
-    return Acknowledgments(
-        store,
-        archive.url_keys,
+        archive.config.anonymise_ips,
         clock=lambda: archive.clock().timestamp(),
-        is_resolver=ResolverAddresses(
-            urlsplit(config.resolver_url).hostname or "", config.resolver_networks
-        ).contain,
     )
 
 
 def take_acknowledgment(
-    archive: Archive,
-    acknowledgment: Acknowledgment,
-    agents: Agents = NO_AGENTS,
-    sender: str | None = None,
-) -> Outcome:
-    """Store the access that an acknowledgment reports, if it counts.
+    archive: Archive, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
+) -> bool:
+    """Count the access that an acknowledgment reports; return False if it does not count.
 
     :param agents: the User-Agent headers, by which robots are recognised.
-    :param sender: the IP address of the sender if only the resolver may acknowledge accesses.
-        None if everybody may, or if the acknowledgment comes from this process.
-    :raises NotReady: if the access can be stored neither in the database nor in the spool.
+    :raises NotReady: if the access cannot be stored.
     """
-    outcome = archive.accesses.record(acknowledgment, agents, sender)
-    if outcome is not Outcome.REFUSED and access_acknowledged.receivers:
+    counts = archive.accesses.record(acknowledgment, agents)
+    if counts and access_acknowledged.receivers:
         values = {
             "ibi": acknowledgment.ibi[0].text if acknowledgment.ibi else None,
             "client_address": find_client(
@@ -83,10 +67,9 @@ def take_acknowledgment(
             "url": acknowledgment.url,
             "persistent_url": acknowledgment.persistent_url,
             "content_type": acknowledgment.content_type,
-            "stored": "database" if outcome is Outcome.COUNTED else "spool",
         }
         archive.notifier.send([Notice(access_acknowledged, values)])
-    return outcome
+    return counts
 
 
 def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month") -> Statistics:
@@ -96,9 +79,6 @@ def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month")
 
         statistics = ibi.archive.statistics(item.ibi)
         statistics.views, statistics.downloads
-
-    Nothing is written. Accesses in the spool are not counted yet. The next acknowledgment or
-    the next purge imports the accesses of the spool into the database.
 
     :param ibi: an identifier of the item; None for the whole Archive.
     :param by: the kind of the periods: day, month or year.
@@ -110,19 +90,15 @@ def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month")
         raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
     text = None if ibi is None else parse_identifier(ibi).text
     archive_id = archive.served().id
-    asked: list[access_rows.DayCounts] = []
-    delivered: list[access_rows.DayCounts] = []
     with archive.database.snapshot() as connection:
-        if text is None:
-            asked = access_rows.read_counts(connection, archive_id, access_rows.ASKED)
-        else:
-            # an item of the host's catalogue may have several rows, each with its own counts
-            for item_id in archive.items.find_rows(connection, text):
-                asked += access_rows.read_counts(connection, archive_id, access_rows.ASKED, item_id)
-                delivered += access_rows.read_counts(
-                    connection, archive_id, access_rows.DELIVERED, item_id
-                )
-    return sum_counts(text, by, asked, None if text is None else delivered)
+        # an item of the host's catalogue may have several rows, each with its own counts
+        rows = [None] if text is None else archive.items.find_rows(connection, text)
+        counts = [
+            day
+            for item_id in rows
+            for day in access_rows.read_counts(connection, archive_id, item_id)
+        ]
+    return sum_counts(text, by, counts)
 
 
 def count_views(archive: Archive, item: ItemView) -> Statistics:
@@ -139,7 +115,7 @@ def count_views(archive: Archive, item: ItemView) -> Statistics:
         return read_statistics(archive, item.ibi)
     item_id = item.id
     counts = archive.database.read(lambda connection: access_rows.read_months(connection, item_id))
-    return sum_counts(None, "month", counts, None)
+    return sum_counts(None, "month", counts)
 
 
 def purge(archive: Archive, days: int | None = None, dry_run: bool = False) -> PurgeResult:
@@ -168,8 +144,6 @@ def purge(archive: Archive, days: int | None = None, dry_run: bool = False) -> P
             return PurgeResult(
                 access_rows.count_accesses_before(connection, archive_id, before), before
             )
-    # After the purge, a spool file with a deleted access would be counted again.
-    archive.accesses.store.import_spool()
     purged = 0
     while True:
         with database.writing(table_lock=access_rows.PURGING) as connection:

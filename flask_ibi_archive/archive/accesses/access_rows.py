@@ -31,8 +31,9 @@ from flask_ibi_archive.server.database.dialects import Key, insert_or_update
 #: If a user accesses an item twice within this number of seconds, the earlier access is a double
 #: click.
 DOUBLE_CLICK = 30
-#: An access waits this number of seconds for other writers. Then the access is stored in the spool.
-LOCK_TIMEOUT = 0.5
+#: The maximum number of seconds that an access waits for other writers. The Archive counts its own
+#: redirects after the response, where no request limits the time.
+LOCK_TIMEOUT = 5.0
 
 DAY = 86400
 EPOCH = date(1970, 1, 1)
@@ -40,9 +41,6 @@ EPOCH = date(1970, 1, 1)
 #: During purging, accesses can be stored, but no other purge can run.
 PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
 
-ASKED, DELIVERED = "asked", "delivered"
-#: For each role of an item in an access: the column of the item.
-ROLES = {ASKED: "item_id", DELIVERED: "delivered_item_id"}
 NUMBERS = ("accesses", "double_clicks", "robots")
 
 _SELECT_ITEM = sa.text(
@@ -53,7 +51,7 @@ _SELECT_ITEM = sa.text(
 #: same user to the same item.
 _SELECT_CLICK = """
     (SELECT other.second FROM ibi_access AS other
-      WHERE other.{column} = :{column} AND other.visitor = :visitor
+      WHERE other.item_id = :item_id AND other.visitor = :visitor
         AND other.content_type = :content_type AND NOT other.robot
         AND other.second BETWEEN {period}
         AND (other.second, other.id) {sign} (:second, ibi_access.id)
@@ -61,11 +59,7 @@ _SELECT_CLICK = """
 """
 _PREVIOUS = {"period": f":second - {DOUBLE_CLICK} AND :second", "sign": "<", "order": "DESC"}
 _FOLLOWING = {"period": f":second AND :second + {DOUBLE_CLICK}", "sign": ">", "order": "ASC"}
-_CLICKS = ", ".join(
-    _SELECT_CLICK.format(column=column, **side)
-    for column in ROLES.values()
-    for side in (_PREVIOUS, _FOLLOWING)
-)
+_CLICKS = ", ".join(_SELECT_CLICK.format(**side) for side in (_PREVIOUS, _FOLLOWING))
 
 
 class DayCounts(NamedTuple):
@@ -106,8 +100,7 @@ def lock_visitors(visitors: Iterable[str]) -> str:
 def insert_access(connection: sa.Connection, values: dict[str, Any]) -> bool:
     """Store an access and count it.
 
-    :param connection: a connection with the lock :data:`STORING`, or with that of
-        :func:`lock_visitors` if the transaction stores only this access.
+    :param connection: a connection with the lock of :func:`lock_visitors`.
     :param values: the values of the columns.
     :returns: False if an access with the same URL key already exists. Then nothing is changed.
     """
@@ -118,21 +111,13 @@ def insert_access(connection: sa.Connection, values: dict[str, Any]) -> bool:
     if clicks is None:
         return False
     of_archive = {"archive_id": values["archive_id"], "content_type": values["content_type"]}
-    # the columns of clicks are the previous and the following access, for each role
-    sides = zip(clicks[::2], clicks[1::2], strict=True)
-    of_archives = []
-    for (role, column), (previous, following) in zip(ROLES.items(), sides, strict=True):
-        if values[column] is None:
-            continue
-        changes = _find_changes(values["second"], values["robot"], previous, following)
-        for day, numbers in changes.items():
-            sums = dict(zip(NUMBERS, numbers, strict=True))
-            change = {**of_archive, "day": day.isoformat(), **sums}
-            of_item = {"item_id": values[column], "role": role}
-            _add_to_counts(connection, AccessCount, {**of_item, **change})
-            if role == ASKED:
-                of_archives.append(change)
-    for change in of_archives:  # at the end, because all other accesses wait for these rows
+    changes = [
+        {**of_archive, "day": day.isoformat(), **dict(zip(NUMBERS, numbers, strict=True))}
+        for day, numbers in _find_changes(values["second"], values["robot"], *clicks).items()
+    ]
+    for change in changes:
+        _add_to_counts(connection, AccessCount, {"item_id": values["item_id"], **change})
+    for change in changes:  # at the end, because all other accesses wait for these rows
         _add_to_counts(connection, ArchiveAccessCount, change)
     return True
 
@@ -236,23 +221,20 @@ def delete_old_salts(connection: sa.Connection, today: date) -> None:
 
 
 def read_counts(
-    connection: sa.Connection, archive_id: int, role: str, item_id: int | None = None
+    connection: sa.Connection, archive_id: int, item_id: int | None = None
 ) -> list[DayCounts]:
     """Return the counts of an item or of a whole Archive.
 
-    :param role: the role of the item in the accesses. "asked": the users requested this item.
-        "delivered": the users requested another item and received this item. The role of a whole
-        Archive is always "asked".
     :param item_id: the id of the item. None returns the counts of the whole Archive.
     """
     table = ArchiveAccessCount if item_id is None else AccessCount
     of = (
-        [ArchiveAccessCount.archive_id == archive_id]
+        ArchiveAccessCount.archive_id == archive_id
         if item_id is None
-        else [AccessCount.item_id == item_id, AccessCount.role == role]
+        else AccessCount.item_id == item_id
     )
     columns = (table.day, table.content_type, table.accesses, table.double_clicks, table.robots)
-    return [DayCounts(*row) for row in connection.execute(sa.select(*columns).where(*of))]
+    return [DayCounts(*row) for row in connection.execute(sa.select(*columns).where(of))]
 
 
 def read_months(connection: sa.Connection, item_id: int) -> list[DayCounts]:
@@ -265,7 +247,7 @@ def read_months(connection: sa.Connection, item_id: int) -> list[DayCounts]:
     accesses = sa.cast(sa.func.sum(AccessCount.accesses), Key)
     rows = connection.execute(
         sa.select(month, AccessCount.content_type, accesses)
-        .where(AccessCount.item_id == item_id, AccessCount.role == ASKED)
+        .where(AccessCount.item_id == item_id)
         .group_by(month, AccessCount.content_type)
     )
     return [DayCounts(date.fromisoformat(f"{row[0]}-01"), row[1], row[2], 0, 0) for row in rows]

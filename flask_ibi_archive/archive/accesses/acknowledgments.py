@@ -5,38 +5,42 @@ contains a URL key. A URL key is a signed number that the Archive has sent to th
 URLs of the item. Only the first acknowledgment with a URL key counts.
 
 The Archive stores the access before it answers the acknowledgment. If the database is locked or
-does not answer, the access is stored in the spool (a folder of files). The files are imported into
-the database later. The resolver always gets the same answer. With ``IBI_COUNT_ONLY_RESOLVER``, URL
-keys are bound to the network that asked for them, and only the acknowledgments of the resolver
-count. If an acknowledgment does not count, a warning with the reason is written to the log
-``flask_ibi_archive.accesses``.
+does not answer, the resolver gets an error, and the access does not count. Otherwise the resolver
+always gets the same answer. If an acknowledgment does not count, a warning with the reason is
+written to the log ``flask_ibi_archive.accesses``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from enum import Enum
+from collections.abc import Callable
 from logging import getLogger
 from urllib.parse import quote
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.accesses.access_rows import get_utc_day
-from flask_ibi_archive.archive.accesses.access_storage import (
-    AccessStore,
-    ReceivedAccess,
-    log_refusal,
+from flask_ibi_archive.archive.accesses.access_rows import (
+    LOCK_TIMEOUT,
+    get_utc_day,
+    insert_access,
+    lock_visitors,
 )
 from flask_ibi_archive.archive.accesses.delivered_item import (
     AccessedItems,
     Claim,
     NotCounted,
     find_delivered_item,
+    get_row_id,
 )
-from flask_ibi_archive.archive.accesses.visitors import Visitors, is_robot_access, name_network
+from flask_ibi_archive.archive.accesses.visitors import (
+    Visitors,
+    choose_pseudonym,
+    is_robot_access,
+)
+from flask_ibi_archive.archive.items.archives import ServedArchive
+from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, anonymise
 from flask_ibi_archive.core.protocol.messages import (
     CONTENT_TYPE,
@@ -48,117 +52,106 @@ from flask_ibi_archive.core.protocol.messages import (
     Agents,
 )
 from flask_ibi_archive.core.protocol.query_strings import to_bytes
-from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import get_driver_message
 
 log = getLogger("flask_ibi_archive.accesses")
 
 
-class Outcome(str, Enum):
-    """The result of processing an acknowledgment."""
-
-    COUNTED = "counted"
-    SPOOLED = "stored in the spool"
-    REFUSED = "not counted"
-
-
 class Acknowledgments:
     """Checks acknowledgments and stores the accesses that they report.
 
-    :param store: stores the accesses.
+    :param find_served: a function that returns the Archive and its description. The function raises
+        NotReady if the Archive does not exist yet.
+    :param items: the items of the Archive.
+    :param anonymises: whether the IP addresses of users are anonymised before they are stored.
     :param clock: a function that returns the time in POSIX seconds.
-    :param is_resolver: returns whether an IP address belongs to the resolver.
     """
 
     def __init__(
         self,
-        store: AccessStore,
+        database: Database,
         url_keys: URLKeys,
+        find_served: Callable[[], tuple[ServedArchive, ArchiveFacts]],
+        items: ItemCatalogue,
+        anonymises: bool = True,
         clock: Callable[[], float] = time.time,
-        is_resolver: Callable[[str], bool] = lambda address: False,
     ) -> None:
-        self.store = store
+        self.database = database
         self.url_keys = url_keys
+        self.find_served = find_served
+        self.items = items
+        self.anonymises = anonymises
         self.clock = clock
-        self.is_resolver = is_resolver
         self.visitors = Visitors()
 
-    def record(
-        self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS, sender: str | None = None
-    ) -> Outcome:
-        """Check an acknowledgment and store the access in the database or in the spool.
+    def record(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> bool:
+        """Check an acknowledgment, and store and count its access.
 
-        :param sender: the IP address of the sender if only the resolver may acknowledge accesses.
-            None if everybody may, or if the acknowledgment comes from this process.
-        :returns: where the access was stored, or ``Outcome.REFUSED`` if it does not count.
-        :raises NotReady: if neither the database nor the spool can store the access.
+        :returns: False if the acknowledgment does not count.
+        :raises NotReady: if the database is locked or does not answer. The access does not count.
         """
         try:
-            outcome = self._record(acknowledgment, agents, sender)
+            self._record(acknowledgment, agents)
         except NotCounted as refusal:
             addresses = acknowledgment.client_addresses
-            log_refusal(self._stored_address(addresses[0]) if addresses else None, refusal)
-            return Outcome.REFUSED
-        log.debug("an acknowledgment was %s", outcome.value)
-        return outcome
+            sender = self._stored_address(addresses[0]) if addresses else "an unknown address"
+            log.warning("an acknowledgment from %s is not counted: %s", sender, refusal)
+            return False
+        return True
 
-    def has_valid_key(self, acknowledgment: Acknowledgment, sender: str | None = None) -> bool:
-        """Return whether the URL key of an acknowledgment is valid.
-
-        This method does not read the database.
-
-        :param sender: the same as in :meth:`record`.
-        """
-        key = acknowledgment.url_key
-        return key is not None and self.url_keys.verify(key, _list_networks(sender)) is not None
-
-    # --- one acknowledgment ----------------------------------------------------------------------
-
-    def _record(
-        self, acknowledgment: Acknowledgment, agents: Agents, sender: str | None
-    ) -> Outcome:
-        """Check an acknowledgment, and store its access in the database or in the spool.
+    def _record(self, acknowledgment: Acknowledgment, agents: Agents) -> None:
+        """Check an acknowledgment, and store and count its access.
 
         :raises NotCounted: if the acknowledgment does not count.
         """
-        key = self._check_key(acknowledgment, sender)
-        user = (acknowledgment.client_addresses or ("",))[0]
-        access, claim = self._build_access(acknowledgment, key, user, agents)
-
-        def add_pseudonyms() -> ReceivedAccess:
-            pseudonyms = self.visitors.build_pseudonyms(access.second, user, agents.reader or "")
-            return replace(access, visitors=pseudonyms)
-
-        store = self.store
-        try:
-            served, facts = store.find_served()
-            access = replace(access, archive=served.id)
-            delivered = store.database.read(
-                lambda connection: find_delivered_item(
-                    AccessedItems(connection, served, store.items), facts, access.item, claim
-                )
+        key = self._check_key(acknowledgment)
+        second = int(self.clock())
+        claim = Claim(
+            acknowledgment.content_type or "",
+            tuple(identifier.text for identifier in acknowledgment.ibi or ()),
+            acknowledgment.url or "",
+            (acknowledgment.client_addresses or ("",))[0],
+            get_utc_day(second),
+        )
+        served, facts = self.find_served()
+        delivered = self.database.read(
+            lambda connection: find_delivered_item(
+                AccessedItems(connection, served, self.items), facts, key.item, claim
             )
-            access = replace(access, delivery=delivered)
-            self.visitors.load_salts(store.database, access.second, store.lock_timeout)
-            is_new = store.store(served.id, add_pseudonyms(), delivered)
+        )
+        self.visitors.load_salts(self.database, second)
+        pseudonyms = self.visitors.build_pseudonyms(second, claim.user, agents.reader or "")
+        try:
+            with self.database.writing(LOCK_TIMEOUT, lock_visitors(pseudonyms)) as connection:
+                is_new = insert_access(
+                    connection,
+                    {
+                        "archive_id": served.id,
+                        "url_key": key.name,
+                        "item_id": get_row_id(connection, served.id, key.item),
+                        "second": second,
+                        "visitor": choose_pseudonym(connection, served.id, pseudonyms, second),
+                        "address": self._stored_address(claim.user),
+                        "robot": is_robot_access(agents.sender, agents.reader),
+                        "content_type": claim.content_type,
+                        "state": acknowledgment.state,
+                        "relation": delivered.relation[:255],
+                        "persistent_url": encode_url(acknowledgment.persistent_url or ""),
+                        "url": encode_url(claim.url) if delivered.is_our_url else "",
+                    },
+                )
         except IntegrityError as error:  # the item or the Archive has just been deleted
             raise NotCounted(
                 f"the database refuses the access: {get_driver_message(error)}"
             ) from error
-        except NotReady as error:
-            store.spool.store(add_pseudonyms())
-            log.info("an access was stored in the spool: %s", error)
-            return Outcome.SPOOLED
         if not is_new:
             raise NotCounted("the URL key was used before")
-        store.import_some_files(served.id)
-        return Outcome.COUNTED
 
-    def _check_key(self, acknowledgment: Acknowledgment, sender: str | None) -> KeyFacts:
+    def _check_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
         """Check the fields of an acknowledgment and its URL key; return the content of the key.
 
-        :raises NotCounted: if a field is missing or wrong, if the key is not valid, or if the
-            sender is not the resolver.
+        :raises NotCounted: if a field is missing or wrong, or if the key is not valid.
         """
         needed = {
             CLIENT_ADDRESSES: acknowledgment.client_addresses,
@@ -172,53 +165,15 @@ class Acknowledgments:
         faults = [f"{name} is missing" for name in missing] + [f"{name} is wrong" for name in wrong]
         if faults:
             raise NotCounted(", ".join(faults))
-        facts = self.url_keys.read(acknowledgment.url_key or "", _list_networks(sender))
+        facts = self.url_keys.read(acknowledgment.url_key or "")
         if facts is None:
-            other = f", or was not issued to {name_network(sender)}" if sender else ""
-            raise NotCounted(f"the URL key is forged{other}")
+            raise NotCounted("the URL key is forged")
         if not self.url_keys.is_current(facts):
             raise NotCounted("the URL key has expired")
-        if sender is not None and not self.is_resolver(sender):
-            raise NotCounted(f"{name_network(sender)} is not a network of the resolver")
         return facts
 
-    def _build_access(
-        self, acknowledgment: Acknowledgment, key: KeyFacts, user: str, agents: Agents
-    ) -> tuple[ReceivedAccess, Claim]:
-        """Return the access without pseudonyms, and the claimed delivered item."""
-        second = int(self.clock())
-        claim = Claim(
-            acknowledgment.content_type or "",
-            tuple(identifier.text for identifier in acknowledgment.ibi or ()),
-            acknowledgment.url or "",
-            user,
-            get_utc_day(second),
-        )
-        access = ReceivedAccess(
-            second=second,
-            url_key=key.name,
-            item=key.item,
-            content_type=claim.content_type,
-            state=acknowledgment.state,
-            ibi=claim.ibi,
-            url=encode_url(claim.url),
-            persistent_url=encode_url(acknowledgment.persistent_url or ""),
-            address=self._stored_address(user),
-            visitors=(),
-            robot=is_robot_access(agents.sender, agents.reader),
-        )
-        return access, claim
-
     def _stored_address(self, address: str) -> str:
-        return anonymise(address) if self.store.anonymises else address
-
-
-def _list_networks(sender: str | None) -> Sequence[str]:
-    """Return the names of the networks to which the URL key of a sender may be bound.
-
-    The second name is "": the keys of a resolver in this process are bound to no network.
-    """
-    return (name_network(sender), name_network(None))
+        return anonymise(address) if self.anonymises else address
 
 
 def encode_url(url: str) -> str:

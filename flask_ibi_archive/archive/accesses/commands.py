@@ -37,9 +37,6 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     seconds) and accesses of robots are counted separately. The COUNTER Code of Practice requires
     this. Days begin at midnight UTC.
 
-    For an item, there is a further table. It shows how often the item was delivered when another
-    item was requested.
-
     \b
     Example:
       flask --app example_app ibi stats 8JMKD3MGP8W/35MME4E --by year
@@ -54,10 +51,7 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
         csv.writer(text, lineterminator="\n").writerows(statistics.csv_rows())
         write(text.getvalue(), nl=False)
     else:
-        write_table(statistics.asked)
-        if statistics.delivered is not None:
-            write("\ndelivered when another item was requested")
-            write_table(statistics.delivered)
+        write_table(statistics.periods)
 
 
 def write_table(periods: Iterable[Period]) -> None:

@@ -86,8 +86,6 @@ class Claim:
     :param url: the URL of the delivered item, decoded once.
     :param user: the user's IP address.
     :param day: the day (UTC) of the access, on which embargoes depend.
-    :param is_anonymised: whether the IP address is anonymised. Rules that allow only some
-        addresses cannot be applied to an anonymised address.
     """
 
     content_type: str
@@ -95,23 +93,19 @@ class Claim:
     url: str
     user: str
     day: date
-    is_anonymised: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveredItem:
-    """The item that was delivered. Files of the spool contain these fields.
+class DeliveredItem(NamedTuple):
+    """The item that was delivered.
 
-    :param item_id: the key of the delivered item; None if the requested item was delivered.
     :param relation: the relation from the requested to the delivered item, such as ``.metadata``.
     :param is_our_url: whether this Archive uses the URL in the acknowledgment for the delivered
         item. The URL in the acknowledgment may have an additional query or fragment, because a
         resolver appends the query of a persistent URL.
     """
 
-    item_id: ItemKey | None
     relation: str
-    is_our_url: bool = False
+    is_our_url: bool
 
 
 class Target(NamedTuple):
@@ -155,15 +149,13 @@ def find_delivered_item(
     if item.state == State.DELETED:
         # The item was delivered before it was deleted. Its relations are no longer stored.
         if claim.ibi and _is_named(claim, item):
-            return DeliveredItem(None, "")
+            return DeliveredItem("", is_our_url=False)
         raise NotCounted(f"{requested} was deleted and no longer leads to another item")
-    for checks_access in (True, False) if claim.is_anonymised else (True,):
-        search = _Search(items, item, replace(whole, checks_access=checks_access), claim)
-        found = search.find_by_identifier() if claim.ibi else search.find_by_url()
-        if found is not None:
-            target, is_our_url = found
-            delivered = None if target.item.key == item.key else target.item.key
-            return DeliveredItem(delivered, target.relation, is_our_url)
+    search = _Search(items, item, whole, claim)
+    found = search.find_by_identifier() if claim.ibi else search.find_by_url()
+    if found is not None:
+        target, is_our_url = found
+        return DeliveredItem(target.relation, is_our_url)
     what = " ".join(claim.ibi) or claim.url
     raise NotCounted(
         f"{requested} does not lead to {what[:300]!a} with the content type {claim.content_type}"

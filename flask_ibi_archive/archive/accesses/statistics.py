@@ -64,69 +64,57 @@ class Period:
 class Statistics:
     """The counts of an item, or of the whole Archive.
 
-    ``asked`` and ``delivered`` contain the same periods in ascending order and without gaps. Both
-    are empty if there are no accesses.
-
     :param ibi: an identifier of the item, in canonical case; None for the whole Archive.
     :param by: the kind of the periods: day, month or year.
-    :param asked: the counts of accesses by readers who requested the item.
-    :param delivered: the counts of accesses by readers who requested another item and received this
-        item. For the whole Archive the value is None, because ``asked`` already contains these
-        accesses.
+    :param periods: the counts of accesses by readers who requested the item, in ascending order and
+        without gaps. Empty if there are no accesses.
     """
 
     ibi: str | None
     by: str
-    asked: tuple[Period, ...]
-    delivered: tuple[Period, ...] | None
+    periods: tuple[Period, ...]
 
     @property
     def views(self) -> int:
         """The number of accesses to metadata by readers who requested the item."""
-        return sum(period.views for period in self.asked)
+        return sum(period.views for period in self.periods)
 
     @property
     def downloads(self) -> int:
         """The number of accesses to data by readers who requested the item."""
-        return sum(period.downloads for period in self.asked)
+        return sum(period.downloads for period in self.periods)
 
     @property
     def double_clicks(self) -> int:
         """The number of double clicks."""
-        return sum(period.double_clicks for period in self.asked)
+        return sum(period.double_clicks for period in self.periods)
 
     @property
     def robots(self) -> int:
         """The number of accesses by robots."""
-        return sum(period.robots for period in self.asked)
+        return sum(period.robots for period in self.periods)
 
     def to_json(self) -> dict[str, Any]:
         """Return the sums and the periods as a JSON object."""
         return {
             "ibi": self.ibi,
             "by": self.by,
-            "asked": _periods_to_json(self.asked),
-            "delivered": None if self.delivered is None else _periods_to_json(self.delivered),
+            **dict(zip(NUMBERS, _sum_numbers(self.periods), strict=True)),
+            "periods": [{**asdict(one), "start": one.start.isoformat()} for one in self.periods],
         }
 
     def csv_rows(self) -> Iterator[list[str]]:
         """Yield the rows of a CSV table: first the header, then one row for each period."""
-        header = ["period", *NUMBERS]
-        if self.delivered is None:
-            yield header
-            for period in self.asked:
-                yield [period.label, *_format_counts(period)]
-            return
-        yield header + [f"delivered_{name}" for name in NUMBERS]
-        for asked, delivered in zip(self.asked, self.delivered, strict=True):
-            yield [asked.label, *_format_counts(asked), *_format_counts(delivered)]
+        yield ["period", *NUMBERS]
+        for period in self.periods:
+            yield [period.label, *(str(getattr(period, name)) for name in NUMBERS)]
 
     def list_recent_months(self, today: date, count: int) -> Iterator[Period]:
         """Yield the last ``count`` months, including the current month and months without accesses.
 
         The earliest month comes first.
         """
-        known = {period.label: period for period in self.asked}
+        known = {period.label: period for period in self.periods}
         last = today.year * 12 + today.month - 1
         for number in range(last - count + 1, last + 1):
             start = date(number // 12, number % 12 + 1, 1)
@@ -134,31 +122,14 @@ class Statistics:
             yield known.get(label) or Period(start, label, 0, 0, 0, 0)
 
 
-def _format_counts(period: Period) -> list[str]:
-    return [str(getattr(period, name)) for name in NUMBERS]
-
-
-def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
-    sums = dict(zip(NUMBERS, _sum_numbers(periods), strict=True))
-    rows = [asdict(period) for period in periods]
-    return {**sums, "periods": [{**row, "start": row["start"].isoformat()} for row in rows]}
-
-
-def sum_counts(
-    ibi: str | None, by: str, asked: Sequence[DayCounts], delivered: Sequence[DayCounts] | None
-) -> Statistics:
+def sum_counts(ibi: str | None, by: str, counts: Sequence[DayCounts]) -> Statistics:
     """Return the statistics of an item or of the whole Archive from the daily counts.
 
     The parameters mean the same as in :class:`Statistics`.
     """
-    days = [row.day for row in (*asked, *(delivered or ()))]
-    starts = list(_period_starts(min(days), max(days), by)) if days else []
-    return Statistics(
-        ibi,
-        by,
-        _sum_by_period(starts, asked, by),
-        None if delivered is None else _sum_by_period(starts, delivered, by),
-    )
+    days = [row.day for row in counts]
+    starts = _period_starts(min(days), max(days), by) if days else ()
+    return Statistics(ibi, by, _sum_by_period(starts, counts, by))
 
 
 def _period_starts(first: date, last: date, by: str) -> Iterator[date]:
@@ -225,23 +196,6 @@ class Choice:
     by: str
     format: str
     until: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section of the page, with a table of one kind of accesses.
-
-    :param name: the kind of accesses. "asked" means accesses by readers who requested this item.
-        "delivered" means accesses by readers who requested another item and received this item.
-    :param periods: the periods that the page shows.
-    :param sums: the sums of the shown periods: views, downloads, double clicks, robots.
-    :param all_sums: the sums of all periods; None if the page already shows all periods.
-    """
-
-    name: str
-    periods: tuple[Period, ...]
-    sums: list[int]
-    all_sums: list[int] | None
 
 
 @pages.with_item
@@ -321,9 +275,10 @@ def find_shown_range(labels: Sequence[str], until: str | None, count: int) -> tu
 
 
 def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) -> Response:
-    labels = [period.label for period in statistics.asked]
+    labels = [period.label for period in statistics.periods]
     count = SHOWN[choice.by]
     begin, end = find_shown_range(labels, choice.until, count)
+    shown = statistics.periods[begin:end]
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
     response = pages.page(
@@ -332,28 +287,13 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
         base=base,
         by=choice.by,
         lengths=tuple(SHOWN),
-        sections=_create_sections(statistics, begin, end),
+        periods=shown,
+        sums=_sum_numbers(shown),
+        all_sums=None if len(shown) == len(labels) else _sum_numbers(statistics.periods),
         earlier=labels[begin - 1] if begin else None,
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
     )
     return hide_from_search(response)
-
-
-def _create_sections(statistics: Statistics, begin: int, end: int) -> list[Section]:
-    """Return the sections of the page, with the periods from index ``begin`` to before ``end``."""
-    kinds = {"asked": statistics.asked}
-    if statistics.delivered and any(_sum_numbers(statistics.delivered)):
-        kinds["delivered"] = statistics.delivered
-    return [
-        Section(
-            name,
-            periods[begin:end],
-            _sum_numbers(periods[begin:end]),
-            None if end - begin == len(periods) else _sum_numbers(periods),
-        )
-        for name, periods in kinds.items()
-        if periods
-    ]
 
 
 def _sum_numbers(periods: Sequence[Period]) -> list[int]:

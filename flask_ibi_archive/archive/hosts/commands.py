@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.server.commands.group import get_archive, json_option, resume_option
+from flask_ibi_archive.server.commands.group import get_archive, json_option
 from flask_ibi_archive.server.commands.terminal import (
     Bars,
     standard_output,
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 @click.argument("model", metavar="MODULE:MODEL")
 @click.option("--where", metavar="SQL", help="Adopt only the rows that fulfil an SQL condition.")
 @click.option("--dry-run", is_flag=True, help="Report all problems. Change nothing.")
-@resume_option
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Commit in batches. Continue after the last batch of an interrupted run.",
+)
 def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) -> None:
     """Assign identifiers and items to existing rows of a model.
 

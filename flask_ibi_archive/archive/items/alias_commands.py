@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
 import click
 
-from flask_ibi_archive.server.commands.group import get_archive, json_option, read_ibi
-from flask_ibi_archive.server.commands.terminal import (
-    Bars,
-    standard_input,
-    standard_output,
-    write,
-    write_json_list,
+from flask_ibi_archive.server.commands.group import (
+    find_item,
+    get_archive,
+    json_option,
+    read_ibi,
 )
-
-if TYPE_CHECKING:
-    from flask_ibi_archive.archive.items.importing.importer import ImportSource
-    from flask_ibi_archive.archive.items.operations.aliasing import NewAlias, WrongAlias
-
-#: The columns of a file of aliases.
-COLUMNS = ("identifier", "alias")
-#: What replaces a byte that is not UTF-8; no identifier contains this character.
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-#: The number of lines after which the progress bar is updated.
-LINES_PER_UPDATE = 1000
+from flask_ibi_archive.server.commands.terminal import standard_output, write, write_table
 
 ibi_argument = click.argument("ibi", type=read_ibi)
 aliases_argument = click.argument("aliases", metavar="ALIAS...", nargs=-1, required=True)
@@ -38,13 +21,13 @@ def alias_command() -> None:
     """Let Handles, DOIs and former addresses lead to items.
 
     An alias such as hdl:20.500.12345/678 belongs to one item of the Archive. The records of items
-    contain the aliases in the field same_as. (A further IBI of an item is not such an alias; see
-    the option --add-alias of the command edit.)
+    contain the aliases in the field same_as: the command import with --on-conflict update adds
+    those of many items. (A further IBI of an item is not such an alias; see the option --add-alias
+    of the command edit.)
 
     \b
     Example:
       flask --app example_app ibi alias add 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678
-      flask --app example_app ibi alias import aliases.csv
     """
 
 
@@ -63,16 +46,20 @@ def add_command(ibi: str, aliases: tuple[str, ...]) -> None:
       flask --app example_app ibi alias add 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678 \\
           http://old.example.org/handle/1/2
     """
-    from flask_ibi_archive.archive.items.operations.aliasing import add_aliases, parse_alias_line
-
-    def stop(error: WrongAlias) -> None:
-        raise click.ClickException(error.reason)
+    from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 
     archive = get_archive()
     standard_output()
-    lines = [parse_alias_line(number, ibi, alias) for number, alias in enumerate(aliases, 1)]
-    result = add_aliases(archive, lines, stop)
-    write(f"added {result.added}, unchanged {result.unchanged}")
+    before = find_item(archive, ibi).record.same_as
+    known = {parse_foreign(text).digest for text in before}
+    new = {
+        alias.digest: alias.text
+        for alias in map(parse_foreign, aliases)
+        if alias.digest not in known
+    }
+    if new:
+        archive.edit(ibi, same_as=[*before, *new.values()])
+    write(f"added {len(new)}, unchanged {len(aliases) - len(new)}")
 
 
 @alias_command.command("remove")
@@ -88,12 +75,19 @@ def remove_command(ibi: str, aliases: tuple[str, ...]) -> None:
     Example:
       flask --app example_app ibi alias remove 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678
     """
-    from flask_ibi_archive.archive.items.operations.aliasing import remove_aliases
     from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 
     archive = get_archive()
     standard_output()
-    remove_aliases(archive, ibi, [parse_foreign(alias) for alias in aliases])
+    before = find_item(archive, ibi).record.same_as
+    remaining = {parse_foreign(text).digest: text for text in before}
+    for alias in map(parse_foreign, aliases):
+        if remaining.pop(alias.digest, None) is None:
+            known = ", ".join(before) or "none"
+            raise click.ClickException(
+                f"{alias.text} is not an alias of {ibi}; the aliases are: {known}"
+            )
+    archive.edit(ibi, same_as=[*remaining.values()])
     write(f"removed {len(aliases)}")
 
 
@@ -103,98 +97,16 @@ def remove_command(ibi: str, aliases: tuple[str, ...]) -> None:
 def list_command(ibi: str | None, as_json: bool) -> None:
     """List the aliases of an item, or of all items.
 
-    Prints the columns identifier and alias as CSV, which alias import reads.
-
     \b
     Example:
       flask --app example_app ibi alias list
       flask --app example_app ibi alias list 8JMKD3MGP8W/35MME4E --json
     """
-    from flask_ibi_archive.archive.items.operations.aliasing import list_aliases
-
-    rows = list_aliases(get_archive(), ibi)
-    if as_json:
-        write_json_list(dict(zip(COLUMNS, row, strict=True)) for row in rows)
-        return
-    write(_format_row(COLUMNS), nl=False)
-    for row in rows:
-        write(_format_row(row), nl=False)
-
-
-def _format_row(row: tuple[str, str]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(row)
-    return buffer.getvalue()
-
-
-@alias_command.command("import")
-@click.argument("source", metavar="FILE.csv")
-@click.option("--dry-run", is_flag=True, help="Check the file. Change nothing.")
-def import_command(source: str, dry_run: bool) -> None:
-    """Add aliases to many items from a CSV file.
-
-    Each line has an identifier of an item and an alias of this item, separated by a comma. The
-    first line may be the heading identifier,alias. The file is in UTF-8; the name - means standard
-    input.
-
-    All aliases are added in one transaction. If lines are wrong, no alias is added; each error is
-    written to standard output with the number of its line, and the exit status is 1. Aliases that
-    the items have already do not change, so that the command can be repeated.
-
-    \b
-    Example:
-      flask --app example_app ibi alias import aliases.csv --dry-run
-      flask --app example_app ibi alias import aliases.csv
-    """
-    from flask_ibi_archive.archive.items.importing.importer import open_source
-    from flask_ibi_archive.archive.items.operations.aliasing import add_aliases
-    from flask_ibi_archive.errors import RecordError
-
-    def write_error(error: WrongAlias) -> None:
-        bars.clear()
-        write(str(RecordError(opened.name, error.line, error.field, error.reason)))
-
     archive = get_archive()
-    archive.check_has_items()
-    standard_output()
-    stream = standard_input() if source == "-" else io.BytesIO()
-    with open_source(source, stream) as opened, Bars(aliases="Importing") as bars:
-        result = add_aliases(archive, _read_lines(opened, bars), write_error, dry_run=dry_run)
-    if result.errors:
-        errors = "1 error" if result.errors == 1 else f"{result.errors} errors"
-        raise click.ClickException(f"{opened.name} has {errors}; nothing was changed")
-    would = "would be " if dry_run else ""
-    write(f"{would}added {result.added}, unchanged {result.unchanged}")
-
-
-def _read_lines(source: ImportSource, bars: Bars) -> Iterator[NewAlias | WrongAlias]:
-    """Yield the aliases of a CSV file, and the lines that are wrong."""
-    from flask_ibi_archive.archive.items.operations.aliasing import WrongAlias, parse_alias_line
-
-    size = source.size
-    source.stream.seek(0)
-    with io.TextIOWrapper(source.stream, "utf-8-sig", errors="replace", newline="") as text:
-        rows = csv.reader(text, strict=True)
-        while True:
-            number = rows.line_num + 1
-            try:
-                row = next(rows)
-            except StopIteration:
-                break
-            except csv.Error as error:
-                yield WrongAlias(number, None, f"the line is not CSV: {error}")
-                continue
-            if number % LINES_PER_UPDATE == 0:  # the position is that of the bytes read ahead
-                bars.show("aliases", source.stream.tell(), size)
-            row = [cell.strip() for cell in row]
-            if row in ([], [""]) or (number == 1 and tuple(map(str.lower, row)) == COLUMNS):
-                continue
-            if REPLACEMENT in "".join(row):
-                yield WrongAlias(number, None, "the line is not UTF-8")
-                continue
-            if len(row) != len(COLUMNS):
-                reason = f"the line has {len(row)} columns, not 2: an identifier, a comma, an alias"
-                yield WrongAlias(number, None, reason)
-                continue
-            yield parse_alias_line(number, *row)
-        bars.show("aliases", size, size)
+    records = archive.list_records() if ibi is None else [find_item(archive, ibi).record]
+    rows = (
+        {"identifier": record.ibip or record.rep, "alias": text}
+        for record in records
+        for text in record.same_as
+    )
+    write_table(("identifier", "alias"), rows, as_json)

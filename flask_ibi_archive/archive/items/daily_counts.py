@@ -75,9 +75,8 @@ def replace_counts(connection: Connection, archive_id: int, counts: CountsByItem
     sums: Counter[tuple[Any, ...]] = Counter()
     for sign, some in ((-1, before), (1, counts)):
         for count in (count for of_item in some.values() for count in of_item):
-            if count.role == "asked":
-                for name in NUMBERS:
-                    sums[count.day, count.content_type, name] += sign * getattr(count, name)
+            for name in NUMBERS:
+                sums[count.day, count.content_type, name] += sign * getattr(count, name)
     days = sorted({key[:2] for key in sums})
     _add(
         connection,

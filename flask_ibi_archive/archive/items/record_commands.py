@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.archive.items.works_commands import import_works, works_options
-from flask_ibi_archive.server.commands.group import get_archive, resume_option
+from flask_ibi_archive.archive.items.works_commands import (
+    import_works,
+    works_options,
+    write_counts,
+)
+from flask_ibi_archive.server.commands.group import get_archive
 from flask_ibi_archive.server.commands.terminal import (
     Bars,
-    say,
     standard_input,
     standard_output,
     write,
@@ -25,8 +28,7 @@ from flask_ibi_archive.server.commands.terminal import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.importing.importer import ImportResult, ImportSource
-    from flask_ibi_archive.archive.items.importing.progress import ImportState
+    from flask_ibi_archive.archive.items.importing.importer import Counts, ImportSource
     from flask_ibi_archive.core.records.record import Record
     from flask_ibi_archive.errors import RecordError
 
@@ -57,15 +59,10 @@ ITEMS_PER_UPDATE = 100
     help='The folder of the files that "source" fields name, instead of the folder of FILE.',
 )
 @click.option("--dry-run", is_flag=True, help="Check the file. Change nothing.")
-@resume_option
-@click.option(
-    "--restart",
-    is_flag=True,
-    help="With --resume: start again at the first line. Imported items remain.",
-)
 @works_options
 def import_command(
     source: str,
+    on_conflict: str,
     take_back: bool,
     files_folder: Path | None,
     dry_run: bool,
@@ -74,13 +71,12 @@ def import_command(
     ignored: tuple[str, ...],
     separator: str,
     identifiers: Path | None,
-    **options: Any,
 ) -> None:
     """Import items from JSON Lines, or works from a table.
 
-    FILE contains one item per line. The name - means standard input. If a line is wrong, no item is
-    imported. The error names the file, the line and the field. Items may refer to each other in any
-    order.
+    FILE contains one item per line. The name - means standard input. If a line is wrong or the
+    import is interrupted, no item is imported. The error names the file, the line and the field.
+    Items may refer to each other in any order.
 
     After a move, the Original of an item is in another Archive. A line that would make a second
     Original here is refused. If the other Archive gives up its Original, take it back with
@@ -94,31 +90,20 @@ def import_command(
     The exit status is 1 if there are errors. A line with an error is ignored when the other lines
     are checked.
 
-    With --resume, the items are committed in batches. If the import is interrupted, run the same
-    command again to continue. Before that, you may correct or add lines that are not yet imported.
-    The command reports the line at which the import continues. The counts contain only the items of
-    this run.
-
     With --mint, FILE contains works without identifiers: a table (.csv), the format of this command
     without rep and ibip (.jsonl) or CSL-JSON (.json), which reference managers export. Each item
     gets identifiers in both forms. If there are errors, all of them are written, and nothing is
-    imported. The works are committed in batches. If the import is interrupted, run the same command
-    again: works that have an item already are skipped, or update it with --on-conflict update.
+    imported. Works that have an item already are skipped, or update it with --on-conflict update.
 
     \b
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
-      flask --app example_app ibi import million.jsonl --resume
       flask --app example_app ibi import items.jsonl --files-folder .
       flask --app example_app ibi import works.csv --mint --map title=Obra --identifiers new.csv
     """
     from flask_ibi_archive.archive.items.importing.importer import open_source
 
-    _check_options(source, dry_run, **options)
     if mint:
-        if options["resume"]:
-            raise click.UsageError("--mint needs no --resume: it always continues.")
-        updates = options["on_conflict"] == "update"
         import_works(
             source,
             files_folder,
@@ -127,7 +112,7 @@ def import_command(
             separator,
             identifiers,
             dry_run=dry_run,
-            updates=updates,
+            updates=on_conflict == "update",
             take_back=take_back,
         )
         return
@@ -140,8 +125,8 @@ def import_command(
     stream = standard_input() if source == "-" else io.BytesIO()
     with open_source(source, stream, files_folder) as opened, Bars(work="Importing") as bars:
         report = ImportReport(opened, bars, dry_run)
-        result = report.run(archive, archive_id, take_back=take_back, **options)
-    report.finish(result)
+        counts = report.run(archive, archive_id, on_conflict=on_conflict, take_back=take_back)
+    report.finish(counts)
 
 
 class ImportReport:
@@ -153,8 +138,8 @@ class ImportReport:
         self._dry_run = dry_run
         self._errors = 0
 
-    def run(self, archive: Archive, archive_id: int, **options: Any) -> ImportResult | None:
-        """Run the import and return its result; None if a dry run has found errors.
+    def run(self, archive: Archive, archive_id: int, **options: Any) -> Counts | None:
+        """Run the import and return its counts; None if a dry run has found errors.
 
         :raises RecordError: if a record is wrong and this is not a dry run.
         """
@@ -169,21 +154,20 @@ class ImportReport:
             dry_run=self._dry_run,
             progress=partial(self._bars.show, "work") if self._bars.shown else None,
             on_error=self.write_error,
-            on_resume=self.write_state,
             notifier=archive.notifier,
             **options,
         )
         # the garbage collector must not examine the objects of the app again and again
         gc.freeze()
         try:
-            result = importer.run(self._source)
+            counts = importer.run(self._source)
         except RecordError as error:
             if not self._dry_run:
                 raise
             self.write_error(error)  # a dry run also ends after some errors
         finally:
             gc.unfreeze()
-        return None if self._errors else result
+        return None if self._errors else counts
 
     def write_error(self, error: RecordError) -> None:
         """Write an error to standard output and count the error."""
@@ -191,50 +175,16 @@ class ImportReport:
         self._bars.clear()
         write(str(error))
 
-    def write_state(self, state: ImportState) -> None:
-        """Write to standard error where the import continues, and the counts of earlier runs."""
-        from flask_ibi_archive.archive.items.importing.progress import Phase
+    def finish(self, counts: Counts | None) -> None:
+        """Write the counts.
 
-        name = self._source.name
-        counts = f"added {state.added}, updated {state.updated}, skipped {state.skipped}"
-        if state.phase is Phase.DONE:
-            say(f"{name} was already imported completely: {counts}")
-        elif state.phase is Phase.ITEMS:
-            say(f"continuing {name} at line {state.line + 1}; in earlier runs: {counts}")
-        else:
-            say(f"continuing {name} with the references between items; in earlier runs: {counts}")
-
-    def finish(self, result: ImportResult | None) -> None:
-        """Write the counts of this run.
-
-        :param result: None if there were errors.
+        :param counts: None if there were errors.
         :raises ClickException: if there were errors.
         """
-        if result is None:
+        if counts is None:
             errors = "1 error" if self._errors == 1 else f"{self._errors} errors"
             raise click.ClickException(f"{self._source.name} has {errors}; nothing was changed")
-        earlier = result.earlier
-        would = "would be " if self._dry_run else ""
-        write(
-            f"{would}added {result.added - earlier.added}, "
-            f"{would}updated {result.updated - earlier.updated}, "
-            f"{would}skipped {result.skipped - earlier.skipped}"
-        )
-
-
-def _check_options(
-    source: str, dry_run: bool, on_conflict: str, resume: bool, restart: bool
-) -> None:
-    if restart and not resume:
-        raise click.UsageError("--restart requires --resume.")
-    if resume and dry_run:
-        raise click.UsageError(
-            "--dry-run can't be used with --resume, because a dry run stores nothing."
-        )
-    if resume and source == "-":
-        raise click.UsageError(
-            "--resume requires a file, because standard input can't be read twice."
-        )
+        write_counts(counts, "would be " if self._dry_run else "")
 
 
 @click.command("export")

@@ -123,7 +123,6 @@ class Relations:
             Item.translation_group_id.is_(None),
             ~exists().where(referring.metadata_item_id == Item.id),
             ~exists().where(Access.item_id == Item.id),
-            ~exists().where(Access.delivered_item_id == Item.id),
             ~exists().where(AccessCount.item_id == Item.id),
         )
         if among is not None:

@@ -17,7 +17,7 @@ from flask_ibi_archive.server.commands.terminal import Bars, standard_output, wr
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.importing.progress import Counts
+    from flask_ibi_archive.archive.items.importing.importer import Counts
     from flask_ibi_archive.archive.items.importing.works import IdentifiedWork
     from flask_ibi_archive.errors import RecordError
 
@@ -123,10 +123,11 @@ def import_works(
         if counts is None:
             found = "1 error" if errors == 1 else f"{errors} errors"
             raise click.ClickException(f"{source} has {found}; nothing was changed")
-    _write_counts(counts, "would be " if dry_run else "")
+    write_counts(counts, "would be " if dry_run else "")
 
 
-def _write_counts(counts: Counts, would: str) -> None:
+def write_counts(counts: Counts, would: str) -> None:
+    """Write the counts of an import; ``would`` precedes each word after a dry run."""
     write(
         f"{would}added {counts.added}, {would}updated {counts.updated}, "
         f"{would}skipped {counts.skipped}"

@@ -186,7 +186,6 @@ def _select_most_read(archive_id: int, today: date) -> Any:
         )
         .where(
             AccessCount.archive_id == archive_id,
-            AccessCount.role == "asked",
             AccessCount.day > today - timedelta(days=ACCESS_DAYS),
         )
         .group_by(AccessCount.item_id)

@@ -12,8 +12,8 @@ The digits are the decimal form of a number with these bytes:
 
 The first byte is not 0, because a number cannot begin with zeros. Keys of the second form are for
 the items of a host's own catalogue. The random bytes make each key unique. The signature is the
-first half of an HMAC-SHA256 of the other parts of the key. If a key is bound to a network, the
-network is also signed. The Archive does not store the keys that it issues.
+first half of an HMAC-SHA256 of the other parts of the key. The Archive does not store the keys that
+it issues.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import hashlib
 import hmac
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from itsdangerous import Signer
@@ -90,11 +90,10 @@ class URLKeys:
             for secret in signer.secret_keys
         ]
 
-    def issue(self, item: int | str, network: str = "") -> str:
+    def issue(self, item: int | str) -> str:
         """Return a new URL key for an item.
 
         :param item: the key of the item (CatalogueItem.key).
-        :param network: the network to which the key is bound; "" for none.
         """
         second = int(self.clock())
         if isinstance(item, int):
@@ -103,17 +102,8 @@ class URLKeys:
             named = IDENTIFIER + item.encode()
         # not random.randbytes(): an app may seed the generator, and keys would then be equal
         value = named + os.urandom(NONCE)
-        signature = _sign(self._signers[-1], second, value, network)
+        signature = _sign(self._signers[-1], second, value)
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
-
-    def verify(self, key: str, networks: Sequence[str] = ("",)) -> KeyFacts | None:
-        """Return the content of a key, or None if the key is forged or not valid at this time.
-
-        :param networks: the key must be bound to one of these networks. The network "" stands for a
-            key that is bound to no network.
-        """
-        facts = self.read(key, networks)
-        return facts if facts is not None and self.is_current(facts) else None
 
     def is_current(self, facts: KeyFacts) -> bool:
         """Return whether a key is valid at this time.
@@ -122,11 +112,10 @@ class URLKeys:
         """
         return -CLOCK_LEEWAY <= self.clock() - facts.issued <= self.max_age
 
-    def read(self, key: str, networks: Sequence[str] = ("",)) -> KeyFacts | None:
+    def read(self, key: str) -> KeyFacts | None:
         """Return the content of a key, or None if the key is forged.
 
-        This method does not check whether the key has expired. The parameters are those of
-        :meth:`verify`.
+        This method does not check whether the key has expired (:meth:`is_current`).
         """
         if len(key) > MAX_LENGTH or not is_key(key):
             return None
@@ -138,8 +127,7 @@ class URLKeys:
             return None
         value, signature = whole[:-SIGNATURE], whole[-SIGNATURE:]
         if not any(
-            hmac.compare_digest(_sign(signer, issued, value, network), signature)
-            for network in networks
+            hmac.compare_digest(_sign(signer, issued, value), signature)
             for signer in reversed(self._signers)
         ):
             return None
@@ -155,9 +143,8 @@ def _has_form_of_key(whole: bytes) -> bool:
     return whole[:1] == IDENTIFIER and len(whole) > 1 + NONCE + SIGNATURE
 
 
-def _sign(signer: hmac.HMAC, second: int, value: bytes, network: str) -> bytes:
+def _sign(signer: hmac.HMAC, second: int, value: bytes) -> bytes:
     """Return the signature of a key: the first half of the HMAC, so that URL keys are short."""
     mac = signer.copy()
-    # a network ends with "/24" or "/64", so that the second cannot be mistaken for a part of it
-    mac.update(b"%b%d-%b" % (network.encode(), second, value))
+    mac.update(b"%d-%b" % (second, value))
     return mac.digest()[:SIGNATURE]

@@ -27,7 +27,6 @@ from flask_ibi_archive.server.pages.requests import (
     current_archive,
     current_request,
     is_message,
-    user_address,
 )
 from flask_ibi_archive.signals import Notice, url_requested
 
@@ -67,13 +66,10 @@ def route_service_request() -> bool:
     try:
         if not archive.serves(path[1:]) and not _is_other_form(archive, path[1:]):
             return False
-    except NotReady as error:
-        # Without the database, the IBI of the service is unknown. But a valid URL key proves that
-        # an acknowledgment is for this Archive.
-        if not _has_valid_key(archive):
-            if not _must_be_for_service(archive):
-                return False
-            failure = error
+    except NotReady as error:  # the IBI of the service is unknown
+        if not _must_be_for_service(archive):
+            return False
+        failure = error
     except ConfigError as error:
         failure = error
     select_view(f"{EXTENSION}.service", failure=failure)
@@ -86,26 +82,6 @@ def _is_other_form(archive: Archive, ibi: str) -> bool:
         return archive.serves(parse_identifier(ibi).text)
     except IdentifierError:
         return False
-
-
-def _has_valid_key(archive: Archive) -> bool:
-    """Return whether the request is an acknowledgment with a valid URL key of this Archive.
-
-    The Archive sends a URL key together with URLs. A URL key is a number with a signature of the
-    Archive. When a resolver has delivered a URL to a reader, the resolver sends an acknowledgment
-    with the URL key. This function does not use the database.
-    """
-    request = current_request()
-    query = request.query_string
-    if request.method not in ("GET", "HEAD") or len(query) > messages.MAX_QUERY:
-        return False
-    try:
-        message = messages.parse_request(decode_query_string(query))
-    except PeerProtocolError:
-        return False
-    return isinstance(message, messages.Acknowledgment) and archive.accesses.has_valid_key(
-        message, _find_sender(archive)
-    )
 
 
 def _must_be_for_service(archive: Archive) -> bool:
@@ -129,7 +105,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     is_get = request.method == "GET"
     count = _count_access if is_get else _count_nothing
     archive = current_archive()
-    list_urls: ListUrls = partial(archive.list_urls, sender=_find_sender(archive))
+    list_urls: ListUrls = archive.list_urls
     if is_get and url_requested.receivers:
         list_urls = partial(_list_and_announce, list_urls)
     try:
@@ -139,11 +115,6 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
         return responses.error_response(400, str(error))
     except (NotReady, ConfigError) as error:
         return _unavailable(error)
-
-
-def _find_sender(archive: Archive) -> str | None:
-    """Return the IP address of the sender if only the resolver may acknowledge accesses."""
-    return user_address() if archive.config.count_only_resolver else None
 
 
 def _list_and_announce(list_urls: ListUrls, message: messages.UrlRequest) -> Sequence[UrlPair]:
@@ -169,7 +140,7 @@ def _count_access(acknowledgment: messages.Acknowledgment) -> None:
     headers = current_request().headers
     agents = messages.Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
     archive = current_archive()
-    archive.take_acknowledgment(acknowledgment, agents, _find_sender(archive))
+    archive.take_acknowledgment(acknowledgment, agents)
 
 
 def _count_nothing(acknowledgment: messages.Acknowledgment) -> None:

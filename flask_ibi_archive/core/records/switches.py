@@ -38,10 +38,9 @@ class StoredVersion(NamedTuple):
 
 
 class DailyCount(NamedTuple):
-    """The accesses to an item on one day, in one role, to one content type."""
+    """The accesses to an item on one day, to one content type."""
 
     day: date
-    role: str
     content_type: str
     accesses: int
     double_clicks: int
@@ -99,10 +98,10 @@ def format_counts(counts: Iterable[DailyCount]) -> list[list[Any]]:
 
 
 def parse_counts(name: str, value: Any) -> tuple[DailyCount, ...]:
-    """Return the counts in a JSON value. Each day, role and content type appears once."""
+    """Return the counts in a JSON value. Each day and content type appears once."""
     counts = fields.parse_list(name, value, _parse_daily_count)
-    if len({count[:3] for count in counts}) != len(counts):
-        raise FieldError(name, "two counts have the same day, role and content type")
+    if len({count[:2] for count in counts}) != len(counts):
+        raise FieldError(name, "two counts have the same day and content type")
     return counts
 
 
@@ -141,9 +140,8 @@ def _parse_daily_count(name: str, value: Any) -> DailyCount:
         raise FieldError(name, f"{quoted(value)} is not a list: {', '.join(DailyCount._fields)}")
     return DailyCount(
         fields.parse_day(name, value[0]),
-        fields.parse_choice(name, value[1], ("asked", "delivered")),
-        fields.parse_choice(name, value[2], ("Data", "Metadata")),
-        *(_parse_count(name, number) for number in value[3:]),
+        fields.parse_choice(name, value[1], ("Data", "Metadata")),
+        *(_parse_count(name, number) for number in value[2:]),
     )
 
 

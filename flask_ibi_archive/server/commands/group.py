@@ -241,11 +241,6 @@ yes_option = click.option(
     "--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-resume_option = click.option(
-    "--resume",
-    is_flag=True,
-    help="Commit in batches. Continue after the last batch of an interrupted run.",
-)
 
 
 def parse_email_option(

@@ -22,8 +22,7 @@ def main(uri: str, folder: str, file: str) -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     with ThreadPoolExecutor(4) as pool:
-        outcomes = pool.map(archive.take_acknowledgment, [acknowledgment] * 4)
-        print(*[outcome.name for outcome in outcomes])
+        print(*pool.map(archive.take_acknowledgment, [acknowledgment] * 4))
     archive.database.close()
 
 

@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import event, select
-from support.accesses import acknowledge, insert_accesses, item_id, store_accesses, stored
+from support.accesses import insert_accesses, item_id, store_accesses, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
 from support.tables import SECOND
 from support.web import ask, rep
 
 from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
-from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.tables import Access, AccessCount, ArchiveAccessCount
-from flask_ibi_archive.errors import NotReady
 
 A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
 NOON = start_of_day(date(2026, 3, 1)) + 43_200
@@ -64,10 +62,6 @@ def test_reading_statistics_writes_nothing(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
     insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
-    acknowledgment = acknowledge(archive, A)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(archive.accesses.store, "find_served", refuse)
-        assert archive.take_acknowledgment(acknowledgment) is Outcome.SPOOLED
     before = rows_of(archive)
     for target in ("/ibi/statistics", f"/col/{A}/statistics"):
         for format in ("html", "csv", "json"):
@@ -78,11 +72,6 @@ def test_reading_statistics_writes_nothing(app: Flask) -> None:
             words = {statement.split()[0].upper() for statement in executed}
             assert words <= {"BEGIN", "PRAGMA", "SELECT", "WITH"}, (target, format)
             assert rows_of(archive) == before, (target, format)
-    assert not archive.accesses.store.spool.is_empty(archive.served().id)
-
-
-def refuse() -> None:
-    raise NotReady("the database does not answer", "try again")
 
 
 @pytest.mark.postgresql
@@ -129,30 +118,30 @@ def test_counts_are_exact_if_several_processes_store_accesses(
     )
     accesses = stored(archive)
     assert len(accesses) == 2 * 40
-    for role in ("asked", "delivered"):
-        assert by_day(archive, role) == count_naively(accesses, role)
+    for ibi in (A, B):
+        assert by_day(archive, ibi) == count_naively(accesses, ibi)
 
 
-def by_day(archive: Archive, role: str) -> dict[date, list[int]]:
-    item = item_id(archive, A if role == "asked" else B)
+def by_day(archive: Archive, ibi: str) -> dict[date, list[int]]:
+    item = item_id(archive, ibi)
     found: dict[date, list[int]] = {}
     with archive.database.snapshot() as connection:
-        for day, _, *numbers in read_counts(connection, archive.served().id, role, item):
+        for day, _, *numbers in read_counts(connection, archive.served().id, item):
             sums = found.get(day, [0, 0, 0])
             found[day] = [one + other for one, other in zip(sums, numbers, strict=True)]
     return found
 
 
-def count_naively(accesses: list[dict[str, Any]], role: str) -> dict[date, list[int]]:
+def count_naively(accesses: list[dict[str, Any]], ibi: str) -> dict[date, list[int]]:
     found: dict[date, list[int]] = {}
-    of_role = [row for row in accesses if role == "asked" or row["delivered_item_id"] is not None]
-    for row in of_role:
+    of_item = [row for row in accesses if row["asked"] == ibi]
+    for row in of_item:
         followed = any(
             not other["robot"]
             and other["visitor"] == row["visitor"]
             and (other["second"], other["id"]) > (row["second"], row["id"])
             and other["second"] <= row["second"] + 30
-            for other in of_role
+            for other in of_item
         )
         day = found.setdefault(get_utc_day(row["second"]), [0, 0, 0])
         day[2 if row["robot"] else int(followed)] += 1

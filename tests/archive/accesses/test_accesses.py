@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +17,10 @@ from sqlalchemy import text
 from support.accesses import USER, acknowledge, forget_accesses, item_id, stored
 from support.archives import SERVICE, archive_of, import_records, open_app
 from support.cases import for_each
+from support.commands import start_together
 from support.stores import USERS, MemoryCatalogue, MemoryItem, StoreMaker, expect_url_list
 from support.web import (
     CLOSED,
-    EMPTY,
     HIDDEN,
     METADATA,
     NEW,
@@ -36,8 +37,7 @@ from support.web import (
 )
 
 from flask_ibi_archive.archive.accesses import acknowledgments as taking
-from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
-from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
+from flask_ibi_archive.archive.accesses.acknowledgments import encode_url
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -49,7 +49,7 @@ from flask_ibi_archive.core.protocol.messages import (
 )
 
 LOGGER = "flask_ibi_archive.accesses"
-COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED
+COUNTED, REFUSED = True, False
 
 
 @pytest.fixture(scope="module")
@@ -94,46 +94,45 @@ def forms(*texts: str) -> tuple[Any, ...]:
 @pytest.mark.rule("R72-10")
 @pytest.mark.postgresql
 @for_each(
-    ("ibi", "verbs", "delivered", "relation", "content_type"),
+    ("ibi", "verbs", "relation", "content_type"),
     [
-        (REPORT, "", None, "", "Data"),
-        (REPORT_IBIP, "", None, "", "Data"),
-        (ONLY_IBIP, "", None, "", "Data"),
-        (REPORT, "GetTranslation(pt)", PORTUGUESE, ".translation(pt)", "Data"),
+        (REPORT, "", "", "Data"),
+        (REPORT_IBIP, "", "", "Data"),
+        (ONLY_IBIP, "", "", "Data"),
+        (REPORT, "GetTranslation(pt)", ".translation(pt)", "Data"),
         # the item's own language: the empty relation is shorter
-        (REPORT, "GetTranslation(en)", None, "", "Data"),
-        (OLD, "GetLastEdition", NEW, ".lastedition", "Data"),
-        (WITH_METADATA, "GetMetadata", METADATA, ".metadata", "Metadata"),
-        (WITH_METADATA, "GetMetadata(oai_dc)", METADATA, ".metadata(oai_dc)", "Metadata"),
-        (WITH_METADATA, "GetLastEdition", EMPTY, ".lastedition", "Data"),
+        (REPORT, "GetTranslation(en)", "", "Data"),
+        (OLD, "GetLastEdition", ".lastedition", "Data"),
+        (WITH_METADATA, "GetMetadata", ".metadata", "Metadata"),
+        (WITH_METADATA, "GetMetadata(oai_dc)", ".metadata(oai_dc)", "Metadata"),
+        (WITH_METADATA, "GetLastEdition", ".lastedition", "Data"),
         # metadata that are not an item have no ibi; the URL identifies them
-        (REPORT, "GetMetadata", None, ".metadata", "Metadata"),
-        (REPORT, "GetMetadata(oai_dc)", None, ".metadata(oai_dc)", "Metadata"),
-        (URL_METADATA, "GetMetadata", None, ".metadata", "Metadata"),
-        (URL_METADATA, "GetMetadata(oai_dc)", None, ".metadata(oai_dc)", "Metadata"),
-        (PORTUGUESE, "GetMetadata", None, ".metadata", "Metadata"),
+        (REPORT, "GetMetadata", ".metadata", "Metadata"),
+        (REPORT, "GetMetadata(oai_dc)", ".metadata(oai_dc)", "Metadata"),
+        (URL_METADATA, "GetMetadata", ".metadata", "Metadata"),
+        (URL_METADATA, "GetMetadata(oai_dc)", ".metadata(oai_dc)", "Metadata"),
+        (PORTUGUESE, "GetMetadata", ".metadata", "Metadata"),
         (
             PORTUGUESE,
             "GetTranslation(en) GetMetadata",
-            REPORT,
             ".translation(en).metadata",
             "Metadata",
         ),
-        (SERVICE, "", None, "", "Data"),
+        (SERVICE, "", "", "Data"),
     ],
 )
-def test_a_valid_key_counts_one_access_of_requested_and_delivered_item(
-    archive: Archive, ibi: str, verbs: str, delivered: str | None, relation: str, content_type: str
+def test_a_valid_key_counts_one_access_of_the_requested_item(
+    archive: Archive, ibi: str, verbs: str, relation: str, content_type: str
 ) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
     [row] = stored(archive)
     assert row["asked"] == {REPORT_IBIP: REPORT}.get(ibi, ibi)
-    assert (row["delivered"], row["relation"]) == (delivered, relation)
+    assert row["relation"] == relation
     assert (row["content_type"], row["state"]) == (content_type, "Original")
     assert row["persistent_url"] == acknowledgment.persistent_url
-    facts = archive.url_keys.verify(acknowledgment.url_key or "")
+    facts = archive.url_keys.read(acknowledgment.url_key or "")
     assert facts is not None
     assert row["url_key"] == f"{facts.issued}-{facts.nonce.hex()}"
     assert abs(row["second"] - time.time()) < 60
@@ -163,7 +162,7 @@ def test_a_file_requested_by_its_path_counts(
         acknowledgment = replace(acknowledgment, ibi=None)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
     [row] = stored(archive)
-    assert (row["asked"], row["delivered"], row["relation"]) == (REPORT, None, "")
+    assert (row["asked"], row["relation"]) == (REPORT, "")
     assert row["url"].isascii()
 
 
@@ -182,7 +181,7 @@ def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: s
     changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
     assert archive.take_acknowledgment(changed) is COUNTED
     [row] = stored(archive)
-    assert (row["delivered"] == PORTUGUESE) is ("pt" in verbs)
+    assert (row["relation"] == ".translation(pt)") is ("pt" in verbs)
 
 
 def test_the_relation_with_the_same_url_is_preferred(archive: Archive) -> None:
@@ -352,10 +351,7 @@ def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: Archiv
     acknowledgment = acknowledge(archive, REPORT)
     with ThreadPoolExecutor(64) as pool:
         outcomes = list(pool.map(archive.take_acknowledgment, [acknowledgment] * 64))
-    archive.accesses.store.import_spool()
-    assert len(stored(archive)) == 1
-    assert outcomes.count(COUNTED) <= 1
-    assert archive.accesses.store.spool.is_empty(archive.served().id)
+    assert len(stored(archive)) == outcomes.count(COUNTED) == 1
 
 
 PAIRS = {
@@ -519,8 +515,8 @@ def check_keys_with_other_items(new_app: Callable[..., Flask], seed: int) -> Non
                 outcome = archive.take_acknowledgment(acknowledgment)
                 assert outcome is (COUNTED if good else REFUSED)
                 if good:
-                    expected.append((key_of, None if other is asked else other.rep or other.ibip))
-    assert [(row["item_id"], row["delivered"]) for row in stored(archive)] == expected
+                    expected.append(key_of)
+    assert [row["item_id"] for row in stored(archive)] == expected
     assert expected
 
 
@@ -551,9 +547,28 @@ def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     # the item was deleted after its key was issued
-    gone = DeliveredItem(1 << 40, ".metadata")
-    monkeypatch.setattr(taking, "find_delivered_item", lambda *arguments: gone)
+    monkeypatch.setattr(taking, "get_row_id", lambda *arguments: 1 << 40)
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert "the database refuses the access: " in reason()
     assert stored(archive) == []
-    assert archive.accesses.store.import_spool() == 0
+
+
+@pytest.mark.postgresql
+def test_two_processes_with_one_key_count_once(app: Flask, uri: str, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": rep(1)}])
+    acknowledgment = acknowledge(archive, rep(1))
+    (tmp_path / "acknowledgment").write_bytes(pickle.dumps(acknowledgment))
+    outcomes: list[bool] = []
+
+    def record_here() -> None:
+        with ThreadPoolExecutor(4) as pool:
+            outcomes.extend(pool.map(archive.take_acknowledgment, [acknowledgment] * 4))
+
+    [(printed, _)] = start_together(
+        Path(__file__).with_name("access_process.py"),
+        (uri, tmp_path, tmp_path / "acknowledgment"),
+        here=record_here,
+    )
+    assert sorted([*printed.split(), *map(str, outcomes)]) == ["False"] * 7 + ["True"]
+    assert len(stored(archive)) == 1

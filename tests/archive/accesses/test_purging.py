@@ -13,7 +13,6 @@ from support.archives import archive_of, import_records
 
 from flask_ibi_archive.archive.accesses import access_rows
 from flask_ibi_archive.archive.accesses.access_rows import start_of_day
-from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
 
@@ -67,11 +66,11 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
     begin = start_of_day(TODAY) - 10
     archive.accesses.clock = archive.url_keys.clock = lambda: begin
     acknowledgment = acknowledge(archive, A)
-    assert archive.take_acknowledgment(acknowledgment) is Outcome.COUNTED
+    assert archive.take_acknowledgment(acknowledgment)
     for later in (60, age // 2, age, age + 60, 2 * age + 200_000):
         archive.accesses.clock = archive.url_keys.clock = lambda later=later: begin + later
         archive.purge(0)
-        assert archive.take_acknowledgment(acknowledgment) is Outcome.REFUSED
+        assert not archive.take_acknowledgment(acknowledgment)
         assert archive.statistics().downloads == 1
     assert stored(archive) == []
 

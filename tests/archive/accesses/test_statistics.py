@@ -15,9 +15,8 @@ from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 
 from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
-from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.accesses.statistics import Statistics
-from flask_ibi_archive.archive.accesses.visitors import Visitors, is_robot_access
+from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents
@@ -76,54 +75,46 @@ def test_only_the_last_click_within_30_seconds_counts(
 
 
 def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archive) -> None:
-    assert archive.statistics() == Statistics(None, "month", (), None)
-    assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
+    assert archive.statistics() == Statistics(None, "month", ())
+    assert archive.statistics(A, "day") == Statistics(A, "day", ())
     insert_accesses(
         archive,
         clicks(archive, *(start_of_day(day) for day in (date(2023, 11, 30), date(2025, 2, 1)))),
     )
-    assert [one.label for one in archive.statistics(by="year").asked] == ["2023", "2024", "2025"]
-    months = archive.statistics(A).asked
+    assert [one.label for one in archive.statistics(by="year").periods] == ["2023", "2024", "2025"]
+    months = archive.statistics(A).periods
     assert len(months) == 16
     assert [one.downloads for one in months] == [1, *[0] * 14, 1]
     assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
-    assert len(archive.statistics(A, "day").asked) == 430  # the sum includes a leap year
+    assert len(archive.statistics(A, "day").periods) == 430  # the sum includes a leap year
 
 
 def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
-    insert_accesses(
-        archive,
-        clicks(archive, NOON, content_type="Metadata", delivered_item_id=item_id(archive, B)),
-    )
-    whole, item = archive.statistics(by="year"), archive.statistics(B, "year")
+    insert_accesses(archive, clicks(archive, NOON, content_type="Metadata"))
+    whole = archive.statistics(by="year")
     assert list(whole.csv_rows()) == [
         ["period", "views", "downloads", "double_clicks", "robots"],
         ["2026", "1", "1", "1", "0"],
     ]
-    assert list(item.csv_rows())[1] == ["2026", "0", "0", "0", "0", "1", "0", "0", "0"]
     assert whole.to_json() == {
         "ibi": None,
         "by": "year",
-        "asked": {
-            "views": 1,
-            "downloads": 1,
-            "double_clicks": 1,
-            "robots": 0,
-            "periods": [
-                {
-                    "start": "2026-01-01",
-                    "label": "2026",
-                    "views": 1,
-                    "downloads": 1,
-                    "double_clicks": 1,
-                    "robots": 0,
-                }
-            ],
-        },
-        "delivered": None,
+        "views": 1,
+        "downloads": 1,
+        "double_clicks": 1,
+        "robots": 0,
+        "periods": [
+            {
+                "start": "2026-01-01",
+                "label": "2026",
+                "views": 1,
+                "downloads": 1,
+                "double_clicks": 1,
+                "robots": 0,
+            }
+        ],
     }
-    assert item.to_json()["delivered"]["views"] == 1
 
 
 def test_wrong_arguments_are_refused(archive: Archive) -> None:
@@ -141,7 +132,6 @@ EVENTS = st.lists(
     st.fixed_dictionaries(
         {
             "item": st.sampled_from([A, B]),
-            "delivered": st.sampled_from([None, None, C]),
             "second": st.integers(-50, 50).map(lambda second: MIDNIGHT + second)
             | st.integers(0, 3).map(lambda day: MIDNIGHT + day * 86_400),
             "visitor": st.sampled_from(["x", "x", "y"]),
@@ -151,30 +141,26 @@ EVENTS = st.lists(
     ),
     max_size=25,
 )
-Counts = dict[tuple[str, str, date, str], list[int]]
+Counts = dict[tuple[str, date, str], list[int]]
 
 
 def model(events: list[Row]) -> Counts:
     """Count accesses one after the other, as the COUNTER Code of Practice requires."""
     expected: Counts = {}
-    for role in ("asked", "delivered"):
-        for place, event in enumerate(events):
-            item = event["item"] if role == "asked" else event["delivered"]
-            if item is None:
-                continue
-            numbers = expected.setdefault(
-                (item, role, get_utc_day(event["second"]), event["content_type"]), [0, 0, 0]
-            )
-            followed = any(
-                not other["robot"]
-                and (other["item"] if role == "asked" else other["delivered"]) == item
-                and other["content_type"] == event["content_type"]
-                and other["visitor"] == event["visitor"]
-                and (other["second"], number) > (event["second"], place)
-                and other["second"] - event["second"] <= 30
-                for number, other in enumerate(events)
-            )
-            numbers[2 if event["robot"] else 1 if followed else 0] += 1
+    for place, event in enumerate(events):
+        numbers = expected.setdefault(
+            (event["item"], get_utc_day(event["second"]), event["content_type"]), [0, 0, 0]
+        )
+        followed = any(
+            not other["robot"]
+            and other["item"] == event["item"]
+            and other["content_type"] == event["content_type"]
+            and other["visitor"] == event["visitor"]
+            and (other["second"], number) > (event["second"], place)
+            and other["second"] - event["second"] <= 30
+            for number, other in enumerate(events)
+        )
+        numbers[2 if event["robot"] else 1 if followed else 0] += 1
     return expected
 
 
@@ -186,20 +172,16 @@ def check(archive: Archive, expected: Counts) -> None:
     whole: dict[tuple[date, str], list[int]] = {}
     expected_whole: dict[tuple[date, str], list[int]] = {}
     with archive.database.snapshot() as connection:
-        for role in ("asked", "delivered"):
-            for item in ids:
-                for day, content_type, *numbers in read_counts(
-                    connection, archive_id, role, ids[item]
-                ):
-                    one = (item, role, day, content_type)
-                    found[one] = add(found.get(one), numbers)
-        for day, content_type, *numbers in read_counts(connection, archive_id, "asked"):
+        for item in ids:
+            for day, content_type, *numbers in read_counts(connection, archive_id, ids[item]):
+                one = (item, day, content_type)
+                found[one] = add(found.get(one), numbers)
+        for day, content_type, *numbers in read_counts(connection, archive_id):
             whole[day, content_type] = add(whole.get((day, content_type)), numbers)
     assert found == expected
-    for (_, role, day, content_type), numbers in expected.items():
-        if role == "asked":
-            key = day, content_type
-            expected_whole[key] = add(expected_whole.get(key), numbers)
+    for (_, day, content_type), numbers in expected.items():
+        key = day, content_type
+        expected_whole[key] = add(expected_whole.get(key), numbers)
     assert whole == expected_whole
 
 
@@ -211,7 +193,6 @@ def put_events(archive: Archive, events: list[Row]) -> None:
         [
             {
                 "item_id": ids[event["item"]],
-                "delivered_item_id": event["delivered"] and ids[event["delivered"]],
                 **{name: event[name] for name in ("second", "visitor", "robot", "content_type")},
             }
             for event in events
@@ -240,7 +221,7 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
             counted.accesses.clock = lambda day=step[1]: MIDNIGHT + (day + 1) * 86_400 + 50_000
             before = counted.purge(0).before
             for key, numbers in model(present).items():
-                if key[2] < before:
+                if key[1] < before:
                     purged[key] = add(purged.get(key), numbers)
             present = [event for event in present if event["second"] >= start_of_day(before)]
             assert len(stored(counted)) == len(present)
@@ -300,7 +281,7 @@ def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: s
 def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -> None:
     archive.accesses.clock = archive.url_keys.clock = lambda: second
     acknowledgment = acknowledge(archive, A, user=user)
-    assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED
+    assert archive.take_acknowledgment(acknowledgment, agents)
 
 
 def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) -> None:
@@ -346,13 +327,3 @@ def test_robots_are_counted_separately_and_whole_addresses_stored_on_request(new
     found = archive.statistics()
     assert (found.downloads, found.double_clicks, found.robots) == (1, 0, 1)
     assert [row["address"] for row in stored(archive)] == ["150.163.2.1"] * 2
-
-
-def test_without_a_salt_pseudonyms_depend_on_the_anonymised_address() -> None:
-    visitors = Visitors()
-    assert visitors.build_pseudonyms(NOON, "150.163.2.1") == visitors.build_pseudonyms(
-        NOON, "150.163.2.2"
-    )
-    assert visitors.build_pseudonyms(NOON, "150.163.2.1") != visitors.build_pseudonyms(
-        NOON, "150.163.3.1"
-    )

@@ -32,7 +32,7 @@ def read(app: Flask) -> Flask:
             {"item_id": first, "second": day + 9},
             {"item_id": first, "second": day + 86_400, "content_type": "Metadata"},
             {"item_id": first, "second": day + 86_400, "robot": True},
-            {"item_id": second, "second": day, "delivered_item_id": first},
+            {"item_id": second, "second": day},
         ],
     )
     return app
@@ -49,11 +49,6 @@ def test_stats_prints_a_table(read: Flask) -> None:
         "period  views  downloads  double clicks  robots",
         "2024        1          1              1       1",
         "total       1          1              1       1",
-        "",
-        "delivered when another item was requested",
-        "period  views  downloads  double clicks  robots",
-        "2024        0          1              0       0",
-        "total       0          1              0       0",
     ]
 
 
@@ -68,11 +63,11 @@ def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
 def test_stats_as_json_and_csv(read: Flask) -> None:
     told = json.loads(command(read, "stats", A.upper(), "--by", "day", "--json").data)
     assert (told["ibi"], told["by"]) == (A, "day")
-    assert [one["label"] for one in told["asked"]["periods"]] == ["2024-01-31", "2024-02-01"]
+    assert [one["label"] for one in told["periods"]] == ["2024-01-31", "2024-02-01"]
     rows = list(csv.DictReader(io.StringIO(command(read, "stats", A, "--csv").data)))
-    assert [(row["period"], row["downloads"], row["delivered_downloads"]) for row in rows] == [
-        ("2024-01", "1", "1"),
-        ("2024-02", "0", "0"),
+    assert [(row["period"], row["downloads"]) for row in rows] == [
+        ("2024-01", "1"),
+        ("2024-02", "0"),
     ]
 
 

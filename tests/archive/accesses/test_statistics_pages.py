@@ -43,21 +43,20 @@ PAGE = f"/col/{REPORT}/statistics"
 ARCHIVE = "/ibi/statistics"
 FIRST, DAYS = date(2016, 11, 21), 3653
 TODAY = datetime(2026, 11, 28, tzinfo=timezone.utc)
-COLUMNS = ("item_id", "role", "day", "content_type", "accesses", "double_clicks", "robots")
+COLUMNS = ("item_id", "day", "content_type", "accesses", "double_clicks", "robots")
 
 
-def counts() -> list[tuple[str, str, date, str, int, int, int]]:
+def counts() -> list[tuple[str, date, str, int, int, int]]:
     """Return counts of ten years of one item and of a few days of others."""
     found = []
     for place in range(DAYS):
         day = FIRST + timedelta(place)
-        found.append((REPORT, "asked", day, "Metadata", place % 7 * 300, 2, 1))
-        found.append((REPORT, "asked", day, "Data", place % 5, 0, 0))
+        found.append((REPORT, day, "Metadata", place % 7 * 300, 2, 1))
+        found.append((REPORT, day, "Data", place % 5, 0, 0))
     last = FIRST + timedelta(DAYS - 1)
-    found.append((NEW, "asked", last, "Data", 1, 0, 0))
-    found.append((NEW, "delivered", last, "Metadata", 4, 1, 0))
-    found.append((OLD, "asked", last, "Data", 0, 0, 9))
-    found.append((HIDDEN, "asked", last, "Data", 5, 0, 0))
+    found.append((NEW, last, "Data", 1, 0, 0))
+    found.append((OLD, last, "Data", 0, 0, 9))
+    found.append((HIDDEN, last, "Data", 5, 0, 0))
     return found
 
 
@@ -109,10 +108,10 @@ def test_the_table_shows_the_statistics_of_the_archive(
     rows = table_of(page.source, "." if language == "pt-BR" else ",")
     found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
     # 22/10/2026, 10/2026 or 2026
-    labels = ["/".join(reversed(p.label.split("-"))) for p in found.asked[-SHOWN[by] :]]
+    labels = ["/".join(reversed(p.label.split("-"))) for p in found.periods[-SHOWN[by] :]]
     expected = [
         [label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
-        for label, p in zip(labels, found.asked[-SHOWN[by] :], strict=True)
+        for label, p in zip(labels, found.periods[-SHOWN[by] :], strict=True)
     ]
     assert rows[: len(expected)] == expected
     total = [str(n) for n in (found.views, found.downloads, found.double_clicks, found.robots)]
@@ -158,18 +157,10 @@ def test_the_table_is_accessible(counted: Flask) -> None:
     assert "Accesses by year" in page.text("caption")
     [region] = [attrs for _, attrs in page.tags if attrs.get("role") == "region"]
     # a wide table can be scrolled with the keyboard
-    assert (region["tabindex"], region["aria-labelledby"]) == ("0", "asked-table")
+    assert (region["tabindex"], region["aria-labelledby"]) == ("0", "accesses-table")
     times = [attrs["datetime"] for tag, attrs in page.tags if tag == "time"]
     assert times == [str(year) for year in range(2016, 2027)]
     assert "COUNTER Code of Practice" in page.text("p")
-
-
-def test_accesses_through_other_items_have_their_own_section(counted: Flask) -> None:
-    text = ask(counted, f"/col/{NEW}/statistics").text
-    asked, _, delivered = text.partition("Accesses through other items")
-    assert table_of(asked)[-1] == ["Total", "0", "1", "0", "0"]
-    assert table_of(delivered)[-1] == ["Total", "4", "0", "1", "0"]
-    assert "Accesses through" not in ask(counted, PAGE).text
 
 
 def test_a_page_without_accesses_has_no_table(counted: Flask) -> None:

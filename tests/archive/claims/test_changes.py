@@ -18,15 +18,9 @@ from support.web import rep
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.operations.aliasing import (
-    NewAlias,
-    add_aliases,
-    remove_aliases,
-)
 from flask_ibi_archive.archive.items.tables import ClaimNote
 from flask_ibi_archive.core.claims.claim import Claim, parse_claim
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
 
 FAR = "dpi.inpe.br/banon/1999/01.09.22.14"
@@ -131,16 +125,10 @@ CHANGES: list[tuple[str, Callable[[Archive, str], object], dict[str, Any] | None
     ("no files", lambda archive, ibi: archive.replace_files(ibi, []), {"sha256": None}),
     (
         "alias",
-        lambda archive, ibi: add_aliases(
-            archive, [NewAlias(1, ibi, parse_foreign(DOI))], lambda wrong: None
-        ),
+        lambda archive, ibi: archive.edit(ibi, same_as=["hdl:20.500/1", DOI]),
         {"aliases": (DOI, "hdl:20.500/1")},
     ),
-    (
-        "alias removed",
-        lambda archive, ibi: remove_aliases(archive, ibi, [parse_foreign("hdl:20.500/1")]),
-        {"aliases": ()},
-    ),
+    ("alias removed", lambda archive, ibi: archive.edit(ibi, same_as=[]), {"aliases": ()}),
     (
         "moved away",
         lambda archive, ibi: archive.transfer(ibi, to=FAR),
@@ -159,9 +147,7 @@ CHANGES: list[tuple[str, Callable[[Archive, str], object], dict[str, Any] | None
     ),
     (
         "hidden and renamed",
-        lambda archive, ibi: add_aliases(
-            archive, [NewAlias(1, hide(archive, ibi), parse_foreign(DOI))], lambda wrong: None
-        ),
+        lambda archive, ibi: archive.edit(hide(archive, ibi), same_as=[DOI]),
         None,
     ),
     ("metadata language", lambda archive, ibi: archive.edit(ibi, language="pt"), {}),

@@ -347,7 +347,7 @@ def test_pages_and_redirects_contain_the_addresses_of_the_function(moved: Flask)
 def test_an_access_to_an_address_of_the_function_is_counted(moved: Flask) -> None:
     target = ask(moved, f"/{PORTUGUESE}")
     assert target.headers["Location"] == "https://files.example/new.txt"
-    [period] = archive_of(moved).statistics(PORTUGUESE, "year").asked
+    [period] = archive_of(moved).statistics(PORTUGUESE, "year").periods
     assert period.downloads == 1
 
 

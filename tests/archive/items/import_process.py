@@ -1,33 +1,40 @@
-"""A process that imports a file with --resume and reports its progress after each batch.
+"""A process that imports a file, for tests that kill it.
 
 ::
 
-    python import_process.py URI FOLDER FILE ON_CONFLICT BATCH
+    python import_process.py URI FOLDER STATEMENT WORD...
+
+It is killed before the SQL statement with this number. The words are those after ``import``.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from itertools import count
 from pathlib import Path
 
-from support.archives import archive_of, close, import_file, make_app
+from sqlalchemy import Engine, event
+from support.archives import close, make_app
+from support.commands import command
 
-from flask_ibi_archive.archive.items.importing import importer as importing
+from flask_ibi_archive.archive.items.importing import importer
 
 
-def main(uri: str, folder: str, file: str, on_conflict: str, batch: str) -> None:
-    """Import, and write the part of the work that is done; at the end, the counts."""
-    importing.BATCH = int(batch)
+def main(uri: str, folder: str, last: str, *words: str) -> None:
+    """Import, and write what the command writes."""
+    importer.BATCH = 10
     app = make_app(uri, Path(folder))
+    numbers = count(1)
 
-    def progress(done: int, total: int) -> None:
-        print("progress", done / total, flush=True)
+    @event.listens_for(Engine, "before_cursor_execute")
+    def count_statement(*values: object) -> None:
+        if next(numbers) == int(last):
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    result = import_file(
-        archive_of(app), Path(file), on_conflict=on_conflict, resume=True, progress=progress
-    )
+    print(command(app, "import", *words).data)
     close(app)
-    print("imported", result.added, result.updated, result.skipped, flush=True)
 
 
 if __name__ == "__main__":

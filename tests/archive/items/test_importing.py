@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,10 +25,11 @@ from support.archives import (
     import_records,
     make_app,
     paths_in_store,
+    verify,
 )
-from support.commands import command
-from support.databases import new_database
-from support.stores import ibip_of, moment_of, rep_of
+from support.commands import ROOT, command
+from support.databases import count_known_rows, new_database
+from support.stores import ibip_of, make_store, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.exporting import export_records
@@ -44,6 +49,7 @@ AI, BI, CI = (ibip_of(number) for number in range(3))
 FAR = rep_of(1, "elsewhere.org/there")
 WHEN = moment_of(3)
 CONTENT = hashlib.sha256(b"content").hexdigest()
+PROGRAM = Path(__file__).with_name("import_process.py")
 
 
 def item(rep: str, **fields: Any) -> dict[str, Any]:
@@ -397,6 +403,64 @@ def test_an_identifier_twice_in_a_file_is_refused_however_far_apart(
         assert dump(archive) == before, on_conflict
 
 
+@pytest.mark.slow
+@pytest.mark.postgresql
+@pytest.mark.parametrize("words", [("items.jsonl",), ("items.jsonl", "--mint")])
+def test_a_killed_import_leaves_nothing(
+    app: Flask, uri: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    records = [
+        {"key": f"{number}", "metadata": {"dc": {"title": ["A"]}}}
+        if "--mint" in words
+        else item(rep_of(number), next_edition=rep_of(number + 1))
+        for number in range(100)
+    ]
+    (tmp_path / "a.txt").write_text("content")
+    for record in records[::20]:
+        record["files"] = [{"path": "a.txt", "source": "a.txt"}]
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, records)))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    killed = 0
+    for last in itertools.count(5, 30):
+        program = [sys.executable, str(PROGRAM), uri, str(tmp_path), str(last), *words]
+        done = subprocess.run(program, env=environment, cwd=tmp_path, check=False)
+        if done.returncode != -signal.SIGKILL:
+            break
+        killed += 1
+        assert export(archive_of(app)) == []
+    assert killed >= 3
+    assert len(export(archive_of(app))) == 100
+    assert verify(archive_of(app)).faults == 0
+
+
+def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_text("\n".join(map(json.dumps, make_store(9, 40))))
+    for options in ({"dry_run": True}, {}, {"on_conflict": "update"}):
+        reported: list[tuple[int, int]] = []
+
+        def progress(done: int, total: int, reported: list[tuple[int, int]] = reported) -> None:
+            reported.append((done, total))
+
+        import_file(archive_of(app), path, progress=progress, **options)
+        assert reported == sorted(reported)
+        assert reported[-1][0] == reported[-1][1]
+        assert len({total for _, total in reported}) == 1
+
+
+@pytest.mark.only_on("postgresql")
+def test_postgresql_knows_how_many_rows_were_imported(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 2)
+    archive = archive_of(app)
+    before = count_known_rows(archive.database, "ibi_item")
+    import_records(archive, [item(A)])
+    assert count_known_rows(archive.database, "ibi_item") == before
+    import_records(archive, [item(B), item(C), item(D), item(E)])
+    assert count_known_rows(archive.database, "ibi_item") == 6  # and the Archive service
+
+
 def test_a_dry_run_counts_and_changes_nothing(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A)])
@@ -431,7 +495,7 @@ def test_only_regular_files_in_the_folder_of_the_records_are_read(
     reason = (
         "is not a regular file" if name == "fifo" else f"is not in the folder {folder}; --files"
     )
-    for options in ({}, {"dry_run": True}, {"resume": True}):
+    for options in ({}, {"dry_run": True}):
         with pytest.raises(
             RecordError,
             match=rf"items.jsonl, line 1, files\[0\].source: '.* can't be read: it {reason}",

@@ -16,7 +16,6 @@ from support.archives import archive_of, paths_in_store
 from support.commands import command
 
 from flask_ibi_archive.archive.items import exporting
-from flask_ibi_archive.archive.items.importing import importer as importing
 from flask_ibi_archive.archive.items.importing import source
 from flask_ibi_archive.archive.service import item_catalogue
 from flask_ibi_archive.core.records.record import Record
@@ -200,59 +199,6 @@ def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
     outcome = command(app, "import", "-", "--on-conflict", "update", stdin=again)
     assert outcome.data == counts(updated=2)
     assert json.loads(command(app, "show", FIRST["rep"], "--json").data)["language"] == "pt"
-
-
-def test_resume_refuses_standard_input_and_a_dry_run(app: Flask, items: Path) -> None:
-    for words, reason in (
-        (("-", "--resume"), "standard input can't be read twice"),
-        ((items, "--resume", "--dry-run"), "--dry-run can't be used with --resume"),
-        ((items, "--restart"), "--restart requires --resume"),
-    ):
-        assert reason in command(app, "import", *words).usage
-    assert command(app, "list").data == ""
-
-
-def test_resume_without_an_interrupted_import_starts_a_new_one(app: Flask, items: Path) -> None:
-    count = len(items.read_bytes().splitlines())
-    assert command(app, "import", items, "--resume").data == counts(added=count)
-    again = command(app, "import", items, "--resume", "--on-conflict", "skip")
-    assert again.data == counts(skipped=count)
-
-
-def test_resume_of_a_completed_import_reports_it_and_counts_nothing(
-    app: Flask, items: Path
-) -> None:
-    count = len(items.read_bytes().splitlines())
-    assert command(app, "import", items, "--resume").data == counts(added=count)
-    again = command(app, "import", items, "--resume")
-    assert (again.status, again.out) == (0, counts())
-    assert again.err == (
-        f"{items} was already imported completely: added {count}, updated 0, skipped 0\n"
-    )
-
-
-def test_an_error_advises_to_correct_the_line_and_resume(
-    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importing, "BATCH", 1)
-    path, other = tmp_path / "items.jsonl", tmp_path / "other.jsonl"
-    path.write_bytes(lines(FIRST, {**SECOND, "state": "?"}))
-    other.write_bytes(lines(SECOND))
-    said = command(app, "import", path, "--resume").error
-    assert said.startswith(f"{path}, line 2, state: ")
-    assert said.endswith(
-        "the lines 1 to 1 are imported; correct this line and run import --resume again"
-    )
-    assert str(path) in command(app, "import", other, "--resume").error
-    path.write_bytes(lines(FIRST, SECOND))
-    resumed = command(app, "import", path, "--resume")
-    assert (resumed.status, resumed.out) == (0, counts(added=1))
-    assert resumed.err == (
-        f"continuing {path} at line 2; in earlier runs: added 1, updated 0, skipped 0\n"
-    )
-    assert command(app, "import", other, "--resume", "--restart", "--on-conflict", "skip").data == (
-        counts(skipped=1)
-    )
 
 
 # --- export --------------------------------------------------------------------------------------

@@ -638,14 +638,16 @@ _add_services()
 @refused_by("ck_ibi_item_service")
 def an_Archive_whose_service_item_may_be_transferred(rows: Rows) -> Iterator[None]:
     yield
-    archive = rows.insert("ibi_archive", service_item_id=0, address="a", platform_version="1")
+    archive = rows.insert(
+        "ibi_archive", service_item_id=0, address="a", platform_version="1", database="1"
+    )
     rows.item(archive, SERVICE, is_service=True, transferable=True)
 
 
 @refused_by("fk_ibi_archive_service")
 def an_Archive_without_a_service_item(rows: Rows) -> Iterator[None]:
     yield
-    rows.insert("ibi_archive", service_item_id=0, address="a", platform_version="1")
+    rows.insert("ibi_archive", service_item_id=0, address="a", platform_version="1", database="1")
 
 
 @refused_by("tr_ibi_archive_service")
@@ -674,7 +676,7 @@ def an_Archive_that_loses_its_service_item(rows: Rows) -> Iterator[None]:
 @refused_by("tr_ibi_archive_service")
 def a_new_Archive_whose_service_is_an_ordinary_item(rows: Rows) -> Iterator[None]:
     yield
-    rows.insert("ibi_archive", service_item_id=77, address="a", platform_version="1")
+    rows.insert("ibi_archive", service_item_id=77, address="a", platform_version="1", database="1")
 
 
 def test_an_Archive_with_items_cannot_be_deleted(rows: Rows) -> None:

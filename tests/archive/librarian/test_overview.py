@@ -96,7 +96,6 @@ def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian:
     counts = [
         {
             "item_id": item_id(archive, rep(number)),
-            "role": "asked",
             "day": archive.today - timedelta(days=400 if number == 14 else number),
             "content_type": kind,
             "accesses": number * (2 if kind == "Data" else 1),

@@ -59,7 +59,7 @@ def count(place: Place, number: int, accesses: int) -> None:
 
     archive = place.archive
     item_id = archive.get(rep(number)).id  # type: ignore[union-attr]
-    key = {"item_id": item_id, "role": "asked", "day": date(2020, 1, 1), "content_type": "Data"}
+    key = {"item_id": item_id, "day": date(2020, 1, 1), "content_type": "Data"}
     with archive.database.writing() as connection:
         connection.execute(
             AccessCount.__table__.insert().values(

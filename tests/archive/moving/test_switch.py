@@ -103,18 +103,13 @@ def test_a_repeated_switch_has_the_same_answer(
     item = deposit(archive, "On rain")
     count = {"item_id": item_id(archive, item), "day": date(2026, 1, 2), "content_type": "Data"}
     numbers = {"accesses": 3, "double_clicks": 1, "robots": 2}
-    insert_counts(archive, [{**count, "role": role, **numbers} for role in ("asked", "delivered")])
+    insert_counts(archive, [{**count, **numbers}])
     now = [NOON]
     archive.clock = lambda: now[0]
     taker = offer(item, "--leave", "tombstone", "--expires", "1d")
     page = taker.read()
-    expected = SwitchAnswer(
-        1,
-        "switched",
-        counts=tuple(
-            DailyCount(date(2026, 1, 2), role, "Data", 3, 1, 2) for role in ("asked", "delivered")
-        ),
-    )
+    counts = (DailyCount(date(2026, 1, 2), "Data", 3, 1, 2),)
+    expected = SwitchAnswer(1, "switched", counts=counts)
     assert taker.switch(page) == (expected,)
     # the counts of the item are away, and those of the Archive remain
     assert archive.statistics(item).downloads == 0
@@ -273,7 +268,7 @@ def test_two_equal_switches_at_the_same_time_have_the_same_answer(
     archive: Archive, offer: Make, second_taker: Callable[[Taker], Taker]
 ) -> None:
     items = [deposit(archive, f"item {number}") for number in range(6)]
-    count = {"day": date(2026, 1, 2), "content_type": "Data", "role": "asked", "accesses": 1}
+    count = {"day": date(2026, 1, 2), "content_type": "Data", "accesses": 1}
     insert_counts(
         archive,
         [

@@ -56,7 +56,7 @@ def states(archive: Archive) -> dict[str, str]:
 @pytest.mark.postgresql
 def test_all_kinds_of_items_move_with_what_belongs_to_them(archive: Archive) -> None:
     giver = Giver(shelf())
-    giver.counts[1] = (DailyCount(date(2020, 1, 1), "asked", "Data", 7, 1, 2),)
+    giver.counts[1] = (DailyCount(date(2020, 1, 1), "Data", 7, 1, 2),)
     with taking(archive, giver) as taker:
         assert taker.run() == Outcome(9, 0, 0)
         assert taker.refused == {}
@@ -123,7 +123,7 @@ def test_the_number_of_steps(archive: Archive) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_taker_that_is_killed_at_each_step_in_turn_goes_on(archive: Archive, when: str) -> None:
     giver = Giver(shelf())
-    giver.counts[1] = (DailyCount(date(2020, 1, 1), "asked", "Data", 7, 1, 2),)
+    giver.counts[1] = (DailyCount(date(2020, 1, 1), "Data", 7, 1, 2),)
     with taking(archive, giver) as taker:
         for step in range(1, STEPS):
             with pytest.MonkeyPatch.context() as patch:
@@ -143,7 +143,7 @@ def test_a_taker_that_is_killed_at_each_step_in_turn_goes_on(archive: Archive, w
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_taker_that_is_killed_at_one_step_goes_on(archive: Archive, step: int, when: str) -> None:
     giver = Giver(shelf())
-    giver.counts[1] = (DailyCount(date(2020, 1, 1), "asked", "Data", 7, 1, 2),)
+    giver.counts[1] = (DailyCount(date(2020, 1, 1), "Data", 7, 1, 2),)
     with taking(archive, giver) as taker:
         with pytest.MonkeyPatch.context() as patch:
             kill_at_request(patch, step, when)
@@ -193,7 +193,7 @@ def assert_never_two_originals(archive: Archive, giver: Giver) -> None:
 @pytest.mark.rule("MV-5")
 def test_a_taker_that_is_killed_before_each_commit_in_turn_goes_on(archive: Archive) -> None:
     giver = Giver(shelf())
-    giver.counts[1] = (DailyCount(date(2020, 1, 1), "asked", "Data", 7, 1, 2),)
+    giver.counts[1] = (DailyCount(date(2020, 1, 1), "Data", 7, 1, 2),)
     with taking(archive, giver) as taker:
         for commit in range(1, 9):
             with pytest.MonkeyPatch.context() as patch:

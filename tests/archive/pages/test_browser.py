@@ -37,7 +37,7 @@ def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
     archive = archive_of(app)
     archive.init()
     import_records(archive, [{"rep": NEW, "metadata": {"dc": {"title": [HOSTILE]}}}])
-    row = {"item_id": item_id(archive, NEW), "role": "asked", "double_clicks": 0, "robots": 0}
+    row = {"item_id": item_id(archive, NEW), "double_clicks": 0, "robots": 0}
     insert_counts(
         archive,
         [
@@ -61,7 +61,7 @@ def test_the_browser_renders_statistics_without_further_requests(
     found = archive_of(app).statistics(NEW)
     expected = [
         [period.views, period.downloads, period.double_clicks, period.robots]
-        for period in found.asked
+        for period in found.periods
     ]
     assert len(expected) == 11
     assert numbers(dom) == [*expected, [found.views, found.downloads, 0, 0]]

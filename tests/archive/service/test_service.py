@@ -504,7 +504,7 @@ def test_a_running_app_recovers_when_the_database_is_back(
     with monkeypatch.context() as patch:
         patch.setattr(archive, "database", archive_of(gone).database)
         assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
-        # an acknowledgment is stored in the spool if there is no database
+        # an incomplete acknowledgment counts nothing
         assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
     assert ask_service(app, SUBJECT, USER, IBI).status == 200
     close(gone)

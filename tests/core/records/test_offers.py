@@ -53,7 +53,7 @@ RECORD = Record(
     files=(FileRecord("a.txt", sha256="0" * 64), FileRecord("b", url="http://example.org/b")),
 )
 VERSION = "1" * 64
-DAY = DailyCount(date(2026, 1, 2), "asked", "Data", 3, 1, 0)
+DAY = DailyCount(date(2026, 1, 2), "Data", 3, 1, 0)
 
 
 # --- the address ---------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_line_that_was_cut_off_is_refused(length: int) -> None:
 
 ASKED = (StoredVersion(1, VERSION), StoredVersion(3, VERSION), StoredVersion(2, VERSION))
 ANSWERS = (
-    SwitchAnswer(1, "switched", counts=(DAY, DAY._replace(role="delivered", accesses=-1))),
+    SwitchAnswer(1, "switched", counts=(DAY, DAY._replace(content_type="Metadata", accesses=-1))),
     SwitchAnswer(3, "changed"),
     SwitchAnswer(2, "refused", "the item is not transferable"),
 )
@@ -272,24 +272,24 @@ def test_a_request_has_at_most_500_items() -> None:
         ({"number": 1, "result": "refused"}, "items[0].reason: the field must say why"),
         ({"number": 1, "result": "taken", "reason": "a"}, "items[0].reason: the field must say"),
         (
-            {"number": 1, "result": "taken", "counts": [["2026-01-02", "asked", "Data", 1, 0, 0]]},
+            {"number": 1, "result": "taken", "counts": [["2026-01-02", "Data", 1, 0, 0]]},
             "items[0].counts: only an item that was switched has counts",
         ),
         (
-            {"number": 1, "result": "switched", "counts": [["2026-01-02", "asked", "Data", 1]]},
-            "items[0].counts[0]: ['2026-01-02', 'asked', 'Data', 1] is not a list: day, role, ",
+            {"number": 1, "result": "switched", "counts": [["2026-01-02", "Data", 1]]},
+            "items[0].counts[0]: ['2026-01-02', 'Data', 1] is not a list: day, content_type, ",
         ),
         (
-            {"number": 1, "result": "switched", "counts": [["2026-1-2", "asked", "Data", 1, 0, 0]]},
+            {"number": 1, "result": "switched", "counts": [["2026-1-2", "Data", 1, 0, 0]]},
             "items[0].counts[0]: '2026-1-2' is not a day",
         ),
         (
             {
                 "number": 1,
                 "result": "switched",
-                "counts": [["2026-01-02", "asked", "Data", 1, 0, 0]] * 2,
+                "counts": [["2026-01-02", "Data", 1, 0, 0]] * 2,
             },
-            "items[0].counts: two counts have the same day, role and content type",
+            "items[0].counts: two counts have the same day and content type",
         ),
     ],
 )

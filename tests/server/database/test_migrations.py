@@ -84,7 +84,6 @@ def test_a_downgrade_removes_the_tables_and_an_upgrade_creates_them_empty(
     archive.downgrade("base")
     assert count_rows(archive.database) == {}
     archive.upgrade("+1")
-    archive.upgrade("+1")
     assert count_rows(archive.database) == dict.fromkeys(before, 0)
     archive.database.check()
     fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)

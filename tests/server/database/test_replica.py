@@ -105,7 +105,6 @@ def test_accesses_with_url_keys_of_the_replica_are_counted_in_the_database(pair:
     answer = pair.ask(BOTH)
     found = pair.client.get(f"/{SERVICE}", query_string=acknowledgment_query("rep", BOTH, answer))
     assert found.text == "notice {acknowledgment received}"
-    pair.archive.accesses.store.import_spool()
     found = pair.archive.statistics()
     assert found.downloads + found.views == 1
 

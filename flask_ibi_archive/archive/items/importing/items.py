@@ -6,20 +6,17 @@ already exist.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.daily_counts import replace_counts
 from flask_ibi_archive.archive.items.identifiers import find_owners_and_originals
-from flask_ibi_archive.archive.items.importing.progress import (
-    Errors,
-    ImportLog,
-    ImportState,
-    PendingLine,
-)
-from flask_ibi_archive.archive.items.importing.source import Line
+from flask_ibi_archive.archive.items.importing.source import Errors, Line
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.keys import KeyHolder, find_holders
 from flask_ibi_archive.archive.items.locks import lock_items
@@ -56,30 +53,58 @@ def find_field(record: Record, text: str) -> str:
     return "ibip" if text == record.ibip else "aliases"
 
 
+class StoredLines:
+    """What an import remembers of the lines whose items are stored, until the relations are stored.
+
+    The arrays need a few bytes for each line, so that a file may have millions of lines.
+
+    :param newest_item: the highest row ID of an item before the import.
+    """
+
+    def __init__(self, newest_item: int) -> None:
+        self.newest_item = newest_item
+        #: For each of these row IDs: 1 if a line has replaced the item or stub.
+        self.replaced = bytearray(newest_item + 1)
+        #: The line number and the row ID of each item whose relations must be stored.
+        self.related = array("q")
+        #: The line number, the row ID and the former group of each replaced item that got its
+        #: language from the record of another item.
+        self.grouped = array("q")
+        self.languages: list[str] = []
+
+
+@dataclass
+class Counts:
+    """The numbers of records of a file that were added, updated and skipped."""
+
+    added: int = 0
+    updated: int = 0
+    skipped: int = 0
+
+
 @dataclass
 class ItemBatch:
     """A batch of lines whose items are written together in the transaction of the caller.
 
     :param name: the name of the file in messages.
     :param errors: the object to which errors of lines are added.
-    :param take_back: see :class:`~.importer.Importer`.
+    :param on_conflict: see :class:`~.importer.Importer`; also ``take_back``.
+    :param now: the timestamp of items whose records have no timestamp.
     """
 
     store: ItemStore
-    log: ImportLog
-    state: ImportState
+    stored: StoredLines
+    counts: Counts
     name: str
     lines: Sequence[Line]
     errors: Errors
-    take_back: bool = False
-    added: int = 0
-    updated: int = 0
-    skipped: int = 0
+    on_conflict: str
+    take_back: bool
+    now: datetime
     #: For each known identifier of the batch: the row ID and the state of the item or stub.
     _known: dict[str, tuple[int, str]] = field(default_factory=dict)
-    #: The row IDs of items and stubs that lines of this file have replaced.
-    _replaced: set[int] = field(default_factory=set)
-    _pending: list[PendingLine] = field(default_factory=list)
+    #: The line number and the row ID of each item whose relations must be stored.
+    _related: list[tuple[int, int]] = field(default_factory=list)
     #: The items that have keys of the batch, by their keys.
     _keys: dict[str, KeyHolder] = field(default_factory=dict)
     #: The daily counts of the items whose lines have some, by the row IDs of the items.
@@ -88,16 +113,10 @@ class ItemBatch:
     _aliases: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def write(self) -> None:
-        """Write the items without their relations.
-
-        Lines whose items have relations are written to the log.
-        """
+        """Write the items without their relations."""
         identifiers = [text for line in self.lines for text in line.record.identifiers]
         self._known, elsewhere = find_owners_and_originals(
             self.store.connection, self.store.archive_id, identifiers
-        )
-        self._replaced = self.log.find_replaced(
-            self.state, sorted({item_id for item_id, _ in self._known.values()})
         )
         keys = [line.record.key for line in self.lines if line.record.key is not None]
         holders = find_holders(self.store.connection, self.store.archive_id, keys)
@@ -122,23 +141,23 @@ class ItemBatch:
         self._insert(new)
         if self._counts:
             replace_counts(self.store.connection, self.store.archive_id, self._counts)
-        self.log.add_lines(self.state, self._pending)
+        for pair in sorted(self._related):
+            self.stored.related.extend(pair)
 
     def _insert(self, lines: Sequence[Line]) -> None:
         """Insert the items of lines whose identifiers are unknown."""
         ids = self.store.insert_items(
             [line.record for line in lines],
             [line.contents for line in lines],
-            self.state.started_at,
+            self.now,
         )
-        self.added += len(ids)
+        self.counts.added += len(ids)
         for item_id, line in zip(ids, lines, strict=True):
             note_import(self.store, item_id, None, line.record)
             if line.counts is not None:
                 self._counts[item_id] = line.counts
             if line.record.has_references:
-                pending = PendingLine(line.number, item_id, replaced=False, has_references=True)
-                self._pending.append(pending)
+                self._related.append((line.number, item_id))
 
     def _check(
         self, line: Line, texts: Sequence[str], in_batch: dict[str, int], elsewhere: set[str]
@@ -204,15 +223,14 @@ class ItemBatch:
         """
         found = {self._known[text] for text in line.record.identifiers if text in self._known}
         items = {item_id for item_id, state in found if state != ELSEWHERE}
-        in_this_file = bool(items) and (
-            max(items) > self.state.newest_item or not items.isdisjoint(self._replaced)
+        in_this_file = any(
+            item_id > self.stored.newest_item or self.stored.replaced[item_id] for item_id in items
         )
-        on_conflict = self.state.on_conflict
-        if items and on_conflict == "skip" and not in_this_file:
-            self.skipped += 1
+        if items and self.on_conflict == "skip" and not in_this_file:
+            self.counts.skipped += 1
             return
         self._refuse_service(line)
-        if items and (on_conflict != "update" or len(items) > 1 or in_this_file):
+        if items and (self.on_conflict != "update" or len(items) > 1 or in_this_file):
             raise self._build_conflict_error(line, len(items), in_this_file)
         owners = {item_id for item_id, _ in found}
         self._check_same_as(line, min(items or owners))
@@ -250,21 +268,20 @@ class ItemBatch:
         assigned = [
             self.store.relations.translations.leave_for_update(owner) for owner in sorted(owners)
         ]
-        self.store.replace_item(item_id, record, line.contents, self.state.started_at)
+        self.store.replace_item(item_id, record, line.contents, self.now)
         note_import(self.store, item_id, before, record)
         if line.counts is not None:
             self._counts[item_id] = line.counts
-        self.added, self.updated = self.added + (not exists), self.updated + exists
-        self._replaced.add(item_id)
-        self._pending.append(
-            PendingLine(
-                line.number,
-                item_id,
-                replaced=True,
-                has_references=line.record.has_references,
-                languages=tuple(language for language in assigned if language is not None),
-            )
-        )
+        self.counts.added += not exists
+        self.counts.updated += exists
+        if item_id <= self.stored.newest_item:  # otherwise, another transaction has just stored it
+            self.stored.replaced[item_id] = 1
+        if line.record.has_references:
+            self._related.append((line.number, item_id))
+        for language in assigned:
+            if language is not None:
+                self.stored.grouped.extend((line.number, item_id, language.group))
+                self.stored.languages.append(sys.intern(language.language))
 
     def _refuse_service(self, line: Line) -> None:
         for text in line.record.identifiers:

@@ -6,19 +6,19 @@ folder are read.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from sqlalchemy import Connection
+
 from flask_ibi_archive.archive.items.file_io import Content, copy_and_measure
-from flask_ibi_archive.archive.items.importing.progress import Errors
 from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.parse import find_errors, parse_record, read_json
 from flask_ibi_archive.core.records.record import Record, References
@@ -26,7 +26,6 @@ from flask_ibi_archive.core.records.switches import DailyCount, parse_counts
 from flask_ibi_archive.errors import RecordError, StorageError
 
 MAX_LINE = 16 << 20
-BLOCK = 1 << 20
 #: With these flags, the system neither follows a symbolic link nor waits for the writer of a FIFO.
 #: Windows has no such flags.
 SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -66,6 +65,35 @@ class Limits:
     identifiers: int = 5000
 
 
+class Errors:
+    """The errors of an import. Either the first error is raised, or all errors are reported.
+
+    :param report: a function that is called with each error. The line with the error is then
+        ignored. None means that the first error is raised.
+    :ivar lines: the numbers of the ignored lines.
+    :ivar collects: whether all errors are reported.
+    """
+
+    def __init__(self, report: Callable[[RecordError], None] | None = None) -> None:
+        self._report = report
+        self.lines: set[int] = set()
+        self.collects = report is not None
+
+    def add(self, error: RecordError) -> None:
+        """Report the error, or raise the error if there is no function ``report``."""
+        if self._report is None:
+            raise error
+        self.lines.add(error.line)
+        self._report(error)
+
+    def rolling_back_on_error(self, connection: Connection) -> AbstractContextManager[object]:
+        """Return a context manager that rolls back the changes of its context after an error.
+
+        If the first error ends the import, the context manager does nothing.
+        """
+        return connection.begin_nested() if self.collects else nullcontext()
+
+
 @dataclass(slots=True)
 class ImportSource:
     """A file of records.
@@ -75,15 +103,12 @@ class ImportSource:
         there if ``files_folder`` has no file with this path.
     :param files_folder: the fields ``source`` may name files in this folder and below. None: they
         may name no files.
-    :param place: the absolute path of the file of records, by which an interrupted import is found.
-        None: the import cannot be resumed.
     """
 
     name: str
     stream: BinaryIO
     folder: Path
     files_folder: Path | None = None
-    place: str | None = None
 
     @property
     def size(self) -> int:
@@ -118,99 +143,40 @@ def open_source(
     with stream:
         if not stream.seekable():
             raise StorageError(f"{path} is a pipe; read it as standard input: import - < {path}")
-        # a file name may contain bytes that are not UTF-8, but a database stores only text
-        place = os.fsencode(Path(path).resolve()).decode("utf-8", "backslashreplace")
         folder = Path(path).parent
-        yield ImportSource(path, stream, folder, files_folder or folder, place)
+        yield ImportSource(path, stream, folder, files_folder or folder)
 
 
 class LineReader:
-    """Reads the lines of a source and computes the digest of the bytes that were read.
+    """Reads the lines of a source.
 
-    :ivar lines: an iterator over the lines that were not read yet.
     :ivar line: the number of the line that was read last.
-    :ivar position: the number of bytes that were read.
     """
 
     def __init__(self, source: ImportSource) -> None:
         self.source = source
         self.line = 0
-        self.position = 0
-        self._digest = hashlib.sha256()
-        self.lines = self._read_lines()
+        self._lines = self._read_lines()
         source.stream.seek(0)
 
-    @property
-    def digest(self) -> str:
-        """The SHA-256 (hexadecimal) of the bytes that were read."""
-        return self._digest.hexdigest()
-
     def _read_lines(self) -> Iterator[bytes]:
-        stream, digest = self.source.stream, self._digest
-        while text := stream.readline(MAX_LINE + 1):
+        while text := self.source.stream.readline(MAX_LINE + 1):
             self.line += 1
             if len(text) > MAX_LINE:
                 raise self.error(None, f"the line is longer than {MAX_LINE} bytes")
-            digest.update(text)
-            self.position += len(text)
             yield text.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else text
 
-    # --- moving to a line ------------------------------------------------------------------------
-
-    def skip(self, position: int, line: int, digest: str) -> bool:
-        """Skip the lines that an earlier run has imported.
-
-        :param position: the number of bytes of the imported lines.
-        :param line: the number of imported lines.
-        :param digest: the digest of the imported lines in the earlier run.
-        :returns: whether the imported lines are unchanged.
-        """
-        last = b"\n"
-        while block := self.source.stream.read(min(BLOCK, position - self.position)):
-            self._digest.update(block)
-            self.position += len(block)
-            last = block[-1:]
-        self.line = line
-        unchanged = self.position == position and (not position or self.digest == digest)
-        if last == b"\n":
-            return unchanged
-        # The last line had no line end. A line end may have been added since the earlier run.
-        rest = self.source.stream.readline()
-        self._digest.update(rest)
-        self.position += len(rest)
-        return unchanged and not rest.strip()
-
-    def skip_lines(self, line: int) -> None:
-        """Skip all lines up to a line.
-
-        :param line: the number of the last line to skip.
-        """
-        while self.line < line and next(self.lines, None) is not None:
-            pass
-
-    def is_at_end(self) -> bool:
-        """Return whether only empty lines follow. The empty lines are not skipped."""
-        position = self.source.stream.tell()
-        try:
-            return all(not line.strip() for line in self.source.stream)
-        finally:
-            self.source.stream.seek(position)
-
-    # --- records ---------------------------------------------------------------------------------
-
-    def read_batch(
-        self, limits: Limits, errors: Errors, add_files: Callable[[Line], None]
-    ) -> list[Line]:
-        """Return the next lines that contain records.
+    def read_batch(self, limits: Limits, errors: Errors, add_file: AddFile) -> list[Line]:
+        """Return the next lines that contain records, and add their files.
 
         Empty lines are skipped. At the end of the file, the result is an empty list.
 
         :param errors: the object to which the errors of lines are added.
-        :param add_files: a function that adds the files of a line.
+        :param add_file: a function that adds a file.
         """
         lines: list[Line] = []
         size = identifiers = 0
-        for text in self.lines:
+        for text in self._lines:
             if not text.strip():
                 continue
             try:
@@ -220,7 +186,7 @@ class LineReader:
                 for each in (errors.collects and self.find_errors(text)) or [error]:
                     errors.add(each)
                 continue
-            add_files(line)
+            line.contents = add_files(self.source, line, add_file, errors)
             if line.number in errors.lines:
                 continue
             lines.append(line)
@@ -240,17 +206,10 @@ class LineReader:
         The file is read only up to the last of these lines.
 
         :param numbers: the numbers of the lines, in ascending order.
-        :raises RecordError: if a line is not a valid record or no longer exists.
         """
         found: list[References] = []
         for number in numbers:
-            self.skip_lines(number - 1)
-            text = next(self.lines, b"")
-            if not text.strip():
-                self.line = number
-                raise self.error(
-                    None, "the line contained an item when it was imported, but is empty now"
-                )
+            text = next((text for text in self._lines if self.line == number), b"")
             found.append(self.parse(text).record.references)
         return found
 

@@ -1,25 +1,22 @@
 """Imports works without identifiers: each item gets new ones.
 
-A file of works is read twice. First, its entries are written to a temporary file as records, which
-are checked as an import with invented identifiers that is rolled back. If nothing is wrong, the
-records are imported in batches, each of which is a transaction. The key of an entry says which item
-was made from it. Therefore an interrupted import is continued by repeating it: what has an item
-already is not imported again.
+The entries of a file of works are written to a temporary file as records, which are checked as an
+import with invented identifiers that is rolled back. If nothing is wrong, the records are imported
+in one transaction. The key of an entry says which item was made from it: what has an item already
+is not imported again.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import IO
+from typing import BinaryIO
 
-from flask_ibi_archive.archive.items.bulk import examine_tables
-from flask_ibi_archive.archive.items.importing.importer import BATCH, Importer
-from flask_ibi_archive.archive.items.importing.progress import Counts
+from flask_ibi_archive.archive.items.importing.importer import Counts, Importer
 from flask_ibi_archive.archive.items.importing.source import ImportSource
 from flask_ibi_archive.archive.items.keys import find_holders
 from flask_ibi_archive.archive.items.minting import Minted
@@ -29,7 +26,7 @@ from flask_ibi_archive.core.records.readers.entries import WorksFile, name_field
 from flask_ibi_archive.errors import RecordError
 from flask_ibi_archive.signals import Notice, item_minted
 
-#: The number of works that are imported in one transaction.
+#: The number of works that get identifiers together.
 WORKS_PER_BATCH = 1000
 
 
@@ -79,8 +76,7 @@ class WorksImporter:
         :param prefix: the beginning of the keys of entries that state no key.
         :returns: the numbers of items; None if there are errors, and nothing was imported.
         :raises RecordError: if a work cannot be imported although the check has found no error.
-            The works before it are imported.
-        :raises MintingError: if no identifiers can be minted. The works before are imported.
+        :raises MintingError: if no identifiers can be minted.
         """
         self.context.get_minter()  # reports wrong settings before anything is read
         with tempfile.TemporaryFile() as records:
@@ -96,7 +92,7 @@ class WorksImporter:
 
     # --- the check -------------------------------------------------------------------------------
 
-    def _write_records(self, records: IO[bytes], name: str, works: WorksFile, prefix: str) -> None:
+    def _write_records(self, records: BinaryIO, name: str, works: WorksFile, prefix: str) -> None:
         """Write the record of each entry as a line, without identifiers and with its key."""
         places: dict[str, str] = {}
         for entry in works.entries:
@@ -122,20 +118,17 @@ class WorksImporter:
             self._places.append(entry.place)
             records.write(json.dumps({**entry.data, "key": key}).encode() + b"\n")
 
-    def _check(self, records: IO[bytes], source: ImportSource, works: WorksFile) -> Counts:
+    def _check(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
         """Check the records together, and report their errors."""
-        with tempfile.TemporaryFile() as identified:
-            dates = self.context.get_minter().invent()
-            for lines in _read_batches(records):
-                for line, _, _ in self._identify(lines, lambda count: list(islice(dates, count))):
-                    identified.write(line)
+        dates = self.context.get_minter().invent()
+        with self._identify(records, lambda count: list(islice(dates, count))) as identified:
 
             def report(error: RecordError) -> None:
-                self._report(self._explain(error, 0, works))
+                self._report(self._explain(error, works))
 
             importer = replace(self._importer("check"), dry_run=True, on_error=report)
             try:
-                return importer.run(replace(source, stream=identified, place=None))
+                return importer.run(replace(source, stream=identified))
             except RecordError as error:  # some errors end the check
                 report(error)
                 return Counts()
@@ -144,38 +137,22 @@ class WorksImporter:
         self._errors += 1
         self.on_error(error)
 
-    def _explain(self, error: RecordError, before: int, works: WorksFile) -> RecordError:
-        """Return the error with the place and the field of the file instead of those of records.
-
-        :param before: the number of works before the first line of the records.
-        """
-        place = self._places[before + error.line - 1]
+    def _explain(self, error: RecordError, works: WorksFile) -> RecordError:
+        """Return the error with the place and the field of the file instead of those of records."""
+        place = self._places[error.line - 1]
         field = name_field(error.field, works.names)
         return RecordError(error.source, 0, field, error.reason, place)
 
     # --- the import ------------------------------------------------------------------------------
 
-    def _import(self, records: IO[bytes], source: ImportSource, works: WorksFile) -> Counts:
-        counts, done = Counts(), 0
-        for lines in _read_batches(records):
-            identified = self._identify(lines, self._mint)
-            stream = io.BytesIO(b"".join(line for line, _, _ in identified))
+    def _import(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
+        with self._identify(records, self._mint) as identified:
             try:
-                result = self._importer().run(replace(source, stream=stream, place=None))
+                counts = self._importer("work").run(replace(source, stream=identified))
             except RecordError as error:
-                raise self._explain(error, done, works) from error
-            counts = Counts(
-                counts.added + result.added,
-                counts.updated + result.updated,
-                counts.skipped + result.skipped,
-            )
-            self._report_identifiers(lines, identified, done)
-            done += len(lines)
-            if self.progress is not None:
-                self.progress("work", done, len(self._places))
-        if counts.added + counts.updated >= BATCH:
-            with self.context.database.writing() as connection:
-                examine_tables(connection)
+                raise self._explain(error, works) from error
+            identified.seek(0)
+            self._report_identifiers(identified)
         return counts
 
     def _mint(self, count: int) -> list[Minted]:
@@ -194,7 +171,7 @@ class WorksImporter:
         )
         return minted
 
-    def _importer(self, stage: str | None = None) -> Importer:
+    def _importer(self, stage: str) -> Importer:
         """Return the importer of records, which reports its progress as that of a stage."""
         progress, context = self.progress, self.context
         return Importer(
@@ -205,49 +182,42 @@ class WorksImporter:
             take_back=self.take_back,
             clock=context.now,
             notifier=context.notifier,
-            progress=None
-            if progress is None or stage is None
-            else lambda done, total: progress(stage, done, total),
+            progress=None if progress is None else lambda done, total: progress(stage, done, total),
         )
 
+    @contextmanager
     def _identify(
-        self, lines: list[bytes], mint: Callable[[int], list[Minted]]
-    ) -> list[tuple[bytes, str, str]]:
-        """Return lines with identifiers, and both forms of these.
+        self, records: BinaryIO, mint: Callable[[int], list[Minted]]
+    ) -> Iterator[BinaryIO]:
+        """Yield a file with the records and their identifiers, which is deleted at the end.
 
         A work whose key belongs to an item gets the identifiers of this item.
         """
-        keys = [json.loads(line)["key"] for line in lines]
-        with self.context.reading() as store:
-            holders = find_holders(store.connection, store.archive_id, keys)
-        known = {
-            key: Minted(holder.rep, holder.ibip)
-            for key, holder in holders.items()
-            if holder.item_id is not None and holder.rep and holder.ibip
-        }
-        missing = len(keys) - len(known)
-        new = iter(mint(missing) if missing else ())
-        identified = []
-        for key, line in zip(keys, lines, strict=True):
-            forms = known.get(key) or next(new)
-            text = f'{{"rep": "{forms.rep}", "ibip": "{forms.ibip}", '.encode()
-            identified.append((text + line[1:], forms.rep, forms.ibip))
-        return identified
+        with tempfile.TemporaryFile() as identified:
+            while lines := list(islice(records, WORKS_PER_BATCH)):
+                keys = [json.loads(line)["key"] for line in lines]
+                with self.context.reading() as store:
+                    holders = find_holders(store.connection, store.archive_id, keys)
+                known = {
+                    key: Minted(holder.rep, holder.ibip)
+                    for key, holder in holders.items()
+                    if holder.item_id is not None and holder.rep and holder.ibip
+                }
+                missing = len(keys) - len(known)
+                new = iter(mint(missing) if missing else ())
+                for key, line in zip(keys, lines, strict=True):
+                    forms = known.get(key) or next(new)
+                    text = f'{{"rep": "{forms.rep}", "ibip": "{forms.ibip}", '
+                    identified.write(text.encode() + line[1:])
+            yield identified
 
-    def _report_identifiers(
-        self, lines: list[bytes], identified: list[tuple[bytes, str, str]], done: int
-    ) -> None:
+    def _report_identifiers(self, identified: BinaryIO) -> None:
         if self.on_identified is None:
             return
-        for number, (line, (_, rep, ibip)) in enumerate(zip(lines, identified, strict=True), done):
+        for place, line in zip(self._places, identified, strict=True):
             data = json.loads(line)
             title = next(iter(data.get("metadata", {}).get("work", {}).get("titles", [])), "")
             if isinstance(title, dict):
                 title = title["value"]
-            self.on_identified(IdentifiedWork(self._places[number], data["key"], rep, ibip, title))
-
-
-def _read_batches(records: IO[bytes]) -> Iterator[list[bytes]]:
-    """Yield the lines of records in batches."""
-    while lines := list(islice(records, WORKS_PER_BATCH)):
-        yield lines
+            work = IdentifiedWork(place, data["key"], data["rep"], data["ibip"], title)
+            self.on_identified(work)

@@ -10,8 +10,6 @@ from flask_ibi_archive.archive.items.tables.activity import (
     AccessCount,
     ArchiveAccessCount,
     FileCheck,
-    Import,
-    ImportLine,
     Registration,
     VisitorSalt,
 )
@@ -75,8 +73,6 @@ __all__ = [
     "Harvest",
     "HarvestEnd",
     "HarvestSet",
-    "Import",
-    "ImportLine",
     "IssuedIdentifier",
     "Item",
     "ItemIdentifier",

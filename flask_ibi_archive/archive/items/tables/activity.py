@@ -1,4 +1,4 @@
-"""Defines the tables of activities: accesses, counts, imports, checks, registrations."""
+"""Defines the tables of activities: accesses, counts, checks, registrations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
-    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -36,18 +35,11 @@ class Access(Base):
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_access_item",
         ),
-        ForeignKeyConstraint(
-            ["delivered_item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_delivered",
-        ),
         CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
         CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
-        CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
         Index("ix_ibi_access_archive", "archive_id", "second"),
-        # these indexes find the other accesses of a visitor to the same item
+        # this index finds the other accesses of a visitor to the same item
         Index("ix_ibi_access_item", "item_id", "visitor", "second"),
-        Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
         {"sqlite_autoincrement": True},
     )
 
@@ -58,8 +50,6 @@ class Access(Base):
     url_key: Mapped[str] = mapped_column(String(64))
     #: The requested item.
     item_id: Mapped[int] = mapped_column(Key)
-    #: The delivered item; None: the requested item was delivered.
-    delivered_item_id: Mapped[int | None] = mapped_column(Key)
     #: The time of the acknowledgment, in POSIX seconds.
     second: Mapped[int] = mapped_column(BigInteger)
     #: A value that distinguishes the users of one day without identifying them.
@@ -79,7 +69,7 @@ class Access(Base):
 
 
 class AccessCount(Base):
-    """The number of accesses to an item on one day, in one role, to one content type.
+    """The number of accesses to a requested item on one day, to one content type.
 
     The transaction that stores an access also counts the access. When accesses are deleted, the
     number does not change.
@@ -92,7 +82,6 @@ class AccessCount(Base):
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_access_count_item",
         ),
-        CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
         CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
@@ -100,9 +89,6 @@ class AccessCount(Base):
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    #: "asked": users requested the item. "delivered": users requested another item, and the Archive
-    #: delivered this item.
-    role: Mapped[str] = mapped_column(String(9), primary_key=True)
     day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
     #: "Metadata": the accesses are views. "Data": the accesses are downloads.
     content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
@@ -147,76 +133,6 @@ class VisitorSalt(Base):
     day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
     #: 32 bytes, in hexadecimal.
     salt: Mapped[str] = mapped_column(String(64))
-
-
-class Import(Base):
-    """An import that is not complete, or the last complete resumable import (phase "done")."""
-
-    __tablename__ = "ibi_import"
-    __table_args__ = (
-        CheckConstraint(
-            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
-        ),
-        CheckConstraint(
-            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
-        ),
-        # an Archive has at most one import that can be resumed
-        Index(
-            "uq_ibi_import_archive",
-            "archive_id",
-            unique=True,
-            sqlite_where=text("resumable"),
-            postgresql_where=text("resumable"),
-        ),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_import_archive")
-    )
-    resumable: Mapped[bool] = mapped_column()
-    #: The name of the import file.
-    source: Mapped[str] = mapped_column(Text)
-    on_conflict: Mapped[str] = mapped_column(String(6))
-    started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
-    #: The highest item id in the database when the import began.
-    newest_item: Mapped[int] = mapped_column(Key)
-    phase: Mapped[str] = mapped_column(String(9), server_default="items")
-    #: The number of bytes of the file that this phase has completed. The column ``line`` contains
-    #: the number of completed lines.
-    position: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    line: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: The number of lines of the file; None: not all items are stored yet.
-    lines: Mapped[int | None] = mapped_column(BigInteger)
-    #: The SHA-256 (hexadecimal) of the completed bytes. A resumed import uses this value to
-    #: recognise the file.
-    digest: Mapped[str] = mapped_column(String(64))
-    added: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    skipped: Mapped[int] = mapped_column(BigInteger, server_default="0")
-
-
-class ImportLine(Base):
-    """A pending line of an import: the item is stored, but its relations are not stored yet."""
-
-    __tablename__ = "ibi_import_line"
-    __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
-
-    import_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_import.id", name="fk_ibi_import_line_import", ondelete="CASCADE"),
-        primary_key=True,
-    )
-    line: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    item_id: Mapped[int] = mapped_column(Key)
-    #: True: the line replaced an existing item or stub.
-    written: Mapped[bool] = mapped_column()
-    #: True: the record of the line refers to other items.
-    tied: Mapped[bool] = mapped_column()
-    #: JSON: each group of translations that the item left, with the language of the item in this
-    #: group. None: the item did not leave a group.
-    told: Mapped[str | None] = mapped_column(Text)
 
 
 class FileCheck(Base):
