@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from support.archives import import_records
-from support.databases import copy_database
+from support.databases import BACKENDS, copy_database
 from support.givers import Killed, item, rep
 from support.moves import Place, open_place
 
