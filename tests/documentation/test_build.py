@@ -9,10 +9,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
+import pytest
 from support.commands import ROOT
 from support.documentation import DOCS, pages, read
 
 
+@pytest.mark.slow
 def test_the_documentation_is_built_without_warnings(tmp_path: Path) -> None:
     """One test, so that the documentation is built only once."""
     done = subprocess.run(

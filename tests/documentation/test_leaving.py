@@ -270,6 +270,7 @@ def test_the_conversions_write_these_records(move: Move) -> None:
     assert article["source"] == ["volume 44, number 1, year 2020"]
 
 
+@pytest.mark.slow
 def test_each_old_link_leads_to_its_item(move: Move, capsys: pytest.CaptureFixture[str]) -> None:
     records = move.convert()
     move.import_all()

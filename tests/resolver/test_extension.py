@@ -13,6 +13,7 @@ from support.commands import process
 from example_app.__main__ import main
 
 
+@pytest.mark.slow
 def test_the_commands_are_found_by_the_entry_point(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
     more = {"FLASK_APP": "example_app:create_resolver", "FLASK_IBI_RESOLVER_DATABASE_URI": uri}
@@ -38,6 +39,7 @@ print(any(".registry_2008" in name for name in sys.modules))
 """
 
 
+@pytest.mark.slow
 @for_each("registry", [False, True])
 def test_the_document_registry_is_loaded_only_if_it_is_enabled(
     tmp_path: Path, registry: bool

@@ -83,6 +83,7 @@ def is_right(case: Case, outcome: Redirect | Alert) -> bool:
     return not case.urls and outcome.kind is AlertKind.SILENT
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R62-05", "R62-13")
 @pytest.mark.parametrize("number", [QUICK, pytest.param(LONG, marks=pytest.mark.slow)])
 def test_fifty_archives_of_which_half_are_bad(number: int, tmp_path: Path) -> None:

@@ -264,6 +264,7 @@ def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) 
     assert include(registry).confirmed
 
 
+@pytest.mark.slow
 @pytest.mark.rule("R5-09")
 @memory
 def test_the_confirmation_call_follows_no_redirect(registry: Registry) -> None:

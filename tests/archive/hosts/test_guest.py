@@ -495,6 +495,7 @@ print(list_events())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["IBIArchive, IdentifiedItem", "IdentifiedItem"])
 def test_sessions_have_listeners_once_the_host_has_a_model_with_identifiers(names: str) -> None:
     """The module of the models may be imported before that of the app."""
@@ -562,6 +563,7 @@ print(sorted((list_listeners() - before).items()))
 """
 
 
+@pytest.mark.slow
 def test_an_app_without_models_with_identifiers_has_no_listener_of_ours(tmp_path: Path) -> None:
     """Neither an import nor init_app adds one to sessions, engines, pools and mappers."""
     run = subprocess.run(

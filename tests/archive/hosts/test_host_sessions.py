@@ -210,6 +210,7 @@ def test_the_rows_of_an_item_stay_together_on_the_hosts_connections(
     host.session.rollback()
 
 
+@pytest.mark.slow
 @pytest.mark.only_on("sqlite")
 def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
     new_host: Callable[..., Host],

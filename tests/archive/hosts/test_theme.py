@@ -208,6 +208,7 @@ class OnlyOwn(BaseLoader):
         return LAYOUTS[template], None, None
 
 
+@pytest.mark.slow
 @for_each("path", PAGES)
 def test_pages_appear_in_an_app_with_a_template_loader_of_its_own(host: Host, path: str) -> None:
     def replace_loader(app: Flask) -> None:

@@ -62,6 +62,7 @@ def unlimited(new_program: Callable[..., Program], monkeypatch: pytest.MonkeyPat
     return new_program(may="mint,deposit,all")
 
 
+@pytest.mark.slow
 def test_answers_agree_with_the_description(served_app: Flask, unlimited: Program) -> None:
     send_random_requests(served_app, unlimited, 50)
 

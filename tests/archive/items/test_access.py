@@ -111,6 +111,7 @@ def test_the_rule_of_an_item_does_not_restrict_its_metadata(web: Flask) -> None:
     assert status(web, PLAIN_CLOSED, "metadata", OUTSIDE) == 404
 
 
+@pytest.mark.slow
 @for_each("remote", OUTSIDERS)
 def test_a_hidden_description_is_on_no_page_and_in_no_format(
     web: Flask, remote: str | None

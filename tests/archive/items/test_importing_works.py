@@ -53,6 +53,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 def test_a_spreadsheet_of_1000_works_is_imported_in_one_go(app: Flask, tmp_path: Path) -> None:
     rows = make_rows(1000)

@@ -194,6 +194,7 @@ def test_a_request_waits_for_a_free_connection_for_a_limited_time(
         take_all(stack)
 
 
+@pytest.mark.slow
 @pytest.mark.only_on("postgresql")
 def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_server(
     uri: str,
@@ -221,6 +222,7 @@ def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_ser
     pass_in_time(check, 4.0, 16.0, 64.0)
 
 
+@pytest.mark.slow
 @pytest.mark.only_on("postgresql")
 def test_after_a_commit_without_an_answer_the_result_is_unknown(
     uri: str, request_: Request
@@ -243,6 +245,7 @@ def test_after_a_commit_without_an_answer_the_result_is_unknown(
         database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.only_on("postgresql")
 def test_a_late_answer_is_not_returned_to_another_request(uri: str, request_: Request) -> None:
     with relaying(uri) as (relay, through):

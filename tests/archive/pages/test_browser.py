@@ -51,6 +51,7 @@ def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
     close(app)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", [pytest.param("en", marks=pytest.mark.slow), "pt-BR"])
 def test_the_browser_renders_statistics_without_further_requests(
     pages: tuple[Flask, int, list[str]], tmp_path: Path, language: str

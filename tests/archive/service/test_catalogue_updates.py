@@ -64,6 +64,7 @@ def test_a_store_can_be_imported_in_parts_in_any_order(app: Flask) -> None:
     check_answers(archive, records)
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 def test_after_random_updates_the_export_describes_the_archive(
     app: Flask, backend: str, tmp_path: Path

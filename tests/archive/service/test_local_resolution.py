@@ -49,6 +49,7 @@ def without_key(outcome: LocalOutcome) -> LocalOutcome:
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "count"), [(20, 20), pytest.param(120, 400, marks=pytest.mark.slow)]
 )

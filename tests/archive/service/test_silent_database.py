@@ -107,6 +107,7 @@ def wait_for_service(app: Flask) -> float:
     return monotonic() - began
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "connections",
     # another test here has an open connection, too
@@ -128,6 +129,7 @@ def test_requests_fail_in_time_and_pages_without_a_database_work(
     pass_in_time(check)
 
 
+@pytest.mark.slow
 def test_requests_are_answered_again_when_the_server_is_back(tmp_path: Path) -> None:
     def check(timeout: float) -> None:
         with relayed_app(tmp_path, timeout) as (app, relay):

@@ -97,6 +97,7 @@ def test_follow_once_says_that_another_process_follows(app: App) -> None:
     assert app.run("follow", "--once").status == 0
 
 
+@pytest.mark.slow
 @for_each("number", [signal.SIGTERM, signal.SIGINT])
 def test_follow_runs_until_a_signal(app: App, number: signal.Signals) -> None:
     program = (

@@ -224,6 +224,7 @@ def test_an_archive_that_hangs_is_silent(following: Following) -> None:
     following.close()
 
 
+@pytest.mark.slow
 @for_each(
     ("path", "answer", "reason"),
     [
@@ -318,6 +319,7 @@ def test_contradicted_claims_do_not_count_until_the_archive_registers_again(
     assert (row.state, row.contradictions) == (CURRENT, 0)
 
 
+@pytest.mark.slow
 def test_a_log_that_is_too_long_is_read_no_further_until_the_setting_is_raised(
     following: Following, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -534,6 +536,7 @@ def test_a_conflict_is_open_as_long_as_both_archives_are_included(following: Fol
 # --- many logs, and a thread ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_hanging_archive_does_not_delay_others(following: Following) -> None:
     hanging = following.new_log()
     hanging.replaced["checkpoint"] = lambda: None
@@ -556,6 +559,7 @@ def test_a_hanging_archive_does_not_delay_others(following: Following) -> None:
     assert seen[-1] == 30
 
 
+@pytest.mark.slow
 def test_answers_are_received_while_something_is_stored(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,7 @@ def run(machine: type[IndexMachine], examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_few_random_operations_equal_the_model(machine: type[IndexMachine]) -> None:
     run(machine, 6, 25)
 
@@ -207,6 +208,7 @@ def test_random_operations_equal_the_model(machine: type[IndexMachine]) -> None:
     run(machine, 50, 50)
 
 
+@pytest.mark.slow
 def test_many_names_are_found_at_once(index: ClaimIndex) -> None:
     bindings = {(os.urandom(16), 1 + number % 3): COPY for number in range(12_000)}
     store(index, bindings)
@@ -314,6 +316,7 @@ def test_a_process_that_is_killed_at_any_point_leaves_the_same_bindings(
     assert step > 15
 
 
+@pytest.mark.slow
 def test_processes_read_while_another_one_stores_and_merges(index: ClaimIndex) -> None:
     keys = [os.urandom(16) for _ in range(40)]
     store(index, {(key, 1): ORIGINAL for key in keys})

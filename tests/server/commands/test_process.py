@@ -22,6 +22,7 @@ from support.loopback import PATIENCE
 RECORDS = "example_app/records/items.jsonl"
 
 
+@pytest.mark.slow
 def test_the_commands_need_no_settings_except_database_and_folder(example: Path) -> None:
     added = process(example, "ibi", "add", "README.rst", "--title", "Leia-me, João")
     assert added.status == 0
@@ -165,6 +166,7 @@ def test_a_progress_bar_is_shown_on_a_terminal(
     assert "100%" in bar
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 @pytest.mark.parametrize(
     ("answer", "status"), [(b"n\n", 1), pytest.param(b"y\n", 0, marks=pytest.mark.slow)]
@@ -239,6 +241,7 @@ def test_a_full_standard_output_is_an_error_of_one_line(
         assert message == "standard output can't be written: No space left on device"
 
 
+@pytest.mark.slow
 @posix
 @CHANGING
 def test_a_closed_standard_output_is_an_error_of_one_line_and_nothing_is_changed(
@@ -290,6 +293,7 @@ def test_a_closed_standard_input_is_an_error_only_if_it_is_needed(example: Path)
     assert imported.data == "added 0, updated 0, skipped 9\n"
 
 
+@pytest.mark.slow
 @posix
 @WRITING
 def test_a_closed_pipe_is_not_an_error(example: Path, lines: tuple[str, ...]) -> None:

@@ -108,6 +108,7 @@ def test_the_documented_commands_begin_a_language(copy: Path) -> None:
     assert catalogue.plural_expr == get_plural("fr").plural_expr
 
 
+@pytest.mark.slow
 def test_a_language_is_one_file(copy: Path, web: Flask, use_folder: Callable[[Path], None]) -> None:
     folder = copy / "flask_ibi_archive/server/pages/translations"
     path = folder / "fr" / FILE
