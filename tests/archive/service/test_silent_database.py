@@ -145,6 +145,7 @@ def test_requests_are_answered_again_when_the_server_is_back(tmp_path: Path) -> 
     pass_in_time(check)
 
 
+@pytest.mark.slow
 def test_an_acknowledgment_is_refused_in_time_and_counts_later(tmp_path: Path) -> None:
     def check(timeout: float) -> None:
         with relayed_app(tmp_path, timeout) as (app, relay):
