@@ -22,7 +22,7 @@ URI = "export FLASK_SQLALCHEMY_DATABASE_URI=postgresql+psycopg:///repository"
 RECORD = {
     "rep": "example.org/x/2009/07.21.13.23",
     "files": [{"path": "b.txt", "source": "rain.txt"}],
-    "counts": [["2026-01-02", "asked", "Data", 3, 1, 0]],
+    "counts": [["2026-01-02", "Data", 3, 1, 0]],
 }
 
 
