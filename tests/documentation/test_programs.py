@@ -60,6 +60,7 @@ def test_an_example_is_short(language: str) -> None:
     assert len(example(language).text.splitlines()) <= MOST_LINES
 
 
+@pytest.mark.slow
 def test_the_example_with_curl_reserves_an_identifier(run: Callable[..., str]) -> None:
     answer = json.loads(run(example("bash"), "reserve.sh", "bash"))
     assert len(answer["identifiers"]) == 1
