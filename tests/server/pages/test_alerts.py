@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from flask import Flask, Response
+from support.cases import for_each
 from support.pages import (
     MARKED,
     NAMES,
@@ -96,7 +97,7 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
 
 
 @pytest.mark.rule("R62-10", "R62-17")
-@pytest.mark.parametrize(
+@for_each(
     ("alert", "status", "english", "portuguese"),
     [
         (UNKNOWN, 404, "No Archive has", "Nenhum acervo tem"),
@@ -108,7 +109,6 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
         (TOO_LONG, 508, "is too long", "longa demais"),
         (MISSING, 404, "does not have what was requested", "não tem o que foi pedido"),
     ],
-    ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
 )
 def test_an_alert_is_explained_in_both_languages(
     alert: Alert, status: int, english: str, portuguese: str
