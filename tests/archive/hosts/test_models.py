@@ -117,7 +117,6 @@ FOREIGN, FUTURE = "names another server", "names a date in the future"
 @pytest.mark.parametrize(
     ("column", "identifier", "reason"),
     [
-        ("ibi_rep", "dpi.inpe.br/banon/1999/01.09.22.14", FOREIGN),
         ("ibi_rep", "sid.inpe.br/mtc-m16c@81/2020/01.01.00.00", FOREIGN),  # the port differs
         ("ibi_rep", "sid.inpe.br/mtc-m16c/2999/01.01.00.00", FUTURE),
         ("ibi_ibip", "LK47B6W/362SFKH", FOREIGN),

@@ -82,9 +82,7 @@ def test_keys_are_listed_and_revoked(served_app: Flask, clock: list[datetime]) -
         ("create --name ojs --may read", "'read' is not one of mint, deposit, all"),
         ("create --name ojs --may all", "add mint, deposit or both"),
         ("create --name ojs --may mint --expires 9999y", "is longer than 100 years"),
-        ("create --name ojs --may mint --expires soon", "'soon' is not a period such as 90d"),
         ("create --name= --may mint", "a name has 1 to 100 characters"),
-        ("create --name ojs", "Missing option '--may'"),
         ("revoke dspace", "the key dspace does not exist"),
     ],
 )

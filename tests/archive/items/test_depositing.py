@@ -89,7 +89,7 @@ def names_of(archive: Archive, ibi: str) -> list[str]:
     return [file.path for file in view.record.files]
 
 
-@pytest.mark.parametrize("form", ["text", "path", "open", "alone", "open alone", "iterator"])
+@pytest.mark.parametrize("form", ["path", "open", "alone", "open alone", "iterator"])
 def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
     app: Flask, tmp_path: Path, form: str
 ) -> None:
@@ -98,7 +98,6 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
     path.write_bytes(b"%PDF")
     with path.open("rb") as opened:
         files: Any = {
-            "text": [str(path)],
             "path": (path,),
             "open": [opened],
             "alone": str(path),
