@@ -104,19 +104,6 @@ def test_a_real_archive_is_included_confirmed_and_excluded(world: World) -> None
         assert world.click(target).status_code == 404
 
 
-def test_a_wrong_key_and_an_unknown_archive_get_the_same_answer(world: World) -> None:
-    registry = resolver_of(world.resolver).registry
-    wrong = world.call("register-archive", key=OTHER_KEY)
-    registry.remove(SERVICE)
-    unknown = world.call("register-archive", key=OTHER_KEY)
-    assert wrong == unknown
-    assert (wrong.status, wrong.out) == (4, "")
-    registry.register(SERVICE, KEY)
-    assert world.call("register-archive").status == 0
-    assert world.call("unregister-archive", key=OTHER_KEY).status == 4
-    assert registry.list()[0].included_at is not None
-
-
 def test_wrong_keys_are_limited_with_retry_after(world: World) -> None:
     world.resolver.extensions["ibi_resolver"].resolver.config = replace(
         resolver_of(world.resolver).config, trusted_proxies=(ip_network("127.0.0.1"),)

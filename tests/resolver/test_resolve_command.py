@@ -200,13 +200,3 @@ def test_the_trace_prints_ignored_urls(opens: Opens) -> None:
     outcome = resolve(app, X, "--trace")
     assert (outcome.status, outcome.out.strip()) == (0, "http://files.corp/a.txt")
     assert "(no reader" not in outcome.err
-
-
-def test_resolve_before_init_says_to_run_init(tmp_path: Path) -> None:
-    from flask_ibi_archive.resolver import IBIResolver
-
-    app = Flask("resolver", instance_path=str(tmp_path))
-    app.config["IBI_RESOLVER_DATABASE_URI"] = "sqlite://"
-    IBIResolver(app)
-    assert resolve(app, X).error.endswith("run: flask ibi-resolver init")
-    resolver_of(app).close()

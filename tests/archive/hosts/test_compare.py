@@ -558,7 +558,6 @@ def test_a_missing_item_is_deposited_with_the_identifier_of_its_row(host: Host) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere:Thesis"], "the module nowhere can't be imported"),
         ([MODEL, "--reason", "x"], "--reason can't be used without --repair"),
         ([MODEL, "--repair", "--reason", ""], "--reason: the text is empty"),
     ],

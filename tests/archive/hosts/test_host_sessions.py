@@ -430,10 +430,9 @@ def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     ("source", "advice"),
     [
         (lambda: scoped_session(sessionmaker(create_engine("sqlite://"))), "SQLite file"),
-        (lambda: sessionmaker(create_engine("sqlite:///x.sqlite")), "scoped_session"),
         (lambda: scoped_session(sessionmaker()), "bound to a database"),
     ],
-    ids=["memory", "sessionmaker", "unbound"],
+    ids=["memory", "unbound"],
 )
 def test_a_session_that_will_not_do_stops_the_start(
     tmp_path: Path, source: Callable[[], object], advice: str

@@ -54,8 +54,16 @@ def change(host: Host, session: Session, key: int, work: Callable[..., object]) 
     session.flush()
 
 
-@pytest.mark.parametrize("own", CHANGES)
-@pytest.mark.parametrize("other", [*CHANGES, *RELATED])
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        ("edit", "edition"),
+        ("edit", "withdraw"),
+        ("withdraw", "translation"),
+        ("delete", "language"),
+        ("add", "delete"),
+    ],
+)
 def test_an_open_transaction_does_not_block_changes_of_other_rows(
     host: Host, own: str, other: str
 ) -> None:

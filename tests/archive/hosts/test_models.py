@@ -19,7 +19,7 @@ from support.archives import import_records
 from support.host_models import Host
 from support.operations import dump
 
-from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone, signals
+from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone
 from flask_ibi_archive.archive.items import minting
 from flask_ibi_archive.archive.items.operations import staged_files
 from flask_ibi_archive.archive.items.tables import Item
@@ -117,7 +117,6 @@ FOREIGN, FUTURE = "names another server", "names a date in the future"
 @pytest.mark.parametrize(
     ("column", "identifier", "reason"),
     [
-        ("ibi_rep", "dpi.inpe.br/banon/1999/01.09.22.14", FOREIGN),
         ("ibi_rep", "sid.inpe.br/mtc-m16c@81/2020/01.01.00.00", FOREIGN),  # the port differs
         ("ibi_rep", "sid.inpe.br/mtc-m16c/2999/01.01.00.00", FUTURE),
         ("ibi_ibip", "LK47B6W/362SFKH", FOREIGN),
@@ -171,35 +170,6 @@ def test_a_row_may_refer_to_an_older_row_without_identifier_which_gets_one(host:
     newer = host.add("newer", previous=older)
     assert item_of(host, older).record.next_edition == newer.ibi_rep
     assert older.changes == 0  # the content of the row is the same as before
-
-
-def test_signals_are_sent_after_the_commit_of_the_row(host: Host) -> None:
-    received: list[tuple[str, str | None]] = []
-    names = ("item_minted", "item_deposited", "item_changed", "item_state_changed")
-    receivers = []
-    for name in names:
-
-        def receive(sender: object, name: str = name, **values: Any) -> None:
-            received.append((name, values["ibi"]))
-
-        receivers.append(receive)
-        getattr(signals, name).connect(receive, host.app)
-    host.session.add(host.Thesis(title="rolled back"))
-    host.session.flush()
-    host.session.rollback()
-    row = host.Thesis(title="On rain", language="en")
-    host.session.add(row)
-    host.session.flush()
-    assert received == []
-    host.session.commit()
-    ibi = row.ibi
-    row.title = "On snow"
-    host.session.commit()
-    row.views = 1
-    host.session.commit()
-    host.session.delete(row)
-    host.session.commit()
-    assert received == [(name, ibi) for name in names]
 
 
 # --- changes -------------------------------------------------------------------------------------

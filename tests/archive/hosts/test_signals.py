@@ -495,22 +495,6 @@ def test_rows_that_are_rolled_back_also_to_a_savepoint_send_no_signals(
     ]
 
 
-def test_a_receiver_that_fails_has_no_effect_on_the_rows(
-    any_host: Host, connect: Callable[..., None]
-) -> None:
-    host = any_host
-    found: list[str] = []
-
-    def receive(sender: Flask, ibi: str, **values: Any) -> None:
-        found.append(ibi)
-        raise ValueError("the mail server is down")
-
-    connect(signals.item_deposited, receive)
-    row = host.add()
-    assert found == [row.ibi]
-    assert host.archive.get(row.ibi) is not None
-
-
 @pytest.mark.parametrize("words", [(), ("--resume",)])
 def test_adopted_rows_send_signals_after_their_commit(
     new_host: Callable[..., Host],

@@ -82,9 +82,7 @@ def test_keys_are_listed_and_revoked(served_app: Flask, clock: list[datetime]) -
         ("create --name ojs --may read", "'read' is not one of mint, deposit, all"),
         ("create --name ojs --may all", "add mint, deposit or both"),
         ("create --name ojs --may mint --expires 9999y", "is longer than 100 years"),
-        ("create --name ojs --may mint --expires soon", "'soon' is not a period such as 90d"),
         ("create --name= --may mint", "a name has 1 to 100 characters"),
-        ("create --name ojs", "Missing option '--may'"),
         ("revoke dspace", "the key dspace does not exist"),
     ],
 )
@@ -241,20 +239,12 @@ def test_wrong_keys_are_limited_and_right_ones_are_not(
     wrong = Program(served_app.test_client(), "ibi_wrong")
     statuses = [wrong("GET").status_code for _ in range(WRONG_KEYS + 3)]
     assert statuses == [401] * WRONG_KEYS + [429] * 3
-    assert program("POST").status_code == 201
-    clock[0] += timedelta(minutes=1)
-    assert wrong("GET").status_code == 401
-
-
-def test_a_refused_request_writes_nothing(
-    served_app: Flask, program: Program, clock: list[datetime]
-) -> None:
-    wrong = Program(served_app.test_client(), "ibi_wrong")
-    for _ in range(WRONG_KEYS + 5):
-        wrong("GET")
     with archive_of(served_app).database.reading() as connection:
         counted = connection.execute(select(RequestCount.sender, RequestCount.requests)).all()
     assert [tuple(row) for row in counted] == [("127.0.0.1", WRONG_KEYS)]
+    assert program("POST").status_code == 201
+    clock[0] += timedelta(minutes=1)
+    assert wrong("GET").status_code == 401
 
 
 def test_old_counts_are_deleted(served_app: Flask, program: Program, clock: list[datetime]) -> None:

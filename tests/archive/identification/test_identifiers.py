@@ -144,14 +144,9 @@ def test_an_update_keeps_the_files_of_the_archive(
     ("record", "field"),
     [
         ({"files": [{"path": "a", "source": "/etc/passwd"}]}, "record.files[0].source"),
-        ({"files": [{"path": "a"}]}, "record.files[0].url"),
         ({"rep": "a.br/x/2001/01.01.00.00"}, "record.rep"),
-        ({"timestamp": "2009-07-21T13:23:45Z"}, "record.timestamp"),
         ({"state": "Deleted", "timestamp": "2009-07-21T13:23:45Z"}, "record.timestamp"),
-        ({"state": "Copy", "original_archive": "a.br/x/2001/01.01"}, "record.original_archive"),
         ({"language": "english"}, "record.language"),
-        ({"titel": "On rain"}, "record.titel"),
-        ("On rain", "record"),
         (None, "record"),
     ],
 )  # fmt: skip
@@ -169,17 +164,11 @@ def test_a_wrong_field_is_named_and_nothing_is_stored(
 @pytest.mark.parametrize(
     ("json", "field"),
     [
-        ({"count": 0}, "count"),
         ({"count": 1001}, "count"),
         ({"count": True}, "count"),
-        ({"count": "1"}, "count"),
         ({"reserve": False}, "reserve"),
-        ({"reserve": True, "count": 2}, "count"),
         ({"note": "for Ana"}, "note"),
-        ({"reserve": True, "note": ""}, "note"),
         ({"record": RECORD, "count": 1}, "count"),
-        ({"number": 1}, "number"),
-        ([], None),
     ],
 )
 def test_a_wrong_request_is_refused(program: Program, json: object, field: str | None) -> None:
@@ -192,14 +181,12 @@ def test_a_wrong_request_is_refused(program: Program, json: object, field: str |
     ("body", "content_type", "status"),
     [
         (b"{", "application/json", 400),
-        (b'{"count": 1, "count": 2}', "application/json", 400),
-        (b"\xff", "application/json", 400),
         (b"count=1", "application/x-www-form-urlencoded", 415),
         (b" " * (1 << 20) + b"{}", "application/json", 413),
         (b'{"record": ' + b"[" * 101 + b"]" * 101 + b"}", "application/json", 400),
         (rb'{"note": "\ud800"}', "application/json", 400),
     ],
-    ids=["no-json", "twice", "no-utf-8", "form", "long", "deep", "surrogate"],
+    ids=["no-json", "form", "long", "deep", "surrogate"],
 )
 def test_a_body_that_is_no_json_is_refused(
     program: Program, body: bytes, content_type: str, status: int
@@ -412,12 +399,9 @@ def test_the_service_is_no_item_of_a_program(new_program: Callable[..., Program]
 @pytest.mark.parametrize(
     ("may", "method", "json", "status"),
     [
-        ("mint", "POST", None, 201),
-        ("mint", "POST", {"reserve": True}, 201),
         ("mint", "POST", {"record": RECORD}, 403),
         ("deposit", "POST", {"record": RECORD}, 201),
         ("deposit", "POST", {"count": 1}, 403),
-        ("deposit", "POST", {"reserve": True}, 403),
         ("all", "POST", None, 403),
         ("all", "GET", None, 200),
     ],

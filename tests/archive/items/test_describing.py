@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from flask import Flask, render_template_string
-from support.archives import SERVICE, archive_of, make_app
+from support.archives import SERVICE, archive_of
 from support.commands import ROOT
 from werkzeug.datastructures import FileStorage
 
-from flask_ibi_archive import FileRecord, IBIArchive, ItemRecord, MetadataAddress
+from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import IdentifierError, StorageError
@@ -217,27 +217,6 @@ def test_templates_write_the_persistent_url_of_an_item(app: Flask) -> None:
         item = archive_of(app).deposit()
         text = render_template_string("{{ ibi_persistent_url(item) }}", item=item)
     assert text == f"http://urlib.net/{item.ibip}"
-
-
-def test_the_archive_is_that_of_the_current_app(app: Flask) -> None:
-    ibi = IBIArchive()
-    with app.app_context():
-        assert ibi.archive is archive_of(app)
-    with Flask("bare").app_context(), pytest.raises(RuntimeError, match=r"ibi.init_app\(app\)"):
-        ibi.archive  # noqa: B018
-    with pytest.raises(RuntimeError, match=r"need an application context"):
-        ibi.archive  # noqa: B018
-
-
-def test_two_apps_of_one_extension_have_two_archives(uri: str, tmp_path: Path) -> None:
-    ibi = IBIArchive()
-    apps = [make_app(uri, tmp_path / name) for name in "ab"]
-    found = []
-    for app in apps:
-        with app.app_context():
-            found.append(ibi.archive)
-    assert found == [archive_of(app) for app in apps]
-    assert found[0] is not found[1]
 
 
 # --- what a host's tools see ----------------------------------------------------------------------

@@ -153,14 +153,6 @@ def test_decode_prints_a_line_each_for_form_address_port_and_date(text: str, fac
     assert command(bare, "decode", text).lines == facts.split(", ")
 
 
-@for_each("case", VECTORS["generated"])
-def test_decode_agrees_with_the_generated_vectors(case: dict[str, str]) -> None:
-    rep, ibip = decode(case["rep"]), decode(case["ibip"])
-    assert (rep["host"], rep["port"]) == (case["host"], str(case["port"]))
-    assert (ibip["ip"], ibip["port"]) == (case["ip"], str(case["ip_port"]))
-    assert rep["date"] == ibip["date"]
-
-
 @for_each("text", VECTORS["legacy"])
 def test_decode_of_a_legacy_identifier_prints_only_its_form(text: str) -> None:
     assert command(bare, "decode", text).data == "form legacy\n"
@@ -175,11 +167,6 @@ def test_decode_of_an_invalid_text_is_an_error_of_one_line(text: str) -> None:
 def test_decode_of_a_typing_error_suggests_the_identifier() -> None:
     error = command(bare, "decode", "sid.inpe.br/mtc-m19/2O10/08.25.12.38").error
     assert error.endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
-
-
-@pytest.mark.parametrize("text", ["3W/34PGRBS", "22W/34PGRBS", "UUUUUUUUUUW/34PGRBS"])
-def test_decode_of_an_ibip_without_an_address_is_an_error(text: str) -> None:
-    assert "does not contain an address and a port" in command(bare, "decode", text).error
 
 
 @for_each("case", VECTORS["generated"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -553,15 +552,6 @@ def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_ignored(
     lines = [json.dumps(item(A)).encode(), b"", b"  ", json.dumps(item(B)).encode()]
     file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
     assert import_file(archive_of(app), file).added == 2
-
-
-def test_a_dash_is_standard_input(app: Flask) -> None:
-    archive = archive_of(app)
-    stream = io.BytesIO(json.dumps(item(A)).encode())
-    with importing.open_source("-", stream) as source:
-        importer = importing.Importer(archive.database, archive.served().id, archive.files_folder)
-        assert importer.run(source).added == 1
-    assert export(archive) == [item(A)]
 
 
 def test_paths_of_files_are_relative_to_the_folder_of_the_records(

@@ -229,7 +229,6 @@ USAGE = {
     "an unknown field": (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),
     "no column": (["w.csv", "--mint", "--map", "title"], "write FIELD=COLUMN"),
     "no table": (["w.json", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
-    "resume": (["w.csv", "--mint", "--resume"], "No such option '--resume'"),
     "no mint": (["w.jsonl", "--ignore", "A"], "require --mint"),
 }
 

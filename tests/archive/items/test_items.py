@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,6 @@ from support.web import (
     REPORT_IBIP,
     UNLISTED,
     ask_service,
-    shelf,
 )
 
 from flask_ibi_archive.archive.items import exporting
@@ -57,18 +55,6 @@ def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: 
         "state Original",
     ):
         assert line in output
-
-
-def test_show_prints_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
-    for record in shelf(tmp_path):
-        output = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
-        assert output["state"] == record.get("state", "Original")
-        for field in ("rep", "ibip", "aliases", "timestamp", "language", "metadata", "access"):
-            if field in record:
-                assert output[field] == record[field]
-        assert [file["path"] for file in output.get("files", [])] == [
-            file["path"] for file in record.get("files", [])
-        ]
 
 
 def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
@@ -102,10 +88,6 @@ def test_show_of_an_unknown_identifier_is_an_error(shelved: Flask, text: str) ->
         command(shelved, "show", text).error == f"no item of this Archive has the identifier {text}"
     )
     assert command(shelved, "show", text, "--json").error
-
-
-def test_show_of_an_invalid_identifier_is_an_error(shelved: Flask) -> None:
-    assert "'report' is not an IBI" in command(shelved, "show", "report").error
 
 
 # --- list ----------------------------------------------------------------------------------------

@@ -483,14 +483,9 @@ def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bear
         {"ibip": f"{IBIP}/3896D9J"},
         {"rep": "a.br/b/2010/10.20.15.21", "aliases": [f"{REP}/2010/10.20.15.21"]},
         {"rep": f"{REP}/2010/10.20.15.21", "state": "Deleted", "timestamp": "2010-10-20T15:21:00Z"},
-        {
-            "rep": f"{REP}/2010/10.20.15.21",
-            "state": "Copy",
-            "original_archive": "a.br/b/2010/10.20.15.21",
-        },
         {"rep": "a.br/b/2010/10.20.15.21", "next_edition": f"{REP}/2010/10.20.15.21"},
     ],
-    ids=["rep", "ibip", "alias", "Deleted", "Copy", "mention"],
+    ids=["rep", "ibip", "alias", "Deleted", "mention"],
 )  # fmt: skip
 def test_an_identifier_that_exists_is_skipped_in_both_forms(
     app: Flask, bearer: dict[str, Any]

@@ -131,12 +131,6 @@ def test_the_list_without_reservations_is_empty(app: Flask) -> None:
     assert json.loads(command(app, "reserve", "--list", "--json").data) == []
 
 
-def test_reserve_that_cannot_mint_names_the_setting(new_app: NewApp) -> None:
-    app = new_app(IBI_ARCHIVE_IP=None)
-    command(app, "init")
-    assert command(app, "reserve").error.startswith("IBI_ARCHIVE_IP is not set")
-
-
 def test_reserve_warns_of_a_private_address(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
     command(app, "init")

@@ -143,18 +143,6 @@ def test_tombstones_may_remain(places: Places, tmp_path: Path) -> None:
     assert (giver.states(), giver.files()) == (MOVED, files)
 
 
-def test_an_old_export_makes_no_second_original(places: Places, tmp_path: Path) -> None:
-    giver, taker = places
-    fill(giver, tmp_path)
-    old = tmp_path / "old.jsonl"
-    assert giver.run("export", old).status == 0
-    assert taker.accept(giver.offer(taker, "--all")).status == 0
-    refused = giver.run("import", old, "--on-conflict", "update", "--dry-run")
-    assert (refused.status, refused.out.count(f"the Original is in {taker.service}")) == (1, 7)
-    assert giver.run("import", old, "--on-conflict", "update").status == 1
-    assert giver.states() == LEFT
-
-
 def test_a_taker_that_has_lost_what_arrived_accepts_again(tmp_path: Path) -> None:
     with (
         open_place("sqlite", tmp_path / "giver", 1) as giver,

@@ -477,7 +477,7 @@ def test_a_file_without_its_content_in_the_folder_is_not_found(app: Flask, tmp_p
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "new.txt"])
-@pytest.mark.parametrize("kind", [PermissionError, FileNotFoundError, IsADirectoryError])
+@pytest.mark.parametrize("kind", [PermissionError, FileNotFoundError])
 def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
     web: Flask,
     monkeypatch: pytest.MonkeyPatch,

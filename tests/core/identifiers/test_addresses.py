@@ -66,10 +66,7 @@ def test_other_texts_are_not_addresses(text: str) -> None:
         canonical_address(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["127.0.0.1", "192.168.1.100", "10.0.0.1", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1"],
-)
+@pytest.mark.parametrize("text", ["192.168.1.100", "fd00::1", "::ffff:127.0.0.1"])
 def test_addresses_of_local_networks_are_private(text: str) -> None:
     assert is_private_address(text)
 

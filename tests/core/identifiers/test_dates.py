@@ -11,7 +11,7 @@ from support.identifier_strategies import END, dates
 from flask_ibi_archive.core.identifiers import format_date, format_decimal, parse_decimal
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("decimal", "text"),
     [
         ("1234806360", "2009-02-16T17:46:00Z"),
@@ -33,7 +33,7 @@ def test_a_date_outside_the_years_is_not_written(date: Fraction) -> None:
         format_date(date)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("date", "text"),
     [
         (Fraction(12875876464, 10), "1287587646.4"),

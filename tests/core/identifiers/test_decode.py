@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import given
+from support.cases import for_each
 from support.identifier_strategies import get_outcome, ibips, repository_names
 from support.vectors import load
 
@@ -24,7 +25,7 @@ VECTORS = load("identifiers.json")
 
 
 @pytest.mark.rule("G5-06", "P3-01")
-@pytest.mark.parametrize(
+@for_each(
     ("text", "host", "port", "date"),
     [
         (
@@ -116,7 +117,7 @@ def test_a_decoded_ibip_can_be_built_again(text: str) -> None:
 
 
 @pytest.mark.rule("G7-02")
-@pytest.mark.parametrize(
+@for_each(
     ("text", "rule"),
     [
         (

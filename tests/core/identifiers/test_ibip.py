@@ -48,7 +48,7 @@ def test_the_ibips_of_the_documents_are_built(row: dict[str, Any]) -> None:
     assert ibip.suffix == build_ibip_suffix(date)
 
 
-@pytest.mark.parametrize(("rep", "ibip"), VECTORS["same_item"])
+@for_each(("rep", "ibip"), VECTORS["same_item"])
 def test_both_forms_of_an_item_have_the_same_date(rep: str, ibip: str) -> None:
     name, opaque = parse_identifier(rep), parse_identifier(ibip)
     decoded = decode_identifier(opaque)
@@ -99,7 +99,7 @@ def test_different_addresses_and_ports_have_different_prefixes() -> None:
 
 
 @pytest.mark.rule("G7-05", "G7-06", "G7-07")
-@pytest.mark.parametrize(
+@for_each(
     ("ip", "port", "prefix"),
     [
         (IP, 800, "8JMKD3MGP8W"),

@@ -22,7 +22,7 @@ VECTORS = load("identifiers.json")
 
 
 @pytest.mark.rule("G6-02", "G6-07", "P3-01")
-@pytest.mark.parametrize("text", VECTORS["valid_rep"])
+@for_each("text", VECTORS["valid_rep"])
 def test_repository_names_are_read_in_lower_case(text: str) -> None:
     expected = Identifier(Form.REP, text.lower())
     assert parse_identifier(text) == parse_repository_name(text) == expected
@@ -52,7 +52,7 @@ def test_a_text_outside_the_grammar_is_refused(text: str) -> None:
         assert isinstance(caught.value, (IBIError, ValueError))
 
 
-@pytest.mark.parametrize("row", VECTORS["same_item"])
+@for_each("row", VECTORS["same_item"])
 def test_both_forms_of_one_item_are_read(row: list[str]) -> None:
     assert [parse_identifier(text).form for text in row] == [Form.REP, Form.IBIP]
 

@@ -36,7 +36,7 @@ def test_the_names_of_the_documents_are_built(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.rule("G6-06", "G6-09", "G6-10")
-@pytest.mark.parametrize(
+@for_each(
     ("host", "port", "prefix"),
     [
         ("mtc-m18.sid.inpe.br", 80, "sid.inpe.br/mtc-m18"),
@@ -53,7 +53,7 @@ def test_the_first_word_of_the_host_follows_the_others(host: str, port: int, pre
 
 
 @pytest.mark.rule("G6-12", "G6-13", "G6-14")
-@pytest.mark.parametrize(
+@for_each(
     ("decimal", "suffix"),
     [
         ("1234806360", "2009/02.16.17.46"),

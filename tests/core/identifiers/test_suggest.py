@@ -58,7 +58,7 @@ def test_letters_for_digits_in_a_repository_name_are_repaired(text: str, suggest
     assert suggest_identifier(text) == suggestion
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "suggestion"),
     [
         ("8JMKD3MGP8W/34PGRBV", "8JMKD3MGP8W/34PGRBU"),

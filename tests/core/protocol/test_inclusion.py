@@ -136,7 +136,7 @@ def test_the_answers_of_the_document_are_read_and_written(
     assert status.confirmed == (name == "included")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"status.archive included\r\nstatus.confirmation successful",
@@ -256,7 +256,7 @@ def test_another_subject_is_an_error(subject: str) -> None:
         parse_registration_request(pairs(servicesubject=subject))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "values"),
     [
         (
@@ -289,7 +289,7 @@ def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[s
         assert len(str(refusal.value)) < 1000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "message"),
     [
         (

@@ -184,7 +184,7 @@ def test_pairs_with_other_names_are_ignored_even_when_repeated():
 
 @pytest.mark.rule("R62-06")
 @pytest.mark.parametrize("missing", [None, ""])
-@pytest.mark.parametrize("name", URL_REQUEST)
+@for_each("name", URL_REQUEST)
 def test_a_required_pair_that_is_missing_or_empty_is_named(name, missing):
     with pytest.raises(PeerProtocolError) as caught:
         parse_request(pairs_with(**{name: missing}))
@@ -201,7 +201,7 @@ def test_a_pair_that_is_repeated_is_named(name):
     assert str(caught.value) == f"{name} appears more than once; it must appear once"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "subject",
     ["inclusionRequest", "exclusionRequest", "urlrequest", " urlRequest", "x\r\ny", "\udcf3"],
 )
@@ -242,7 +242,7 @@ def test_a_value_that_its_grammar_refuses_is_named_with_the_reason(name, value):
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "addresses"),
     [
         ("150.163.2.175", ("150.163.2.175",)),
@@ -295,7 +295,7 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
 
 
 @pytest.mark.rule("R62-14")
-@pytest.mark.parametrize(
+@for_each(
     ("name", "field", "wrong"),
     [
         ("clientinformation.ipaddress", "client_addresses", "here"),

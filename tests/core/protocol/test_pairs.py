@@ -27,7 +27,7 @@ LEGAL_PAIRS = st.lists(st.tuples(LEGAL_WORDS, st.lists(LEGAL_WORDS)))
 TEXTS = st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+@for_each("path", FILES)
 def test_an_answer_of_the_document_is_read_and_written_again(path):
     answer = path.read_bytes()
     pairs = parse_pairs(answer)

@@ -87,7 +87,7 @@ def test_a_byte_of_another_encoding_is_preserved():
 
 
 @pytest.mark.rule("R4-07")
-@pytest.mark.parametrize(
+@for_each(
     ("url", "encoded"),
     [
         ("http://x/a%20b.pdf", "http://x/a%20b.pdf"),

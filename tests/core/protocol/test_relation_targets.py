@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cases import for_each
 from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_of, rep_of
 
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -788,7 +789,7 @@ def test_metadata_that_are_an_item_can_be_restricted_in_every_form() -> None:
     assert pairs["url"] == f"{HERE}/"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("networks", "users", "is_open"),
     [
         (["10.0.0.0/8"], ("10.255.255.255", OUTSIDE), True),

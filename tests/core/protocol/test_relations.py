@@ -122,7 +122,7 @@ def test_an_illegal_relation_cannot_be_created():
         Relation((LAST_EDITION, LAST_EDITION))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "matching", "others"),
     [
         ("", [""], [".lastedition", ".metadata"]),

@@ -8,7 +8,6 @@ from datetime import date
 from itertools import product
 from typing import Any
 
-import pytest
 import rispy
 from bibtexparser import parse_string
 from bibtexparser.middlewares import (
@@ -20,6 +19,7 @@ from bibtexparser.middlewares import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
+from support.cases import for_each
 from support.citations import CASES, Case
 from support.metadata import make, one_line, texts
 
@@ -92,7 +92,7 @@ def join(name: NameParts) -> str:
     return ", ".join(DECODER.latex_to_text(part) for part in parts if part)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
+@for_each("case", CASES)
 def test_a_work_is_cited_as_the_norm_asks(case: Case) -> None:
     work = make(**case.dc)
     parts = cite(work, DAY)
@@ -108,7 +108,7 @@ def test_there_are_forty_citations() -> None:
     assert len({case.about for case in CASES}) == len(CASES) == 40
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
+@for_each("case", CASES)
 def test_reference_managers_read_a_work_as_it_is(case: Case) -> None:
     work = make(**case.dc)
     authors = [name.inverted for name in work.creators]

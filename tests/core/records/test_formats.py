@@ -89,7 +89,7 @@ def test_json_ld_of_any_text_uses_terms_of_schema_org_and_prov(work: Work) -> No
     assert "<" not in text_of("json-ld", work)
 
 
-@pytest.mark.parametrize("type", WorkType)
+@for_each("type", WorkType)
 def test_every_type_is_valid(type: WorkType) -> None:
     work = make(title="Chuva", type=type.value, source="Revista X, v. 2, p. 1-3")
     check_schemas(work)

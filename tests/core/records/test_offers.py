@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.offers import (
@@ -77,7 +78,7 @@ def test_an_address_is_read(text: str, expected: OfferAddress) -> None:
     assert expected.public_id == "0123456789abcdef"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -115,7 +116,7 @@ def test_a_description_is_read_as_it_was_written(description: OfferDescription) 
     assert parse_description(json.loads(json.dumps(format_description(description)))) == description
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         ({"kind": "gift"}, "kind: 'gift' is not one of move, copy"),
@@ -172,7 +173,7 @@ def test_each_change_of_a_record_is_another_version(name: str) -> None:
     assert offer_record(1, changed, {}).version != offer_record(1, RECORD, {}).version
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         ({"number": 0}, "number: 0 is not a whole number from 1"),
@@ -237,7 +238,7 @@ def test_requests_and_answers_are_read_as_they_were_written() -> None:
     assert parse_answers(json.loads(json.dumps(format_answers(ANSWERS))), ASKED) == ANSWERS
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "message"),
     [
         ([], "[] is not an object"),
@@ -264,7 +265,7 @@ def test_a_request_has_at_most_500_items() -> None:
         parse_switch(format_switch(items))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "message"),
     [
         ({"number": 2, "result": "changed"}, "items: the answer is not about the items"),

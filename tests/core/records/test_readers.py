@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cases import for_each
 from support.works import make_csl_items, make_rows, write_table
 
 from flask_ibi_archive.core.records.fields import FieldError
@@ -37,7 +38,7 @@ def cell(column: str, value: str) -> dict[str, Any]:
     return {name: value for name, value in {**entry.data, **work}.items() if value}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("column", "value", "expected"),
     [
         ("Subtítulo", "S", {"titles": [{"value": "S", "kind": "subtitle"}]}),
@@ -123,9 +124,9 @@ def test_the_time_of_a_long_name_of_a_column_grows_linearly(unit: str) -> None:
     assert measure(64_000) < 100 * max(measure(4_000), 0.0001)
 
 
-@pytest.mark.parametrize("mark", ["", BOM])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("mark", "delimiter", "end"), [("", ",", "\n"), (BOM, ";", "\r\n"), ("", "\t", "\r\n")]
+)
 def test_tables_of_all_spreadsheets_are_read(mark: str, delimiter: str, end: str) -> None:
     rows = [["Título", "Autores"], ['Chuva, seca; "etc."', "Silva, Ana;Lima, B."], ["", ""]]
     quoted = [['"' + cell.replace('"', '""') + '"' for cell in row] for row in rows]
@@ -193,7 +194,7 @@ WRONG_TABLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WRONG_TABLES)
+@for_each("case", WRONG_TABLES)
 def test_a_wrong_table_is_refused(case: str) -> None:
     text, place, field, reason = WRONG_TABLES[case]
     [(found, error)] = [
@@ -254,7 +255,7 @@ def test_a_name_of_csl(name: dict[str, str], expected: dict[str, str]) -> None:
     assert entry.data["metadata"]["work"]["creators"] == [expected]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("date", "expected"),
     [
         ({"date-parts": [[2009]]}, "2009"),
@@ -270,7 +271,7 @@ def test_a_date_of_csl(date: dict[str, Any], expected: str) -> None:
     assert entry.data["metadata"]["work"]["issued"] == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "place", "reason"),
     [
         ('[{"type": "bok", "title": "T"}]', "item 1", "is not a type of CSL"),
@@ -353,7 +354,7 @@ def test_no_text_makes_a_reader_fail(text: str) -> None:
         assert all(entry.place for entry in works.entries)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "name"),
     [
         ("metadata.work.creators[2].orcid", "Autores"),

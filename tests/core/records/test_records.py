@@ -251,7 +251,7 @@ def test_identifiers_are_stored_in_canonical_case(field: str, value: Any, stored
     assert getattr(parse_record({"rep": A, field: value}), field) == stored
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "HTTP://Files.Example/Relat%f3rio%20a+b.pdf?x=%2F",

@@ -177,7 +177,7 @@ def test_any_host_is_accepted(base, ibi):
     assert parse_persistent_url(f"{base}/{ibi}!/a?x=1#page=3") == read(f"{ibi}!/a?x=1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ["", ITEM, f"/{ITEM}", f"ftp://urlib.net/{ITEM}", f"urlib.net/{ITEM}", f" {BASE}/{ITEM}"],
 )
@@ -252,7 +252,7 @@ def test_other_prefixes_are_refused(prefix):
 
 
 @pytest.mark.rule("R61-02")
-@pytest.mark.parametrize(
+@for_each(
     ("target", "ibi", "path"),
     [
         ("LK47B6W/362SFKH/2009/09.09.22.01", "lk47b6w/362sfkh/2009/09.09.22.01", ""),
@@ -346,7 +346,7 @@ def test_the_original_is_required_if_the_query_says_so(query, required):
 
 
 @pytest.mark.rule("R61-11")
-@pytest.mark.parametrize("value", ["", "=", "=Copy", "=original", "=Original+", "=Original,Copy"])
+@for_each("value", ["", "=", "=Copy", "=original", "=Original+", "=Original,Copy"])
 def test_a_required_status_has_one_value(value):
     error = refusal_of(f"{ITEM}?ibiurl.requireditemstatus{value}")
     assert error.rule.endswith("the only allowed value is Original")
@@ -528,7 +528,7 @@ def test_an_error_names_what_is_wrong(target, reason):
     assert reason in refusal_of(target).rule
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "suggestion"),
     [
         ("8JMKD3MGP8W/35MMLLV", "8JMKD3MGP8W/35MMLLU"),
@@ -582,7 +582,7 @@ def test_a_path_has_at_most_four_kibibytes():
 # --- writing -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("read_from", "written"),
     [
         (f"ibi/{ITEM.lower()}%3A%28oai_dc%29", f"/{ITEM}:(oai_dc)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cases import for_each
 
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.core.resolution.answer import MAX_URL, find_usable_url, is_same_address
@@ -74,7 +75,7 @@ def test_other_urls_are_refused() -> None:
         assert find_usable_url(words, ADDRESS) is None, words
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("other", "is_same"),
     [
         ("http://a.br/x/y", True),
@@ -144,7 +145,7 @@ def test_an_internal_host_is_only_allowed_at_the_address_of_its_archive() -> Non
         assert find_usable_url((f"http://{host}:80/x",), host) == f"http://{host}:80/x", host
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host", ["files.corp", "FILES.corp.", "a.b.intranet", "10.1.2.3", "192.168.0.9", "[fd00::1]"]
 )
 def test_a_configured_internal_host_is_allowed(host: str) -> None:
@@ -166,9 +167,7 @@ def test_other_internal_hosts_are_not_allowed() -> None:
         assert find_usable_url((f"http://{host}/x",), ADDRESS, named) is None, host
 
 
-@pytest.mark.parametrize(
-    "item", ["", ".", "a..b", "a b", "a/b", "10.0.0.1/8", "1.2.3", "a:80", "*"]
-)
+@for_each("item", ["", ".", "a..b", "a b", "a/b", "10.0.0.1/8", "1.2.3", "a:80", "*"])
 def test_the_error_names_a_text_that_is_not_a_host(item: str) -> None:
     with pytest.raises(
         ValueError, match="is not a host name, an IP address or a network"

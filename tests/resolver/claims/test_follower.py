@@ -12,7 +12,7 @@ from time import monotonic, sleep
 import pytest
 from support.archive_servers import Servers, http
 from support.cases import for_each
-from support.claim_logs import ClaimLog, a_claim, garble
+from support.claim_logs import a_claim
 from support.followers import Following
 from support.loopback import PATIENCE, nobody
 
@@ -634,14 +634,3 @@ def test_claims_that_can_not_be_stored_do_not_count(
     assert state.followed_at == following.clock.now
     following.follow(60)
     assert (following.row(archive_id).state, following.row(archive_id).size) == (CURRENT, 2)
-
-
-def test_garbled_entries_are_read_again(following: Following) -> None:
-    log: ClaimLog = following.new_log().add(*map(a_claim, range(300)))
-    archive_id = following.include(log)
-    log.replaced["tile/entries/000"] = garble(log.find("tile/entries/000") or b"", 40)
-    following.follow()
-    assert (following.row(archive_id).state, following.row(archive_id).size) == (STALE, 0)
-    log.replaced.clear()
-    following.follow(60)
-    assert (following.row(archive_id).state, following.row(archive_id).size) == (CURRENT, 300)

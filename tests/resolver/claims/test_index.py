@@ -228,9 +228,7 @@ def test_the_last_state_of_a_list_counts(index: ClaimIndex) -> None:
     ("sizes", "count"),
     [
         ([], 0),
-        ([7], 1),
         ([8, 7], 1),
-        ([7, 8], 2),
         ([7, 7], 2),
         ([16, 8, 4, 4], 4),
         ([99, 12, 5, 6], 2),

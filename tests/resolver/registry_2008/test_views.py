@@ -363,7 +363,7 @@ def test_a_password_in_the_url_is_refused_without_evaluation(
         assert PASSWORD not in answer.text
 
 
-@pytest.mark.parametrize("path", ["//ibi/registry", "/ibi//registry", "/ibi/registry//schema.xsd"])
+@pytest.mark.parametrize("path", ["//ibi/registry", "/ibi/registry//schema.xsd"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_no_redirect_contains_a_password(app: Flask, path: str, method: str) -> None:
     """Werkzeug would redirect to the path without the repeated slashes, with the same query."""

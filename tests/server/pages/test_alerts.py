@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from flask import Flask, Response
+from support.cases import for_each
 from support.pages import (
     MARKED,
     NAMES,
@@ -96,7 +97,7 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
 
 
 @pytest.mark.rule("R62-10", "R62-17")
-@pytest.mark.parametrize(
+@for_each(
     ("alert", "status", "english", "portuguese"),
     [
         (UNKNOWN, 404, "No Archive has", "Nenhum acervo tem"),
@@ -108,7 +109,6 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
         (TOO_LONG, 508, "is too long", "longa demais"),
         (MISSING, 404, "does not have what was requested", "não tem o que foi pedido"),
     ],
-    ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
 )
 def test_an_alert_is_explained_in_both_languages(
     alert: Alert, status: int, english: str, portuguese: str
@@ -321,8 +321,6 @@ def echo(*asked: Any) -> Response:
 @pytest.mark.parametrize(
     ("target", "path", "query"),
     [
-        (f"/{IBI}", "", ""),
-        (f"/{IBI}/a%20b.pdf", "/a%20b.pdf", ""),
         (f"/{IBI}/a%2520b%3Fc%23", "/a%2520b%3Fc%23", ""),
         (f"/{IBI}/Relat%F3rio", "/Relat%F3rio", ""),
         (f"/{IBI}/a+b=c@d,e;f~(g)!*'$&", "/a+b=c@d,e;f~(g)!*'$&", ""),
@@ -386,9 +384,7 @@ def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
         ("/ibi:x/y1", 400),
         ("/http://urlib.net/x", 400),
         ("/favicon.ico", 404),
-        ("/robots.txt", 404),
         ("/about/us", 404),
-        ("/apple-touch-icon-120x120.png", 404),
     ],
 )
 def test_a_host_with_other_pages_explains_only_paths_similar_to_an_ibi(
