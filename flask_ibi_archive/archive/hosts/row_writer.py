@@ -274,12 +274,12 @@ class RowWriter:
 
 
 def _free_keys_for(store: ItemStore, rows: Iterable[DescribedRow]) -> None:
-    """Take the keys of rows that have no items yet from the items that have them."""
+    """Free the keys of rows that have no items yet, which other items have."""
     _free_keys(store, {row.key: 0 for row in rows if row.key is not None})
 
 
 def _free_keys(store: ItemStore, keys: Mapping[str, int]) -> None:
-    """Take keys from the items that have them, because rows have these keys now.
+    """Free keys that other items have, because rows have these keys now.
 
     A bulk statement has deleted the rows of these items, or has changed their primary keys. Apart
     from their keys, the items stay as they are.

@@ -103,7 +103,7 @@ def _is_between(table: Any, last: str, prefix: str) -> ColumnElement[bool]:
 
 
 def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
-    """Take the keys from items and reservations, so that others can have these keys.
+    """Free the keys of items and reservations, so that others can have them.
 
     A deleted item has no key afterwards. The others get the key with their identifier, so that
     ``flask ibi compare`` still finds them by the name of the table.
