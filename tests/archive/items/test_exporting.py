@@ -228,9 +228,7 @@ def test_the_counts_of_an_export_replace_those_of_the_items(
         close(other)
 
 
-@pytest.mark.parametrize(
-    "counts", [None, [["2026-01-02", "Data", 1]], [[1, 2, 3, 4, 5]]]
-)
+@pytest.mark.parametrize("counts", [None, [["2026-01-02", "Data", 1]], [[1, 2, 3, 4, 5]]])
 def test_wrong_counts_are_an_error_of_their_line(app: Flask, tmp_path: Path, counts: Any) -> None:
     path = tmp_path / "items.jsonl"
     path.write_text(json.dumps({"rep": A, "counts": counts}) + "\n")
