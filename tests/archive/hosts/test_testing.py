@@ -161,7 +161,6 @@ def test_the_contract_finds_what_a_host_does_wrong(tmp_path: Path) -> None:
     failed = set(re.findall(r"FAILED test_host.py::(\w+::\w+)", output))
     assert failed == {
         "TestForgetful::test_a_removed_item_is_deleted_and_has_a_tombstone",
-        "TestForgetful::test_an_access_counts_for_the_requested_item",
         "TestForgetful::test_an_edition_leads_to_the_next_and_to_the_last",
         "TestForgetful::test_each_translation_leads_to_all_others",
         "TestForgetful::test_nobody_gets_the_files_before_the_day_of_the_embargo",
