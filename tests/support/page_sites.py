@@ -101,7 +101,7 @@ RESOLVER_PAGES = {
     "/?ibi=sid.inpe.br/mtc-m18/2OO9/02.16.17.46": 400,
     "/?ibi=NEW/GADGETS&do=decode": 400,
     "/8JMKD3MGP8W": 400,
-    "/8JMKD3MGP8W/34PGRBS": 404,
+    "/8JMKD3MGP8W/34PGRBS": 504,  # the two Archives do not answer
     "/ibi/conflicts": 200,
     "/ibi/conflicts?state=all": 200,
     "/ibi/conflicts?state=ended&before=1": 200,
