@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
     from flask_ibi_archive.archive.hosts.record_catalogue import CatalogueRecord, RecordCatalogue
     from flask_ibi_archive.archive.items.minting import Minted
-    from flask_ibi_archive.archive.items.operations.description import ItemRecord
-    from flask_ibi_archive.core.records.item_view import ItemView
+    from flask_ibi_archive.archive.items.operations import ItemRecord
+    from flask_ibi_archive.core.records.description import WorkType
     from flask_ibi_archive.core.records.record import (
         AccessRule,
         DublinCoreMetadata,
         FileRecord,
+        ItemView,
         MetadataAddress,
         MetadataItem,
         Tombstone,
     )
     from flask_ibi_archive.core.records.work import Work
-    from flask_ibi_archive.core.records.work_types import WorkType
     from flask_ibi_archive.errors import IBIError
     from flask_ibi_archive.extension import IBIArchive
 
@@ -63,12 +63,12 @@ _MODULES = {
     "IBIError": "errors",
     # this module listens to the models that use the mixin
     "IdentifiedItem": "archive.hosts.flushes",
-    "ItemRecord": "archive.items.operations.description",
-    "ItemView": "core.records.item_view",
+    "ItemRecord": "archive.items.operations",
+    "ItemView": "core.records.record",
     "Minted": "archive.items.minting",
     "RecordCatalogue": "archive.hosts.record_catalogue",
     "Work": "core.records.work",
-    "WorkType": "core.records.work_types",
+    "WorkType": "core.records.description",
 }
 
 

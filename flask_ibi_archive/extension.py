@@ -22,12 +22,10 @@ from flask_ibi_archive.archive.hosts.current_archive import set_finder
 from flask_ibi_archive.archive.hosts.flushes import announce_removal, refresh
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
-from flask_ibi_archive.archive.items.operations.context import Clock, read_utc_clock
-from flask_ibi_archive.archive.items.operations.description import Identified, get_ibi
-from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
+from flask_ibi_archive.archive.items.operations import Clock, Identified, get_ibi, read_utc_clock
+from flask_ibi_archive.archive.items.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.librarian.views import admin_page
-from flask_ibi_archive.archive.pages.host_pages import respond
-from flask_ibi_archive.archive.pages.item_pages import landing
+from flask_ibi_archive.archive.pages.landing import landing, respond
 from flask_ibi_archive.archive.routing import create_blueprint
 from flask_ibi_archive.archive.service.former_links import answer_former_link
 from flask_ibi_archive.archive.service.local_resolution import OwnArchive, answer_own_item

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from flask_ibi_archive.archive.harvest.sets import FindItemSets, HarvestSets
+from flask_ibi_archive.archive.harvest.messages import FindItemSets, HarvestSets
 from flask_ibi_archive.archive.items.access import AccessPolicy
 from flask_ibi_archive.core.protocol.archive_urls import FindAddress
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat, Writer

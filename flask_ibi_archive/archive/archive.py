@@ -14,29 +14,23 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.accesses import access_operations
+from flask_ibi_archive.archive.accesses import statistics as access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.claims.log import ClaimLog
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
-from flask_ibi_archive.archive.items import archives
-from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items import archives, operations
+from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
 from flask_ibi_archive.archive.items.operations import (
-    depositing,
-    editing,
-    keyed,
-    life_cycle,
-    transferring,
-)
-from flask_ibi_archive.archive.items.operations.context import (
     Clock,
+    Identified,
     OperationContext,
     read_utc_clock,
+    require_ibi,
 )
-from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
-from flask_ibi_archive.archive.items.operations.sessions import HostSession
-from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, StoredItems
+from flask_ibi_archive.archive.items.sessions import HostSession
+from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, StoredItems
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
@@ -46,8 +40,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.core.records.fields import quoted
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry
-from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.database import Database
@@ -319,19 +312,19 @@ class Archive:
         return minted
 
     # --- operations on items ---------------------------------------------------------------------
-    deposit = depositing.deposit
-    new_edition = depositing.new_edition
-    add_translation = depositing.add_translation
-    attach_metadata = editing.attach_metadata
-    replace_files = editing.replace_files
-    edit = editing.edit
-    make_copy = life_cycle.make_copy
-    transfer = transferring.transfer
-    delete = life_cycle.delete
-    reserve = depositing.reserve
-    release = depositing.release
-    reservations = depositing.reservations
-    find_key = keyed.find_key
+    deposit = operations.deposit
+    new_edition = operations.new_edition
+    add_translation = operations.add_translation
+    attach_metadata = operations.attach_metadata
+    replace_files = operations.replace_files
+    edit = operations.edit
+    make_copy = operations.make_copy
+    transfer = operations.transfer
+    delete = operations.delete
+    reserve = operations.reserve
+    release = operations.release
+    reservations = operations.reservations
+    find_key = operations.find_key
 
     @cached_property
     def accesses(self) -> Acknowledgments:

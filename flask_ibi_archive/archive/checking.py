@@ -20,8 +20,8 @@ from werkzeug.exceptions import HTTPException
 from flask_ibi_archive.archive.claims.views import PATH as CLAIMS_PATH
 from flask_ibi_archive.archive.identification.api_keys import PATH, list_keys
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
-from flask_ibi_archive.archive.items.item_parts import count_newer_files
-from flask_ibi_archive.archive.service.item_catalogue import RecordSource
+from flask_ibi_archive.archive.items.read import count_newer_files
+from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host
 from flask_ibi_archive.core.protocol.inclusion import CLASH, CLASH_REQUEST, SERVICE_IBI

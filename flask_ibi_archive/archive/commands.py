@@ -1,16 +1,15 @@
-"""The commands ``flask ibi ...``: their group, and init, check, upgrade and downgrade.
-
-Every ``flask`` command imports this module. Therefore the import must be fast. A command imports
-other modules only when the command runs.
-"""
+"""The commands of an Archive as a whole: init, check, show, list, verify."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from copy import copy
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from flask import Flask
@@ -18,37 +17,51 @@ from flask.cli import ScriptInfo
 
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,
+    find_item,
     get_archive,
     json_option,
+    note_host_items,
+    read_ibi,
     version_option,
     warn_of_private_address,
     write_findings,
     yes_option,
 )
-from flask_ibi_archive.server.commands.terminal import confirm, say, standard_output, warn, write
+from flask_ibi_archive.server.commands.terminal import (
+    Bars,
+    confirm,
+    say,
+    standard_output,
+    warn,
+    write,
+    write_json,
+    write_json_list,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.core.records.record import ItemView
+
 
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "Every day": "commands.init commands.check items.life_commands.add "
-    "items.editing_commands.edit show_commands.show show_commands.list items.life_commands.delete "
-    "items.record_commands.import items.record_commands.export "
+    "Every day": "commands.init commands.check items.commands.add "
+    "items.commands.edit commands.show commands.list items.commands.delete "
+    "items.commands.import items.commands.export "
     "joining.registration_commands.register-archive moving.commands.offer "
     "moving.accept_commands.accept",
-    "Items": "items.life_commands.copy items.life_commands.transfer items.alias_commands.alias "
+    "Items": "items.commands.copy items.commands.transfer items.commands.alias "
     "accesses.commands.stats",
     "Rows of models": "hosts.commands.adopt hosts.commands.compare",
     "Resolvers and other servers": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
     "joining.registration_commands.unregister-archive moving.commands.offers "
     "claims.commands.claims identification.commands.api-key",
-    "Maintenance": "care.commands.verify care.commands.check-links accesses.commands.purge "
-    "harvest.commands.renew-harvests",
-    "For experts": "commands.upgrade commands.downgrade items.identifier_commands.mint "
-    "items.identifier_commands.decode items.identifier_commands.reserve "
-    "items.identifier_commands.release show_commands.url-list",
+    "Maintenance": "commands.verify commands.check-links accesses.commands.purge "
+    "commands.renew-harvests",
+    "For experts": "commands.upgrade commands.downgrade items.commands.mint "
+    "items.commands.decode items.commands.reserve "
+    "items.commands.release commands.url-list",
 }
 
 
@@ -202,3 +215,312 @@ def _write_revision(archive: Archive) -> None:
         if revision is None
         else f"the tables are at revision {revision}"
     )
+
+
+@click.command("show")
+@click.argument("ibi", type=read_ibi)
+@json_option
+def show_command(ibi: str, as_json: bool) -> None:
+    """Show the record of an item.
+
+    IBI is any identifier of the item.
+
+    \b
+    Example:
+      flask --app example_app ibi show 8JMKD3MGP8W/35MME4E
+    """
+    from flask_ibi_archive.core.records.fields import format_record
+
+    item = find_item(get_archive(), ibi)
+    record = format_record(item.record)
+    record.setdefault("state", item.record.state)
+    if as_json:
+        write_json(record)
+        return
+    for name, value in record.items():
+        for line in _format_field(name, value):
+            write(line)
+
+
+def _format_field(name: str, value: Any) -> Iterator[str]:
+    """Yield a line "name value" for a field, or for each of its nested fields."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _format_field(f"{name}.{key}", inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _format_field(name, inner)
+    else:
+        shown = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+        yield f"{name} {shown}"
+
+
+@click.command("list")
+@click.option(
+    "--archives", is_flag=True, help="List the Archives of the database instead of the items."
+)
+@click.option("--limit", type=click.IntRange(1), help="The largest number of items.")
+@click.option(
+    "--state",
+    type=click.Choice(["Original", "Copy", "Deleted"], case_sensitive=False),
+    help="List only items in this state.",
+)
+@click.option(
+    "--search",
+    metavar="TEXT",
+    help="List only items with TEXT in a title, a creator or an identifier.",
+)
+@json_option
+def list_command(
+    archives: bool, limit: int | None, state: str | None, search: str | None, as_json: bool
+) -> None:
+    """List the items, or the Archives of the database.
+
+    Prints one line for each item: repository name, IBIp, state and title, separated by tabs.
+
+    With --archives, prints one line for each Archive of the database. The line contains the IBI of
+    the service, the address, the status of the registration with the resolver, the date of this
+    status, and the error of the last request.
+
+    After a list of items, the command shows the registration status of this Archive on standard
+    error. Without a terminal, the status is shown only if there is a problem. With --json, the
+    status is not shown.
+
+    \b
+    Example:
+      flask --app example_app ibi list
+      flask --app example_app ibi list --state Original --search banon --limit 20
+      flask --app example_app ibi list --archives
+    """
+    from flask_ibi_archive.archive.joining.registration_commands import (
+        list_archives,
+        write_registration,
+    )
+
+    if archives and (limit, state, search) != (None, None, None):
+        raise click.UsageError("--archives cannot be used with --limit, --state or --search")
+    archive = get_archive()
+    if archives:
+        list_archives(archive, as_json)
+        return
+    _write_items(archive.find(search, state=state, limit=limit), as_json)
+    if not as_json:
+        write_registration(archive)
+
+
+def _write_items(items: Iterable[ItemView], as_json: bool) -> None:
+    from flask_ibi_archive.core.records.fields import format_record
+
+    if as_json:
+        write_json_list({**format_record(one.record), "state": one.record.state} for one in items)
+        return
+    for item in items:
+        title = " ".join(item.title.split())
+        write("\t".join([item.rep or "", item.ibip or "", item.record.state, title]))
+
+
+@click.command("url-list")
+@click.argument("ibi")
+@click.option(
+    "--verbs", default="", help='The verbs, such as "GetLastEdition GetMetadata(oai_dc)".'
+)
+@click.option("--filepath", default="", help="The path of a file of the item.")
+@click.option("--ip", default="127.0.0.1", show_default=True, help="The IP address of the user.")
+@json_option
+def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool) -> None:
+    """Show how the Archive answers the urlRequest of a resolver.
+
+    IBI may be a persistent URL. The modifier of the URL then sets the verbs. The path of the URL
+    sets the file path.
+
+    --json prints a list of objects. Each object contains the name of a pair, the relation and the
+    value. The relation is "" for the item itself. The relation is null if the pair is about the
+    Archive. The value of an ibi pair is an object with rep, ibip or both.
+
+    \b
+    Example:
+      flask --app example_app ibi url-list 8JMKD3MGP8W/35MME4E --verbs GetTranslation
+      flask --app example_app ibi url-list 'http://urlib.net/8JMKD3MGP8W/35MME4E!:(oai_dc)'
+    """
+    from flask_ibi_archive.core.protocol.messages import UrlRequest, parse_request
+    from flask_ibi_archive.core.protocol.pairs import format_pairs
+
+    ibi, verbs, filepath = _split_persistent_url(ibi, verbs, filepath)
+    request = parse_request(
+        [
+            ("servicesubject", "urlRequest"),
+            ("clientinformation.ipaddress", ip),
+            ("parsedibiurl.ibi", ibi),
+            ("parsedibiurl.filepath", filepath),
+            ("parsedibiurl.verblist", verbs),
+        ]
+    )
+    assert isinstance(request, UrlRequest)
+    pairs = get_archive().list_urls(request)
+    if not pairs:
+        say(f"no item of this Archive has the identifier {request.ibi.text}: the answer is empty")
+    if as_json:
+        write_json([_build_pair_json(*pair) for pair in sorted(pairs)])
+        return
+    text = format_pairs(pairs)
+    if text:
+        write(text.replace("\r\n", "\n"))
+
+
+def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
+    """Return the IBI, the verbs and the file path. The IBI may be given as a persistent URL.
+
+    :raises UsageError: if both the URL and an option contain verbs or a file path.
+    """
+    from flask_ibi_archive.core.protocol.relations import format_verb_list
+    from flask_ibi_archive.core.resolution.persistent_url import (
+        is_persistent_url,
+        parse_persistent_url,
+    )
+
+    if not is_persistent_url(text):
+        return text, verbs, filepath
+    url = parse_persistent_url(text)
+    if (url.verbs and verbs) or (url.path and filepath):
+        raise click.UsageError(
+            "this persistent URL already contains verbs or a path; omit --verbs and --filepath"
+        )
+    return url.ibi.text, verbs or format_verb_list(url.verbs), filepath or url.path
+
+
+def _build_pair_json(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
+    """Return a pair of a URL list as a JSON object."""
+    from flask_ibi_archive.core.protocol.relations import parse_relation
+    from flask_ibi_archive.core.protocol.url_list import URL_PAIR_NAMES
+
+    prefix, dot, rest = name.partition(".")
+    relation = None
+    if prefix in ("ibi", *URL_PAIR_NAMES):
+        with suppress(ValueError):  # ibi.archiveservice has no relation
+            relation = parse_relation(dot + rest).name
+    return {
+        "name": name,
+        "relation": relation,
+        # a tuple contains the words "rep" or "ibip"; an identifier follows each word
+        "value": value
+        if isinstance(value, str)
+        else dict(zip(value[::2], value[1::2], strict=True)),
+    }
+
+
+@click.command("verify")
+@click.option(
+    "--prune", is_flag=True, help="Delete stored files that no item has needed for a day."
+)
+@json_option
+def verify_command(prune: bool, as_json: bool) -> None:
+    """Check the stored files against their checksums.
+
+    Also checks the log of claims: its entries, hashes and size, and whether the last claims fit the
+    items.
+
+    Writes one line for each file that is missing or damaged: which of both, the IBI of the item,
+    the path of the file, and the path of the stored file. Restore the stored file from a backup, or
+    add the file to the item again. Errors in the log of claims begin with "claims". The exit status
+    is 1 if there is a line. On a terminal, the command also says how many stored files no item
+    needs.
+
+    Each database needs a folder of files of its own: --prune deletes what the items of this
+    database do not need.
+
+    \b
+    Example:
+      flask --app example_app ibi verify
+    """
+    from flask_ibi_archive.archive import care
+
+    archive = get_archive()
+    note_host_items(archive, "verified")
+    standard_output()
+    database, files, archive_id = archive.database, archive.files_folder, archive.served().id
+    faults = []
+    with Bars(files="Verifying", claims="Verifying claims") as bars:
+        for fault in care.find_faults(database, archive_id, files, partial(bars.show, "files")):
+            faults.append(fault)
+            bars.clear()
+            if not as_json:
+                write("\t".join(fault))
+        errors = archive.claims.verify(partial(bars.show, "claims"))
+    care.store_faults(database, archive_id, faults, archive.clock())
+    unneeded = care.find_unneeded(database, files, archive.clock(), prune)
+    if as_json:
+        found = [fault._asdict() for fault in faults]
+        write_json({"faults": found, "claims": errors, "unneeded": len(unneeded)})
+    else:
+        for error in errors:
+            write(f"claims\t{error}")
+        if sys.stderr.isatty():
+            deletion = "deleted" if prune else "verify --prune deletes them"
+            say(
+                f"{len(faults)} files are missing or damaged; "
+                f"{len(unneeded)} stored files that no item needs ({deletion})"
+            )
+    if faults or errors:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("check-links")
+@json_option
+def check_links_command(as_json: bool) -> None:
+    """Check that the addresses on other servers still answer.
+
+    Checks the addresses of files and metadata. Writes one line for each that does not work: the
+    address, the reason, and the items that use it, separated by tabs. The exit status is 1 if there
+    is a line. Nothing is stored. A server may be down for an hour: check again before you change an
+    item.
+
+    Each address is requested once, and a host gets one request at a time. Internal hosts are only
+    asked if IBI_INNER_HOSTS names them. The command does not read robots.txt, because the Archive
+    shows the same addresses to its readers.
+
+    \b
+    Example:
+      flask --app example_app ibi check-links
+    """
+    from flask_ibi_archive.archive import care
+
+    archive = get_archive()
+    note_host_items(archive, "checked")
+    standard_output()
+    found = care.read_links(archive.database, archive.served().id)
+    broken = []
+    with Bars(addresses="Checking") as bars:
+        for link in care.find_broken(
+            found,
+            archive.config.base_url,
+            archive.config.inner_hosts,
+            partial(bars.show, "addresses"),
+        ):
+            broken.append(link)
+            bars.clear()
+            if not as_json:
+                write("\t".join([link.url, link.error, ", ".join(link.items)]))
+    if as_json:
+        write_json([link._asdict() for link in broken])
+    if broken:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("renew-harvests")
+def renew_harvests_command() -> None:
+    """Let harvesters (OAI-PMH) read all items again.
+
+    Run this command after a change of the sets or of a metadata format. The sets of the items are
+    then computed again, and the next visit of each harvester includes all items.
+
+    \b
+    Example:
+      flask --app example_app ibi renew-harvests
+    """
+    from flask_ibi_archive.archive.harvest.harvesting import StoredHarvests
+    from flask_ibi_archive.archive.harvest.messages import HarvestSets
+
+    archive = get_archive()
+    archive.check_has_items()
+    StoredHarvests(archive, HarvestSets()).note_all()
+    write("harvesters will read all items again")

@@ -17,17 +17,10 @@ from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
-from flask_ibi_archive.archive.pages import (
-    crawl_lists,
-    host_pages,
-    item_pages,
-    labels,
-    metadata_pages,
-    zip_files,
-)
+from flask_ibi_archive.archive.pages import labels, landing, lists, metadata, zip
 from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
-from flask_ibi_archive.archive.service.request_counts import COUNTS, RequestCounts
+from flask_ibi_archive.archive.service.problems import COUNTS, RequestCounts
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.core.records import offers
 from flask_ibi_archive.errors import ConfigError, NotReady
@@ -85,11 +78,11 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint.record_once(lambda state: answer_first(state.app, *answers, before_resolver=True))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
-        ("landing", f"{item}/", item_pages.landing),
-        ("file", f"{item}/doc/<path:path>", item_pages.file),
-        ("files", f"{item}/files", item_pages.files),
-        ("zip_file", f"{item}/files.zip", zip_files.zip_file),
-        ("metadata", f"{item}/metadata", metadata_pages.metadata),
+        ("landing", f"{item}/", landing.landing),
+        ("file", f"{item}/doc/<path:path>", landing.file),
+        ("files", f"{item}/files", landing.files),
+        ("zip_file", f"{item}/files.zip", zip.zip_file),
+        ("metadata", f"{item}/metadata", metadata.metadata),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
@@ -99,12 +92,12 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "health_ready", "/ibi/health/ready", show_readiness)
     add_page(blueprint, "health_live", "/ibi/health/live", health_response)
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
-    add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
-    add_page(blueprint, "year", f"/ibi/items/<{NUMBER}:year>", crawl_lists.show_year)
-    add_page(blueprint, "newest", "/ibi/newest", crawl_lists.show_newest)
-    add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
+    add_page(blueprint, "years", "/ibi/items", lists.show_years)
+    add_page(blueprint, "year", f"/ibi/items/<{NUMBER}:year>", lists.show_year)
+    add_page(blueprint, "newest", "/ibi/newest", lists.show_newest)
+    add_page(blueprint, "sitemap", "/ibi/sitemap.xml", lists.send_sitemap)
     part = f"/ibi/sitemap/<{NUMBER}:number>"
-    add_page(blueprint, "sitemap_part", part, crawl_lists.send_sitemap_part)
+    add_page(blueprint, "sitemap_part", part, lists.send_sitemap_part)
     add_server_page(
         blueprint, "claims_checkpoint", f"{claims.PATH}/checkpoint", claims.send_checkpoint
     )
@@ -150,7 +143,7 @@ def explain_mistyped_address() -> Response | None:
     address = _ITEM_ADDRESS.fullmatch(request.path)
     if address is None or re.fullmatch(flask_interfaces.OwnItemConverter.regex, address[1]):
         return None
-    return current_app.make_response(item_pages.landing(address[1]))
+    return current_app.make_response(landing.landing(address[1]))
 
 
 def add_identification(blueprint: PageBlueprint) -> None:
@@ -181,7 +174,7 @@ def _add_item_functions(state: BlueprintSetupState) -> None:
     )
     app.jinja_env.globals["ibi_media_type"] = find_media_type
     app.jinja_env.globals["ibi_file_type"] = labels.name_file_type
-    app.jinja_env.globals.update(host_pages.TEMPLATE_FUNCTIONS)
+    app.jinja_env.globals.update(landing.TEMPLATE_FUNCTIONS)
     app.extensions[SERVICE] = route_service_request
 
 

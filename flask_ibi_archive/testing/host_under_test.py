@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pytest
 from flask import Flask
 
-from flask_ibi_archive.archive.items.operations.description import (
+from flask_ibi_archive.archive.items.operations import (
     Identified,
     ItemRecord,
     require_ibi,
 )
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.testing.fixtures import FixedClock
 from flask_ibi_archive.testing.servers import Pairs, Reader
 

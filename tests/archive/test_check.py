@@ -25,7 +25,7 @@ from support.databases import copy_database
 from support.loopback import Later, nobody, raw, sends, serving
 
 from flask_ibi_archive.archive import checking
-from flask_ibi_archive.archive.items.tables import ChangedItem
+from flask_ibi_archive.archive.harvest.harvesting import ChangedItem
 
 NewApp = Callable[..., Flask]
 

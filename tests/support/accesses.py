@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
-from flask_ibi_archive.archive.accesses.access_rows import insert_access, lock_visitors
+from flask_ibi_archive.archive.accesses.rows import Access, insert_access, lock_visitors
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.locks import STORING
-from flask_ibi_archive.archive.items.tables import Access, AccessCount, ArchiveAccessCount, Item
+from flask_ibi_archive.archive.items.relations import STORING
+from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Item
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.core.protocol.query_strings import decode_url

@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.importing.importer import (
+from flask_ibi_archive.archive.items.import_export import (
     Counts,
     Importer,
     ImportSource,

@@ -13,7 +13,7 @@ from flask import Flask, Response, request
 from sqlalchemy import update
 
 from flask_ibi_archive import Archive
-from flask_ibi_archive.archive.care.verification import find_faults, store_faults
+from flask_ibi_archive.archive.care import find_faults, store_faults
 from flask_ibi_archive.archive.librarian.views import admin_page
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource

@@ -24,11 +24,11 @@ from flask_ibi_archive.core.records.description import (
     Subject,
     Text,
     Title,
+    WorkType,
 )
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record
+from flask_ibi_archive.core.records.values import parse_date
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import parse_date
 from support.metadata import BASE, IBI
 
 Value = TypeVar("Value")

@@ -9,8 +9,20 @@ from typing import Any
 from sqlalchemy import delete, func, insert, inspect, select
 
 from flask_ibi_archive import ItemRecord
+from flask_ibi_archive.archive.accesses.rows import Access, VisitorSalt
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items import tables as models
+from flask_ibi_archive.archive.care import FileCheck
+from flask_ibi_archive.archive.claims.log_tables import ClaimLogRow, ClaimNote, ClaimRow, ClaimTile
+from flask_ibi_archive.archive.harvest.harvesting import Harvest, HarvestEnd, HarvestSet
+from flask_ibi_archive.archive.identification.tables import ApiKey, ApiRequest, IssuedIdentifier
+from flask_ibi_archive.archive.items.tables import (
+    AccessCount,
+    ArchiveAccessCount,
+    Registration,
+    metadata,
+)
+from flask_ibi_archive.archive.moving.tables import Acceptance, AcceptedItem, Offer, OfferedItem
+from flask_ibi_archive.archive.service.problems import RequestCount
 from flask_ibi_archive.server.database.database import Database
 from support.archives import import_records
 from support.web import REPORT, shelf
@@ -50,7 +62,7 @@ def count_rows(database: Database) -> dict[str, int]:
         names = set(inspect(connection).get_table_names())
         return {
             table.name: connection.scalars(select(func.count()).select_from(table)).one()
-            for table in models.metadata.sorted_tables
+            for table in metadata.sorted_tables
             if table.name in names
         }
 
@@ -68,49 +80,49 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
     archive.release(archive.reserve().rep)
     with archive.database.writing() as connection:
         # "flask ibi init" has made another log
-        for log in (models.ClaimTile, models.ClaimRow, models.ClaimNote, models.ClaimLogRow):
+        for log in (ClaimTile, ClaimRow, ClaimNote, ClaimLogRow):
             connection.execute(delete(log))
         [row] = connection.exec_driver_sql("SELECT max(id) FROM ibi_item WHERE archive_id = 1")
         item = {"item_id": row[0], "archive_id": 1}
         access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
         for table, values in (
-            (models.Access, {**item, **access, "url_key": "k", "robot": True}),
-            (models.AccessCount, {**item, "day": MOMENT.date(), "accesses": 3}),
+            (Access, {**item, **access, "url_key": "k", "robot": True}),
+            (AccessCount, {**item, "day": MOMENT.date(), "accesses": 3}),
             (
-                models.ArchiveAccessCount,
+                ArchiveAccessCount,
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
             ),
-            (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
-            (models.FileCheck, {"archive_id": 1, "checked_at": MOMENT, "faults": [FAULT]}),
-            (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
-            (models.ClaimLogRow, {"archive_id": 1, "frontier": "0" * 64, **LOG}),
-            (models.ClaimNote, {**item, "id": 4, **NOTE}),
-            (models.ClaimRow, {"archive_id": 1, **CLAIM}),
-            (models.ClaimTile, {"archive_id": 1, "log_number": 1, "root": "0" * 64, **TILE}),
-            (models.Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),
-            (models.HarvestEnd, {"archive_id": 1, "datestamp": MOMENT}),
+            (VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
+            (FileCheck, {"archive_id": 1, "checked_at": MOMENT, "faults": [FAULT]}),
+            (Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
+            (ClaimLogRow, {"archive_id": 1, "frontier": "0" * 64, **LOG}),
+            (ClaimNote, {**item, "id": 4, **NOTE}),
+            (ClaimRow, {"archive_id": 1, **CLAIM}),
+            (ClaimTile, {"archive_id": 1, "log_number": 1, "root": "0" * 64, **TILE}),
+            (Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),
+            (HarvestEnd, {"archive_id": 1, "datestamp": MOMENT}),
             (
-                models.HarvestSet,
+                HarvestSet,
                 {**item, "set_spec": "a:b", "change_no": 1, "datestamp": MOMENT},
             ),
-            (models.ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),
-            (models.ApiRequest, {"id": 8, "key_id": 9, "requested_at": MOMENT, **REQUEST}),
+            (ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),
+            (ApiRequest, {"id": 8, "key_id": 9, "requested_at": MOMENT, **REQUEST}),
             (
-                models.IssuedIdentifier,
+                IssuedIdentifier,
                 {"key_id": 9, "request_id": 8, "rep": "r", "ibip": "i", "issued_at": MOMENT},
             ),
-            (models.RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
-            (models.Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
+            (RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
+            (Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
             (
-                models.OfferedItem,
+                OfferedItem,
                 {"offer_id": 6, "number": 1, "item_id": row[0], "settled_at": MOMENT, **SETTLED},
             ),
             (
-                models.Acceptance,
+                Acceptance,
                 {"id": 5, "archive_id": 2, "bytes": 0, "started_at": MOMENT, **ACCEPTED},
             ),
             (
-                models.AcceptedItem,
+                AcceptedItem,
                 {"acceptance_id": 5, "number": 1, "ibi": "i", "version": "0" * 64, **REFUSED},
             ),
         ):

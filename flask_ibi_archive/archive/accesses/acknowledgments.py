@@ -1,36 +1,24 @@
-"""Acknowledgments: check each acknowledgment of a resolver and store the access ([R] 6.2, 7.2).
-
-An acknowledgment reports that a resolver has redirected a reader to an item. Each acknowledgment
-contains a URL key. A URL key is a signed number that the Archive has sent to the resolver with the
-URLs of the item. Only the first acknowledgment with a URL key counts.
-
-The Archive stores the access before it answers the acknowledgment. If the database is locked or
-does not answer, the resolver gets an error, and the access does not count. Otherwise the resolver
-always gets the same answer. If an acknowledgment does not count, a warning with the reason is
-written to the log ``flask_ibi_archive.accesses``.
-"""
+"""Acknowledgments: check each acknowledgment of a resolver and store the access ([R] 6.2, 7.2)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timezone
 from logging import getLogger
+from typing import NamedTuple
 from urllib.parse import quote
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.accesses.access_rows import (
+from flask_ibi_archive.archive.accesses.rows import (
     LOCK_TIMEOUT,
+    find_item,
     get_utc_day,
     insert_access,
     lock_visitors,
-)
-from flask_ibi_archive.archive.accesses.delivered_item import (
-    AccessedItems,
-    Claim,
-    NotCounted,
-    find_delivered_item,
-    get_row_id,
 )
 from flask_ibi_archive.archive.accesses.visitors import (
     Visitors,
@@ -38,9 +26,12 @@ from flask_ibi_archive.archive.accesses.visitors import (
     is_robot_access,
 )
 from flask_ibi_archive.archive.items.archives import ServedArchive
-from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue
+from flask_ibi_archive.archive.items.relations import find_or_create_stub
+from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
+from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
+from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, anonymise
 from flask_ibi_archive.core.protocol.messages import (
     CONTENT_TYPE,
@@ -50,10 +41,260 @@ from flask_ibi_archive.core.protocol.messages import (
     URL_KEY,
     Acknowledgment,
     Agents,
+    UrlRequest,
 )
-from flask_ibi_archive.core.protocol.query_strings import to_bytes
+from flask_ibi_archive.core.protocol.query_strings import decode_url, to_bytes
+from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.protocol.url_list import list_target_urls
+from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import get_driver_message
+
+# --- delivered item ----------------------------------------------------------------------------
+
+
+FILE_LIST = VerbList(file_list=True)
+#: The largest number of folder levels in the path of a file.
+MAX_DEPTH = 64
+
+
+class NotCounted(IBIError):
+    """Raised if an acknowledgment does not count; the message states the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessedItems:
+    """The items of an Archive to which acknowledgments refer."""
+
+    connection: Connection
+    served: ServedArchive
+    catalogue: ItemCatalogue
+
+    def get_identifier(self, key: ItemKey) -> str:
+        """Return an identifier of an item.
+
+        :raises NotCounted: if the item does not exist, or is in another Archive.
+        """
+        if isinstance(key, str):
+            return key
+        found = find_item(self.connection, key)
+        if found is None:
+            raise NotCounted("the URL key is for an item that no longer exists")
+        if found[0] != self.served.id:
+            raise NotCounted("the URL key is for an item of another Archive")
+        return found[1]
+
+
+def get_row_id(connection: Connection, archive_id: int, key: ItemKey) -> int:
+    """Return the row ID of an item.
+
+    :param connection: a connection in a transaction for writing.
+    """
+    if isinstance(key, int):
+        return key
+    now = datetime.now(timezone.utc).replace(microsecond=0)
+    return find_or_create_stub(connection, archive_id, key, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The delivered item as an acknowledgment describes it ([R] Table 6.11).
+
+    :param content_type: the content type of the delivered item, ``Data`` or ``Metadata``.
+    :param ibi: the identifiers (rep, ibip or both) of the delivered item; empty if the
+        acknowledgment contains no identifier.
+    :param url: the URL of the delivered item, decoded once.
+    :param user: the user's IP address.
+    :param day: the day (UTC) of the access, on which embargoes depend.
+    """
+
+    content_type: str
+    ibi: tuple[str, ...]
+    url: str
+    user: str
+    day: date
+
+
+class DeliveredItem(NamedTuple):
+    """The item that was delivered.
+
+    :param relation: the relation from the requested to the delivered item, such as ``.metadata``.
+    :param is_our_url: whether this Archive uses the URL in the acknowledgment for the delivered
+        item. The URL in the acknowledgment may have an additional query or fragment, because a
+        resolver appends the query of a persistent URL.
+    """
+
+    relation: str
+    is_our_url: bool
+
+
+class Target(NamedTuple):
+    """The target of a relation: an item, or the metadata of an item, and the URL of the target.
+
+    :param is_item: True if the target is the item; False if the target is metadata of the item.
+    """
+
+    relation: str
+    item: CatalogueItem
+    is_item: bool
+    url: str
+
+
+def find_delivered_item(
+    items: AccessedItems, facts: ArchiveFacts, key: ItemKey, claim: Claim
+) -> DeliveredItem:
+    """Return the delivered item and the relation that leads to the delivered item.
+
+    If the claim contains an identifier, a relation with the claimed content type must lead to the
+    item with this identifier. If several relations lead to this item, the relation with the
+    claimed URL is returned. If no relation has the claimed URL, the shortest relation is returned.
+    If the claim contains no identifier, the claimed URL must be the URL of a relation, of a file or
+    of a list of files.
+
+    :param key: the key of the requested item.
+    :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to the
+        delivered item.
+    """
+    requested = items.get_identifier(key)
+    whole = replace(facts, relations=None, filter_url_list=False)
+    scope = Scope(
+        whole.shapes,
+        next_edition=True,
+        follow_editions=facts.follow_editions,
+        own_formats={**facts.own_formats, **dict.fromkeys(facts.written_formats)},
+    )
+    item = items.catalogue.open(items.connection, claim.day).find(requested, scope)
+    if item is None:
+        raise NotCounted(f"no item of this Archive has the identifier {requested}")
+    if item.state == State.DELETED:
+        # The item was delivered before it was deleted. Its relations are no longer stored.
+        if claim.ibi and _is_named(claim, item):
+            return DeliveredItem("", is_our_url=False)
+        raise NotCounted(f"{requested} was deleted and no longer leads to another item")
+    search = _Search(items, item, whole, claim)
+    found = search.find_by_identifier() if claim.ibi else search.find_by_url()
+    if found is not None:
+        target, is_our_url = found
+        return DeliveredItem(target.relation, is_our_url)
+    what = " ".join(claim.ibi) or claim.url
+    raise NotCounted(
+        f"{requested} does not lead to {what[:300]!a} with the content type {claim.content_type}"
+    )
+
+
+def compare_urls(claimed: str, ours: str) -> int:
+    """Return 2 if two URLs are equal, 1 if the claimed URL has an additional query, otherwise 0.
+
+    The result is also 1 if the claimed URL has an additional fragment.
+
+    :param claimed: the URL in the acknowledgment, decoded once. If the resolver has encoded the URL
+        twice, the decoded URL is compared as well.
+    :param ours: the URL that this Archive uses.
+    """
+    ours = decode_url(ours)
+    separators = "&#" if "?" in ours else "?#"
+    urls = (claimed, decode_url(claimed))
+    if ours in urls:
+        return 2
+    return int(any(url.startswith(ours) and url[len(ours)] in separators for url in urls))
+
+
+def _is_named(claim: Claim, item: CatalogueItem) -> bool:
+    return set(claim.ibi) <= {item.rep, item.ibip}
+
+
+class _Search:
+    """Searches the targets of all relations of an item.
+
+    If several targets are equally suitable, the target with the shortest relation is chosen.
+    """
+
+    def __init__(
+        self, items: AccessedItems, item: CatalogueItem, facts: ArchiveFacts, claim: Claim
+    ) -> None:
+        self.items = items
+        self.item = item
+        self.facts = facts
+        self.claim = claim
+
+    def find_by_identifier(self) -> tuple[Target, bool] | None:
+        """Return the target with the claimed identifier, and whether its item has the claimed URL.
+
+        :returns: None if no target has the claimed identifier.
+        """
+        items = [target for target in self._targets() if target.is_item]
+        named = [target for target in items if _is_named(self.claim, target.item)]
+        # max() returns the first of equal targets; the first target has the shortest relation
+        best = max(named, key=lambda target: compare_urls(self.claim.url, target.url), default=None)
+        if best is None:
+            return None
+        # The best target usually has the claimed URL. Comparing all other URLs takes longer.
+        is_our_url = bool(compare_urls(self.claim.url, best.url)) or any(
+            compare_urls(self.claim.url, target.url)
+            for target in self._all_targets()
+            if target.item.key == best.item.key
+        )
+        return best, is_our_url
+
+    def find_by_url(self) -> tuple[Target, bool] | None:
+        """Return the target with the claimed URL and True; None if no target has this URL.
+
+        The target is an item, a list of files, or a file.
+        """
+        targets = self._all_targets()
+        similarity = [compare_urls(self.claim.url, target.url) for target in targets]
+        best = max(similarity, default=0)
+        return (targets[similarity.index(best)], True) if best else None
+
+    def _all_targets(self) -> list[Target]:
+        return [*self._targets(), *self._targets(FILE_LIST), *self._files()]
+
+    def _targets(self, verbs: VerbList = NO_VERBS) -> Iterator[Target]:
+        """Yield the targets that have the claimed content type; the shortest relation comes first.
+
+        :param verbs: the verbs that the target URLs must contain.
+        """
+        ibi = self.item.rep or self.item.ibip or ""
+        request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
+        found = list_target_urls(self.item, request, self.facts)
+        for relation, entry in sorted(found, key=lambda pair: (len(pair[0]), pair[0])):
+            if entry.values is not None and entry.values[0] == self.claim.content_type:
+                reached = entry.target
+                yield Target(relation, reached.item, reached.own is None, entry.values[-1])
+
+    def _files(self) -> Iterator[Target]:
+        """Yield the files that may have the claimed URL; each file has its shortest relation."""
+        found: dict[ItemKey, Target] = {}
+        for target in self._targets(FILE_LIST):
+            if self.facts.may_read(target.item, self.claim.user):
+                found.setdefault(target.item.key, target)
+        connection, catalogue = self.items.connection, self.items.catalogue
+        for key, path, url in catalogue.find_files(connection, list(found), self._paths()):
+            target = found[key]
+            yield target._replace(url=url or self.facts.addresses.file(target.item, path))
+
+    def _paths(self) -> list[str]:
+        """Return the file paths with which the claimed URL may end."""
+        paths = set()
+        for url in (self.claim.url, decode_url(self.claim.url)):
+            for text in (url, url.partition("?")[0], url.partition("#")[0]):
+                words = text.split("/")[3:][-MAX_DEPTH:]
+                paths |= {"/".join(words[number:]) for number in range(len(words))}
+        # a database accepts neither NUL nor bytes that are not UTF-8
+        return [path for path in paths if path and "\0" not in path and is_utf8(path)]
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text can be encoded as UTF-8.
+
+    A text with surrogates cannot be encoded. Surrogates represent bytes that are not UTF-8.
+    """
+    return not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
+# --- acknowledgments ---------------------------------------------------------------------------
+
 
 log = getLogger("flask_ibi_archive.accesses")
 

@@ -16,7 +16,7 @@ from datetime import date, timedelta
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.accesses import access_rows
+from flask_ibi_archive.archive.accesses import rows as access_rows
 from flask_ibi_archive.server.database.database import Database
 
 #: The number of seconds after midnight in which the pseudonym of the day before may be used.

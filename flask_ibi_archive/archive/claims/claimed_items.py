@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, literal, select, union_all
 
-from flask_ibi_archive.archive.items.conditions import shows_description
-from flask_ibi_archive.archive.items.tables import ClaimNote, File, Item, ItemIdentifier, SameAs
+from flask_ibi_archive.archive.claims.log_tables import ClaimNote
+from flask_ibi_archive.archive.items.read import shows_description
+from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, SameAs
 from flask_ibi_archive.core.claims.claim import Claim, format_claim, parse_claim
 from flask_ibi_archive.core.claims.tiles import MAX_ENTRY
 from flask_ibi_archive.core.identifiers.dates import format_timestamp

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from flask_ibi_archive.archive.claims.claimed_items import ClaimedItem, read_record
-from flask_ibi_archive.archive.service.item_catalogue import RecordSource
+from flask_ibi_archive.archive.service.catalogue import RecordSource
 
 #: A change in a host's catalogue may be committed this long after the time that it states.
 MAX_DELAY = timedelta(minutes=5)

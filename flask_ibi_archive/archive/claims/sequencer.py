@@ -35,10 +35,9 @@ from sqlalchemy import Connection, delete, select
 from flask_ibi_archive.archive.claims import log_tables
 from flask_ibi_archive.archive.claims.claimed_items import ClaimedItem, read_items, read_note
 from flask_ibi_archive.archive.claims.host_changes import read_changes
-from flask_ibi_archive.archive.claims.log_tables import Log
+from flask_ibi_archive.archive.claims.log_tables import ClaimNote, Log
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
-from flask_ibi_archive.archive.items.claim_changes import PAUSED, WAITING, find_older_snapshots
-from flask_ibi_archive.archive.items.tables import ClaimNote
+from flask_ibi_archive.archive.items.operations import PAUSED, WAITING, find_older_snapshots
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.errors import ClaimError, NotReady
 from flask_ibi_archive.server.database.dialects import is_one_of

@@ -8,9 +8,8 @@ from sqlalchemy import Connection, select
 
 from flask_ibi_archive.archive.claims import log_tables
 from flask_ibi_archive.archive.claims.claimed_items import read_items
-from flask_ibi_archive.archive.claims.log_tables import TILES, Log
+from flask_ibi_archive.archive.claims.log_tables import TILES, ClaimNote, Log
 from flask_ibi_archive.archive.claims.signing import SignedTree
-from flask_ibi_archive.archive.items.tables import ClaimNote
 from flask_ibi_archive.core.claims.claim import parse_claim
 from flask_ibi_archive.core.claims.merkle import Frontier, hash_leaf
 from flask_ibi_archive.core.claims.tiles import HEIGHT, WIDTH

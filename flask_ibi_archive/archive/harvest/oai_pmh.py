@@ -1,10 +1,4 @@
-"""Answers harvesters: OAI-PMH 2.0, with GET and POST, at ``/ibi/oai``.
-
-A resumption token contains the selection and the position of the last record, and is signed.
-Therefore any process can continue a list, and a token never expires. If an item changes or is
-deleted while a harvester reads a list, the item moves to the end of the order, where the harvester
-finds it.
-"""
+"""The command renew-harvests: all items become changed items for harvesters (OAI-PMH)."""
 
 from __future__ import annotations
 
@@ -17,14 +11,12 @@ from flask import Response, abort, current_app, request
 from itsdangerous import BadData, URLSafeSerializer
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
-from flask_ibi_archive.archive.harvest import harvesting
-from flask_ibi_archive.archive.harvest import oai_messages as messages
-from flask_ibi_archive.archive.harvest.changes import EPOCH
-from flask_ibi_archive.archive.harvest.oai_messages import PREFIX, TOKEN, Selection
-from flask_ibi_archive.archive.harvest.sets import HarvestSets
+from flask_ibi_archive.archive.harvest import harvesting, messages
+from flask_ibi_archive.archive.harvest.harvesting import EPOCH
+from flask_ibi_archive.archive.harvest.messages import PREFIX, TOKEN, HarvestSets, Selection
 from flask_ibi_archive.archive.items.access import cannot_write, logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
-from flask_ibi_archive.archive.service.item_catalogue import CannotList
+from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.errors import ConfigError, HarvestError, HostFunctionFailed, NotReady
@@ -36,6 +28,9 @@ from flask_ibi_archive.server.pages.responses import (
     hide_from_search,
     set_headers,
 )
+
+# --- oai pmh -----------------------------------------------------------------------------------
+
 
 #: The number of records in a response.
 PART = 100

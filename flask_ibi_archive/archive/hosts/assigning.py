@@ -40,11 +40,10 @@ from flask_ibi_archive.archive.hosts.row_keys import (
     select_carriers,
 )
 from flask_ibi_archive.archive.hosts.row_locks import group_rows, lock_rows
-from flask_ibi_archive.archive.items.keys import KeyHolder, find_holders
-from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.operations.context import OperationContext
-from flask_ibi_archive.archive.items.operations.sessions import find_part, get_part
-from flask_ibi_archive.archive.items.prefixes import find_issued_prefixes
+from flask_ibi_archive.archive.items.minting import Minted, find_issued_prefixes
+from flask_ibi_archive.archive.items.operations import OperationContext
+from flask_ibi_archive.archive.items.sessions import find_part, get_part
+from flask_ibi_archive.archive.items.write import KeyHolder, find_holders
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
 from flask_ibi_archive.errors import RowError, StorageError
 

@@ -37,8 +37,8 @@ from flask_ibi_archive.archive.hosts.row_keys import (
     has_no_identifiers,
 )
 from flask_ibi_archive.archive.hosts.row_locks import lock_keys, read_batches, read_rows
-from flask_ibi_archive.archive.items.keys import KeyHolder, count_holders, free_keys
-from flask_ibi_archive.archive.items.operations.context import OperationContext
+from flask_ibi_archive.archive.items.operations import OperationContext
+from flask_ibi_archive.archive.items.write import KeyHolder, count_holders, free_keys
 from flask_ibi_archive.errors import RowError, StorageError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from flask_ibi_archive.errors import ConfigError
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.operations.context import OperationContext
-    from flask_ibi_archive.archive.items.operations.sessions import HostSession
+    from flask_ibi_archive.archive.items.operations import OperationContext
+    from flask_ibi_archive.archive.items.sessions import HostSession
 
 #: Returns the Archive of the current app; see :func:`set_finder`.
 _find_archive: Callable[[], Archive] | None = None

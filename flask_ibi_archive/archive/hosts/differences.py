@@ -17,13 +17,13 @@ from flask_ibi_archive.archive.hosts.measuring_staging import MeasuringStaging
 from flask_ibi_archive.archive.hosts.row_edits import RowEdits, check_owner, select_items
 from flask_ibi_archive.archive.hosts.row_keys import ForeignIdentifier
 from flask_ibi_archive.archive.hosts.row_links import find_changed_links
-from flask_ibi_archive.archive.items.identifiers import find_held
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import (
+from flask_ibi_archive.archive.items.operations import (
     OperationContext,
+    UpdateBatch,
     find_changed_fields,
 )
-from flask_ibi_archive.archive.items.operations.updating import UpdateBatch
+from flask_ibi_archive.archive.items.read import find_held
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.errors import RowError, StorageError
 
 # The kinds of differences.

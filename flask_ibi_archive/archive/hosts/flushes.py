@@ -32,9 +32,8 @@ from flask_ibi_archive.archive.hosts.row_edits import Removal
 from flask_ibi_archive.archive.hosts.row_keys import name_model
 from flask_ibi_archive.archive.hosts.row_locks import lock_rows
 from flask_ibi_archive.archive.hosts.row_writer import RowWriter
-from flask_ibi_archive.archive.items.operations.context import OperationContext
-from flask_ibi_archive.archive.items.operations.description import Identified
-from flask_ibi_archive.archive.items.operations.sessions import find_part, get_part
+from flask_ibi_archive.archive.items.operations import Identified, OperationContext
+from flask_ibi_archive.archive.items.sessions import find_part, get_part
 from flask_ibi_archive.core.records.fields import parse_text
 from flask_ibi_archive.core.records.record import Tombstone
 from flask_ibi_archive.errors import RowError, StorageError

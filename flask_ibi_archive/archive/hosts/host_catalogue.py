@@ -19,9 +19,8 @@ from flask_ibi_archive.archive.hosts.record_catalogue import (
     parse_catalogue_record,
     read_record,
 )
-from flask_ibi_archive.archive.items.identifiers import find_owners
-from flask_ibi_archive.archive.items.viewing import view_host_item
-from flask_ibi_archive.archive.service.item_catalogue import (
+from flask_ibi_archive.archive.items.read import find_owners, view_host_item
+from flask_ibi_archive.archive.service.catalogue import (
     CannotList,
     ItemKey,
     KeyedFile,
@@ -30,8 +29,7 @@ from flask_ibi_archive.archive.service.item_catalogue import (
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
-from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import MetadataItem, Record
+from flask_ibi_archive.core.records.record import ItemView, MetadataItem, Record
 from flask_ibi_archive.errors import NotReady, StorageError, UnknownItem, one_line
 
 

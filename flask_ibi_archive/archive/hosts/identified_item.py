@@ -23,7 +23,7 @@ from sqlalchemy.orm import (
 
 from flask_ibi_archive.archive.hosts.current_archive import get_archive
 from flask_ibi_archive.archive.hosts.row_keys import find_row_key
-from flask_ibi_archive.archive.items.operations.description import Identified, name_field
+from flask_ibi_archive.archive.items.operations import Identified, name_field
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
@@ -32,7 +32,7 @@ from flask_ibi_archive.core.records.record import Tombstone
 from flask_ibi_archive.errors import IdentifierError, RowError, StorageError
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.items.operations.description import ItemRecord
+    from flask_ibi_archive.archive.items.operations import ItemRecord
 
 #: The reason of a tombstone if the host states none.
 DEFAULT_REASON = "removed by the repository"

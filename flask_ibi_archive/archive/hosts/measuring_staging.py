@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from flask_ibi_archive.archive.items.file_io import Content, Readable, copy_and_measure
-from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.items.files import (
+    Content,
+    FileStore,
+    Readable,
+    Staging,
+    copy_and_measure,
+)
 
 
 class MeasuringStaging(Staging):

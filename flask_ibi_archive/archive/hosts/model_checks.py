@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from flask_ibi_archive.archive.hosts.comparing import Comparer
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, identified_models
 from flask_ibi_archive.archive.hosts.row_keys import connect_to_rows, get_table, name_model
-from flask_ibi_archive.archive.items.operations.sessions import HostSession
+from flask_ibi_archive.archive.items.sessions import HostSession
 from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.server.commands.group import CheckFailed
 

@@ -21,17 +21,16 @@ from flask_ibi_archive.archive.hosts.row_keys import (
     has_no_identifiers,
 )
 from flask_ibi_archive.archive.hosts.row_locks import BATCH, read_batches
-from flask_ibi_archive.archive.items.identifiers import RELEASED, settle_reservation
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.keys import (
+from flask_ibi_archive.archive.items.files import Staging
+from flask_ibi_archive.archive.items.operations import OperationContext, UpdateBatch
+from flask_ibi_archive.archive.items.read import RELEASED, settle_reservation
+from flask_ibi_archive.archive.items.write import (
+    ItemStore,
     KeyHolder,
     find_holders,
     list_holders,
     read_holders,
 )
-from flask_ibi_archive.archive.items.operations.context import OperationContext
-from flask_ibi_archive.archive.items.operations.updating import UpdateBatch
-from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.core.records.record import Tombstone
 
 

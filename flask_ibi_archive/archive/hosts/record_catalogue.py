@@ -14,10 +14,14 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
-from flask_ibi_archive.archive.items.operations.context import validate_record
-from flask_ibi_archive.archive.items.operations.description import ItemRecord, read_description
-from flask_ibi_archive.archive.items.operations.staged_files import list_files, name_file
-from flask_ibi_archive.archive.service.item_catalogue import CannotList
+from flask_ibi_archive.archive.items.operations import (
+    ItemRecord,
+    list_files,
+    name_file,
+    read_description,
+    validate_record,
+)
+from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata, Scope

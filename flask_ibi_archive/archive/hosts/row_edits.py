@@ -18,14 +18,19 @@ from flask_ibi_archive.archive.hosts.identified_item import (
 )
 from flask_ibi_archive.archive.hosts.row_keys import ForeignIdentifier, is_carried_by_another
 from flask_ibi_archive.archive.hosts.row_links import RowLink
-from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.items import Contents, ItemStore, find_unchanged
-from flask_ibi_archive.archive.items.operations.context import OperationContext, validate_record
-from flask_ibi_archive.archive.items.operations.description import ItemDescription, read_description
-from flask_ibi_archive.archive.items.operations.life_cycle import remove, validate_tombstone
-from flask_ibi_archive.archive.items.operations.staged_files import stage_files
-from flask_ibi_archive.archive.items.operations.updating import Edit, with_all_identifiers
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.items.files import Content, Staging
+from flask_ibi_archive.archive.items.operations import (
+    Edit,
+    ItemDescription,
+    OperationContext,
+    read_description,
+    remove,
+    stage_files,
+    validate_record,
+    validate_tombstone,
+    with_all_identifiers,
+)
+from flask_ibi_archive.archive.items.write import Contents, ItemStore, find_unchanged
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.record import FileRecord, Record
 from flask_ibi_archive.errors import StorageError

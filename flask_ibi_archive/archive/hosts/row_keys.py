@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapper, Session
 
-from flask_ibi_archive.archive.items.keys import KeyHolder
+from flask_ibi_archive.archive.items.write import KeyHolder
 from flask_ibi_archive.errors import RowError
 from flask_ibi_archive.server.database.dialects import batched, is_one_of
 

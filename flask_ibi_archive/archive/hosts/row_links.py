@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from flask_ibi_archive.archive.hosts.identified_item import DescribedRow, naming
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import (
+from flask_ibi_archive.archive.items.operations import (
+    ItemDescription,
     canonicalize,
     find_item,
+    find_related,
     note_changed_item,
 )
-from flask_ibi_archive.archive.items.operations.depositing import find_related
-from flask_ibi_archive.archive.items.operations.description import ItemDescription
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.errors import StorageError, UnknownItem
 
 

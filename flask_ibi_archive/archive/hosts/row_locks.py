@@ -12,7 +12,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, inspect_row
 from flask_ibi_archive.archive.hosts.row_keys import connect_to_rows
-from flask_ibi_archive.archive.items.operations.sessions import begin_transaction
+from flask_ibi_archive.archive.items.sessions import begin_transaction
 from flask_ibi_archive.server.database.dialects import batched
 
 #: The number of rows that one statement reads.

@@ -33,8 +33,21 @@ from flask_ibi_archive.archive.hosts.row_edits import (
     select_items,
 )
 from flask_ibi_archive.archive.hosts.row_links import RowLink, RowLinks, find_changed_links
-from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.identifiers import (
+from flask_ibi_archive.archive.items.files import Content, Staging
+from flask_ibi_archive.archive.items.minting import Minted
+from flask_ibi_archive.archive.items.operations import (
+    ItemDescription,
+    OperationContext,
+    UpdateBatch,
+    check_new,
+    find_item,
+    note_signal,
+    read_description,
+    stage_files,
+    upsert_item,
+    validate_record,
+)
+from flask_ibi_archive.archive.items.read import (
     RELEASED,
     USED,
     add_reservation,
@@ -43,23 +56,7 @@ from flask_ibi_archive.archive.items.identifiers import (
     set_reservation_key,
     settle_reservation,
 )
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.keys import free_keys, list_holders
-from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.operations.context import (
-    OperationContext,
-    find_item,
-    note,
-    validate_record,
-)
-from flask_ibi_archive.archive.items.operations.depositing import check_new
-from flask_ibi_archive.archive.items.operations.description import (
-    ItemDescription,
-    read_description,
-)
-from flask_ibi_archive.archive.items.operations.staged_files import stage_files
-from flask_ibi_archive.archive.items.operations.updating import UpdateBatch, upsert_item
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.items.write import ItemStore, free_keys, list_holders
 from flask_ibi_archive.core.protocol.states import Event, State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import RowError, StorageError
@@ -189,7 +186,7 @@ class RowWriter:
         now = self.context.now()
         if was_assigned(self.context, one.row):
             if not is_held:
-                note(store, item_minted, Minted(*one.identifiers))
+                note_signal(store, item_minted, Minted(*one.identifiers))
         elif not is_held:
             check_issued(self.context, store.connection, one)
         if one.state != "Reserved":
@@ -259,7 +256,7 @@ class RowWriter:
                 with naming(item.described.name, item.described.ibi):
                     store.insert_items([item.record], [item.contents], now)
         for item in new:
-            note(store, item_deposited, item.record)
+            note_signal(store, item_deposited, item.record)
 
     def _withdraw(self, store: ItemStore, new: Iterable[NewItem], edits: RowEdits) -> None:
         """Withdraw the items of new rows with the state Deleted."""

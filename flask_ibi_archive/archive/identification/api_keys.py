@@ -17,7 +17,7 @@ from typing import Any
 
 from sqlalchemy import insert, or_, select, update
 
-from flask_ibi_archive.archive.items.tables.programs import ApiKey
+from flask_ibi_archive.archive.identification.tables import ApiKey
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.database import Database
 

@@ -14,9 +14,9 @@ from hashlib import sha256
 
 from sqlalchemy import Connection, and_, delete, or_, select
 
-from flask_ibi_archive.archive.items.bulk import insert_rows
+from flask_ibi_archive.archive.identification.tables import ApiRequest, IssuedIdentifier
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.tables import ApiRequest, IssuedIdentifier
+from flask_ibi_archive.archive.items.relations import insert_rows
 from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: For this time, a repeated request gets the first answer.

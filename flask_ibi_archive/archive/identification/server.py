@@ -27,13 +27,20 @@ from flask_ibi_archive.archive.identification.stated import (
     naming_record,
     parse_stated,
 )
-from flask_ibi_archive.archive.items.identifiers import HELD, RELEASED, find_held, find_status
-from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.identification.tables import ApiKey, IssuedIdentifier
 from flask_ibi_archive.archive.items.minting import Minted, StoreMinted
-from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle
-from flask_ibi_archive.archive.items.operations.context import OperationContext, canonicalize
-from flask_ibi_archive.archive.items.tables import Item, Reservation
-from flask_ibi_archive.archive.items.tables.programs import ApiKey, IssuedIdentifier
+from flask_ibi_archive.archive.items.operations import (
+    OperationContext,
+    canonicalize,
+    delete,
+    deposit,
+    edit,
+    release,
+    reserve,
+)
+from flask_ibi_archive.archive.items.read import HELD, RELEASED, find_held, find_status
+from flask_ibi_archive.archive.items.tables import Item, ReservationRow
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.record import Record
@@ -95,7 +102,7 @@ class IdentificationServer:
 
         def work(store: StoreMinted) -> None:
             context = self.archive.without_session().own_context
-            depositing.reserve(_storing(context, Reservation, store), note)
+            reserve(_storing(context, ReservationRow, store), note)
 
         return self._once(repeatable, work)
 
@@ -110,7 +117,7 @@ class IdentificationServer:
 
         def work(store: StoreMinted) -> None:
             context = self.archive.without_session().context
-            depositing.deposit(_storing(context, Item, store), fields)  # type: ignore[arg-type]
+            deposit(_storing(context, Item, store), fields)  # type: ignore[arg-type]
 
         return self._once(repeatable, work)
 
@@ -198,14 +205,14 @@ class IdentificationServer:
         """
         found = self.describe(ibi)
         minted = found.minted
-        operations = _Operations(self.archive.without_session().context)
+        context = _Operations(self.archive.without_session().context)
         _check_no_row(found)
         fields = self._read_fields(record, found.record)
         if found.record is None:
             _check_reserved(found)
-            depositing.deposit(operations, fields, reserved=minted.rep)  # type: ignore[arg-type]
+            deposit(context, fields, reserved=minted.rep)  # type: ignore[arg-type]
         elif fields != get_stated(found.record):
-            editing.edit(operations, minted.rep, **fields)
+            edit(context, minted.rep, **fields)
         return minted, found.record is None
 
     def withdraw(self, ibi: str, reason: str | None, successor: str | None = None) -> None:
@@ -224,12 +231,12 @@ class IdentificationServer:
             return
         if found.record is None:
             _check_reserved(found)
-            depositing.release(_Operations(archive.own_context), found.minted.rep)
+            release(_Operations(archive.own_context), found.minted.rep)
         elif reason is None:
             raise FieldError("reason", "the parameter is missing; write why the item is withdrawn")
         else:
             operations = _Operations(archive.context)
-            life_cycle.delete(operations, found.minted.rep, reason, successor=successor)
+            delete(operations, found.minted.rep, reason, successor=successor)
 
     def _find_issued(
         self, connection: Connection, names: Sequence[str], *, of_all: bool = False

@@ -20,13 +20,13 @@ from flask_ibi_archive.archive.identification.server import (
 )
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.service.problems import (
+    WRONG_KEYS,
     Problem,
     count_request,
     explain,
     finish,
     read_json_body,
 )
-from flask_ibi_archive.archive.service.request_counts import WRONG_KEYS
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.messages import list_ibi_words

@@ -17,8 +17,7 @@ from sqlalchemy.exc import OperationalError
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
-from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import FileRecord
+from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.errors import HostFunctionFailed, NotReady
 from flask_ibi_archive.server.pages.requests import EXTENSION, user_address
 

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.rules import find_broken_rule
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import DUBLIN_CORE

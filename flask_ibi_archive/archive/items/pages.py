@@ -24,8 +24,7 @@ from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import FileRecord
+from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.server.pages.requests import (

@@ -1,14 +1,4 @@
-"""The registration state of an Archive: not registered, included or excluded.
-
-After an inclusion request, the resolver first sends an inclusionConfirmationRequest to the Archive.
-The answer of the Archive confirms the inclusion request ([R] 5.2, Example 5.4). The function
-:func:`~flask_ibi_archive.core.protocol.messages.build_response` returns this answer. An included
-Archive is *confirmed* if the resolver got this answer. The function :func:`call_own_address` sends
-the same request to the Archive's own address, to find out whether a resolver would get an answer.
-
-This module also detects copies of a database. A copy with another address or IP must not be
-included instead of the real Archive.
-"""
+"""The registration state of an Archive: not registered, included or excluded."""
 
 from __future__ import annotations
 
@@ -16,7 +6,10 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import (
+    Connection,
+    select,
+)
 
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, Registration
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
@@ -29,6 +22,7 @@ from flask_ibi_archive.server.http.transport import fetch, without_password
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
+
 
 NEVER = "not registered"
 INCLUDED = "included"

@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, case, func, select
 
-from flask_ibi_archive.archive.items.reading import ItemReader
-from flask_ibi_archive.archive.items.tables import (
-    AccessCount,
-    FileCheck,
-    Item,
-    ItemIdentifier,
-)
+from flask_ibi_archive.archive.care import FileCheck
+from flask_ibi_archive.archive.items.read import ItemReader
+from flask_ibi_archive.archive.items.tables import AccessCount, Item, ItemIdentifier
 from flask_ibi_archive.archive.joining.registration_state import (
     RegistrationRecord,
     describe,
@@ -27,7 +23,7 @@ from flask_ibi_archive.archive.joining.registration_state import (
     state_of,
 )
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
-from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import ItemView
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from flask_ibi_archive.archive.items.bulk import examine_tables
-from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.items.files import Content, Staging
+from flask_ibi_archive.archive.items.relations import examine_tables
 from flask_ibi_archive.archive.moving.acceptances import (
     DONE,
     REFUSED,

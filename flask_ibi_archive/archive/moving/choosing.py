@@ -10,9 +10,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import canonicalize
-from flask_ibi_archive.archive.items.tables import Item, OfferedItem, TombstoneRow
+from flask_ibi_archive.archive.items.operations import canonicalize
+from flask_ibi_archive.archive.items.tables import Item, TombstoneRow
+from flask_ibi_archive.archive.items.write import ItemStore
+from flask_ibi_archive.archive.moving.tables import OfferedItem
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.offers import COPY, MOVE
 from flask_ibi_archive.errors import StorageError, UnknownItem

@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, select
 
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import HasContext
-from flask_ibi_archive.archive.items.tables import File, Offer, OfferedItem
+from flask_ibi_archive.archive.items.operations import HasContext
+from flask_ibi_archive.archive.items.tables import File
+from flask_ibi_archive.archive.items.write import ItemStore
+from flask_ibi_archive.archive.moving.tables import Offer, OfferedItem
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.offers import (
     MAX_ITEMS,
     MAX_LINE,
@@ -26,6 +26,7 @@ from flask_ibi_archive.core.records.offers import (
     hash_secret,
     offer_record,
 )
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.server.database.dialects import is_one_of
 
 #: The number of items that are read with one statement.

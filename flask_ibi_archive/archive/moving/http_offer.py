@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from flask_ibi_archive.archive.items.staging import PartialFile
+from flask_ibi_archive.archive.items.files import PartialFile
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.offers import (

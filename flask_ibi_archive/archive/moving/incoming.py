@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from flask_ibi_archive.archive.items.archives import find_archives
-from flask_ibi_archive.archive.items.operations.context import OperationContext
+from flask_ibi_archive.archive.items.operations import OperationContext
 from flask_ibi_archive.archive.moving.acceptances import (
     DONE,
     REFUSED,

@@ -15,22 +15,16 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, func, insert, literal, select, update
 
 from flask_ibi_archive.archive.items.archives import find_archives
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import HasContext, canonicalize
-from flask_ibi_archive.archive.items.tables import (
-    Acceptance,
-    AcceptedItem,
-    File,
-    Item,
-    Offer,
-    OfferedItem,
-)
+from flask_ibi_archive.archive.items.operations import HasContext, canonicalize
+from flask_ibi_archive.archive.items.tables import File, Item
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.moving.choosing import (
     Terms,
     find_all,
     find_metadata_items,
     find_named,
 )
+from flask_ibi_archive.archive.moving.tables import Acceptance, AcceptedItem, Offer, OfferedItem
 from flask_ibi_archive.core.records.offers import hash_secret
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of

@@ -9,22 +9,18 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.items.bulk import update_rows
-from flask_ibi_archive.archive.items.daily_counts import CountsByItem, add_counts
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.context import (
-    note,
+from flask_ibi_archive.archive.items.import_export import CountsByItem, add_counts
+from flask_ibi_archive.archive.items.operations import (
     note_change,
     note_changed_item,
+    note_signal,
 )
+from flask_ibi_archive.archive.items.relations import update_rows
 from flask_ibi_archive.archive.items.rules import explain_refusal
-from flask_ibi_archive.archive.items.tables import (
-    Item,
-    ItemIdentifier,
-    TombstoneRow,
-)
+from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, TombstoneRow
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.records.switches import DailyCount
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of
@@ -111,7 +107,7 @@ class Receiver:
             if item_id in originals:
                 after = replace(after, state=new, original_archive=None)
                 note_change(self.store, view.record, after)
-            note(self.store, moved_here, after, giver=self.giver)
+            note_signal(self.store, moved_here, after, giver=self.giver)
         self._rename_copies([text for one in originals.values() for text in one.identifiers])
 
     def _rename_copies(self, texts: Sequence[str]) -> None:

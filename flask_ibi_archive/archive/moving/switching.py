@@ -17,19 +17,20 @@ from typing import Any, Literal
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.items.daily_counts import take_counts
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.locks import STORING, lock_relations
-from flask_ibi_archive.archive.items.operations.context import HasContext, note
-from flask_ibi_archive.archive.items.operations.transferring import (
+from flask_ibi_archive.archive.items.import_export import take_counts
+from flask_ibi_archive.archive.items.operations import (
     Departure,
+    HasContext,
     check_departure,
     give_up,
+    note_signal,
 )
+from flask_ibi_archive.archive.items.relations import STORING, lock_relations
 from flask_ibi_archive.archive.items.rules import explain_refusal
-from flask_ibi_archive.archive.items.tables import OfferedItem
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.moving.giving import KnownOffer, show_item
 from flask_ibi_archive.archive.moving.offers import lock_offer
+from flask_ibi_archive.archive.moving.tables import OfferedItem
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.offers import MOVE
 from flask_ibi_archive.core.records.record import Record
@@ -148,7 +149,7 @@ class _Switching:
         for item_id in switched.values():
             view = views[item_id]
             assert view is not None
-            note(store, moved_away, view.record, to=self._offer.taker)
+            note_signal(store, moved_away, view.record, to=self._offer.taker)
         self._confirm(switched, versions)
 
     @property

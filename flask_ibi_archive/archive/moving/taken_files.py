@@ -6,9 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.items.files import Content, FileStore, Staging
 from flask_ibi_archive.archive.moving.http_offer import HttpOffer
 from flask_ibi_archive.core.records.offers import OfferedRecord
 from flask_ibi_archive.errors import StorageError

@@ -13,25 +13,26 @@ from datetime import datetime
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.items.bulk import prepare_for_many_rows
-from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.identifiers import (
+from flask_ibi_archive.archive.items.files import Content
+from flask_ibi_archive.archive.items.operations import note_change, upsert_item
+from flask_ibi_archive.archive.items.read import (
     check_not_reserved,
     find_owners_and_originals,
 )
-from flask_ibi_archive.archive.items.items import Contents, ItemStore
-from flask_ibi_archive.archive.items.operations.context import note_change
-from flask_ibi_archive.archive.items.operations.updating import upsert_item
-from flask_ibi_archive.archive.items.relations import RelationBatch
+from flask_ibi_archive.archive.items.relations import RelationBatch, prepare_for_many_rows
 from flask_ibi_archive.archive.items.rules import explain_refusal
-from flask_ibi_archive.archive.items.same_as import explain_taken, find_all_holders
+from flask_ibi_archive.archive.items.write import (
+    Contents,
+    ItemStore,
+    explain_taken,
+    find_all_holders,
+)
 from flask_ibi_archive.archive.moving.acceptances import find_accepted
 from flask_ibi_archive.archive.moving.giving import show_item
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State
-from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.offers import OfferedRecord
-from flask_ibi_archive.core.records.record import Record, Tombstone
+from flask_ibi_archive.core.records.record import ItemView, Record, Tombstone
 from flask_ibi_archive.errors import RuleBroken, StorageError
 
 #: The reason in the tombstone of an item that was removed without a tombstone.

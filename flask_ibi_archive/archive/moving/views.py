@@ -17,13 +17,13 @@ from flask_ibi_archive.archive.moving import giving, switching
 from flask_ibi_archive.archive.moving.giving import KnownOffer
 from flask_ibi_archive.archive.service.downloads import send_content
 from flask_ibi_archive.archive.service.problems import (
+    WRONG_KEYS,
     Problem,
     count_request,
     explain,
     finish,
     read_json_body,
 )
-from flask_ibi_archive.archive.service.request_counts import WRONG_KEYS
 from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.offers import MAX_BODY, MAX_ITEMS, format_description

@@ -17,9 +17,9 @@ from flask_ibi_archive.core.records.description import (
     Relation,
     Role,
     TitleKind,
+    WorkType,
 )
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.server.pages.texts import gettext
 

@@ -19,8 +19,8 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import BadHost
 from werkzeug.routing import RequestRedirect
 
-from flask_ibi_archive.archive.items.identifiers import Copies
 from flask_ibi_archive.archive.items.pages import tombstone
+from flask_ibi_archive.archive.items.read import Copies
 from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.languages import LanguageRange
@@ -28,7 +28,7 @@ from flask_ibi_archive.core.protocol.messages import Acknowledgment, Agents
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.query_strings import decode_url
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, AlternativesSearch, Redirect

@@ -8,10 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import quote
 
-from flask_ibi_archive.core.records.description import Container, Description, Grant, Text
+from flask_ibi_archive.core.records.description import (
+    CONTAINED,
+    Container,
+    Description,
+    Grant,
+    Text,
+    WorkType,
+)
 from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCoreMetadata
-from flask_ibi_archive.core.records.work_types import CONTAINED, WorkType
-from flask_ibi_archive.core.records.work_values import FUNDERS, GRANT_PREFIX
+from flask_ibi_archive.core.records.values import FUNDERS, GRANT_PREFIX
 
 _ABBREVIATIONS = {name: abbreviation for abbreviation, name in FUNDERS.items()}
 

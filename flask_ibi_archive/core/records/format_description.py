@@ -25,9 +25,9 @@ from flask_ibi_archive.core.records.description import (
     RelatedWork,
     Subject,
     Title,
+    WorkType,
 )
-from flask_ibi_archive.core.records.licences import find_spdx
-from flask_ibi_archive.core.records.work_types import WorkType
+from flask_ibi_archive.core.records.values import find_spdx
 
 #: The fields that are lists.
 LISTS = frozenset({

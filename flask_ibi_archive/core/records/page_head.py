@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from flask_ibi_archive.core.records.description import IssuedDate
+from flask_ibi_archive.core.records.description import IN_JOURNALS, IssuedDate, WorkType
 from flask_ibi_archive.core.records.formats.json_ld import find_schema_type
 from flask_ibi_archive.core.records.record import ELEMENTS
+from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import split_publisher
 from flask_ibi_archive.errors import one_line
 
 #: The types of works whose publisher is the institution of a report.

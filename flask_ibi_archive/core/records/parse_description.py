@@ -25,12 +25,19 @@ from flask_ibi_archive.core.records.description import (
     Subject,
     Text,
     Title,
+    WorkType,
+    find_best_type,
+    find_type,
 )
 from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.format_description import LISTS
-from flask_ibi_archive.core.records.licences import parse_licence
-from flask_ibi_archive.core.records.work_types import WorkType, find_best_type, find_type
-from flask_ibi_archive.core.records.work_values import has_orcid, is_url, parse_date, parse_name
+from flask_ibi_archive.core.records.values import (
+    has_orcid,
+    is_url,
+    parse_date,
+    parse_licence,
+    parse_name,
+)
 
 #: Parses the value of a field with a name; raises FieldError.
 Parser = Callable[[str, Any], Any]

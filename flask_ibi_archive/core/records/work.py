@@ -22,12 +22,14 @@ from flask_ibi_archive.core.identifiers.foreign import (
 )
 from flask_ibi_archive.core.protocol.access import is_closed
 from flask_ibi_archive.core.records.description import (
+    CONTAINED,
     Description,
     Grant,
     RelatedWork,
     Subject,
     Text,
     Title,
+    find_best_type,
 )
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
@@ -36,8 +38,7 @@ from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     Record,
 )
-from flask_ibi_archive.core.records.work_types import CONTAINED, find_best_type
-from flask_ibi_archive.core.records.work_values import (
+from flask_ibi_archive.core.records.values import (
     FUNDERS,
     GRANT_PREFIX,
     clean,

@@ -20,7 +20,7 @@ from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreig
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.records.description import IdentifierKind, RelatedWork
 from flask_ibi_archive.core.records.fields import FieldError, parse_line_text, quoted
-from flask_ibi_archive.core.records.work_values import is_orcid, is_url
+from flask_ibi_archive.core.records.values import is_orcid, is_url
 from flask_ibi_archive.errors import IdentifierError
 
 _ORCID = re.compile(

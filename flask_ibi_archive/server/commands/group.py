@@ -23,7 +23,7 @@ from flask_ibi_archive.server.commands.terminal import say, warn, write, write_j
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.core.records.item_view import ItemView
+    from flask_ibi_archive.core.records.record import ItemView
 
 #: The timeout in seconds for a whole answer.
 TIMEOUT = 5

@@ -17,9 +17,9 @@ from support.commands import start_together
 from support.tables import SECOND
 from support.web import ask, rep
 
-from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
+from flask_ibi_archive.archive.accesses.rows import Access, get_utc_day, read_counts, start_of_day
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.tables import Access, AccessCount, ArchiveAccessCount
+from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount
 
 A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
 NOON = start_of_day(date(2026, 3, 1)) + 43_200

@@ -11,8 +11,8 @@ from flask import Flask
 from support.accesses import acknowledge, insert_accesses, item_id, stored
 from support.archives import archive_of, import_records
 
-from flask_ibi_archive.archive.accesses import access_rows
-from flask_ibi_archive.archive.accesses.access_rows import start_of_day
+from flask_ibi_archive.archive.accesses import rows as access_rows
+from flask_ibi_archive.archive.accesses.rows import start_of_day
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
 

@@ -14,7 +14,7 @@ from support.accesses import acknowledge, forget_accesses, insert_accesses, item
 from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 
-from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
+from flask_ibi_archive.archive.accesses.rows import get_utc_day, read_counts, start_of_day
 from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.archive import Archive

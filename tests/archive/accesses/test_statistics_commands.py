@@ -13,7 +13,7 @@ from support.accesses import insert_accesses, item_id
 from support.archives import archive_of, import_records
 from support.commands import command
 
-from flask_ibi_archive.archive.accesses.access_rows import start_of_day
+from flask_ibi_archive.archive.accesses.rows import start_of_day
 
 A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
 

@@ -10,8 +10,8 @@ from typing import Any
 from support.archives import archive_of, make_app
 
 from flask_ibi_archive import ItemRecord
-from flask_ibi_archive.archive.items import staging
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.items import files as staging
+from flask_ibi_archive.archive.items.files import Staging
 
 
 def main(uri: str, folder: Path, step: str) -> None:

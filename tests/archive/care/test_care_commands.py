@@ -14,7 +14,7 @@ from support.commands import command
 from support.far import Far, Reply, unused_address
 from support.web import rep
 
-from flask_ibi_archive.archive.care import links
+from flask_ibi_archive.archive import care as links
 
 NewApp = Callable[..., Flask]
 

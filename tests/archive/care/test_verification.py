@@ -20,12 +20,10 @@ from support.commands import ROOT
 from support.loopback import PATIENCE
 
 from flask_ibi_archive import ItemRecord
+from flask_ibi_archive.archive import care as verification
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.care import verification
-from flask_ibi_archive.archive.care.verification import find_faults, find_unneeded
-from flask_ibi_archive.archive.items.file_io import Content, measure
-from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.care import find_faults, find_unneeded
+from flask_ibi_archive.archive.items.files import Content, FileStore, Staging, measure
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}

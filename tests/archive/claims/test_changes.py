@@ -18,7 +18,7 @@ from support.web import rep
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.tables import ClaimNote
+from flask_ibi_archive.archive.claims.log_tables import ClaimNote
 from flask_ibi_archive.core.claims.claim import Claim, parse_claim
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State

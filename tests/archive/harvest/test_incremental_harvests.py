@@ -17,7 +17,7 @@ from support.web import rep
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.harvest import harvesting
-from flask_ibi_archive.archive.harvest.changes import HarvestLog
+from flask_ibi_archive.archive.harvest.harvesting import HarvestLog
 from flask_ibi_archive.errors import NotReady
 
 

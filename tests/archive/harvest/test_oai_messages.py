@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.harvesting import OAI, parse
 
-from flask_ibi_archive.archive.harvest.oai_messages import (
+from flask_ibi_archive.archive.harvest.messages import (
     Header,
     Selection,
     dump_selection,

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 from support.host_models import Host
 
-from flask_ibi_archive.archive.items.staging import Staging
+from flask_ibi_archive.archive.items.files import Staging
 from flask_ibi_archive.archive.items.tables import File
 from flask_ibi_archive.errors import RowError
 

@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 from support.host_models import Host
 
-from flask_ibi_archive.archive.items import locks
+from flask_ibi_archive.archive.items import relations as locks
 from flask_ibi_archive.errors import IBIError, NotReady
 
 pytestmark = pytest.mark.only_on("postgresql")

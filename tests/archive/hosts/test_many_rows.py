@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, select
 from support.host_models import Host
 
-from flask_ibi_archive.archive.items.operations import updating
+from flask_ibi_archive.archive.items import operations as updating
 from flask_ibi_archive.errors import RowError
 
 CHANGES: dict[str, Callable[[Host, Any], object]] = {

@@ -21,7 +21,7 @@ from support.operations import dump
 
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone
 from flask_ibi_archive.archive.items import minting
-from flask_ibi_archive.archive.items.operations import staged_files
+from flask_ibi_archive.archive.items import operations as staged_files
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.identifiers import build_ibip_suffix
 from flask_ibi_archive.errors import ConfigError, MintingError, RowError, StorageError
@@ -209,7 +209,7 @@ def test_a_file_is_stored_again_only_if_its_content_differs(
     age(host, row)
     row.views = 1
     with monkeypatch.context() as patch:
-        patch.setattr("flask_ibi_archive.archive.items.staging.Staging.add_stream", None)
+        patch.setattr("flask_ibi_archive.archive.items.files.Staging.add_stream", None)
         host.session.commit()
     assert is_old(host, row)
     host.write("a.pdf", "snow")

@@ -26,8 +26,8 @@ from support.web import ask_urls
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts import adopting
-from flask_ibi_archive.archive.items.importing import importer
-from flask_ibi_archive.archive.items.operations import context
+from flask_ibi_archive.archive.items import import_export as importer
+from flask_ibi_archive.archive.items import operations as context
 from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import RegistrationRefused, RuleBroken, StorageError

@@ -23,8 +23,8 @@ from flask_ibi_archive.archive.identification.api_keys import (
     list_keys,
     revoke_key,
 )
-from flask_ibi_archive.archive.items.tables import ApiKey, IssuedIdentifier, RequestCount
-from flask_ibi_archive.archive.service.request_counts import WRONG_KEYS, RequestCounts
+from flask_ibi_archive.archive.identification.tables import ApiKey, IssuedIdentifier
+from flask_ibi_archive.archive.service.problems import WRONG_KEYS, RequestCount, RequestCounts
 from flask_ibi_archive.errors import StorageError
 
 from .conftest import Program

@@ -29,7 +29,7 @@ from support.commands import ROOT
 from support.loopback import PATIENCE, free_port
 
 from flask_ibi_archive.archive.identification.api_keys import create_key
-from flask_ibi_archive.archive.items.tables import IssuedIdentifier
+from flask_ibi_archive.archive.identification.tables import IssuedIdentifier
 
 REQUESTS: tuple[dict[str, Any], ...] = ({}, {"count": 3}, {"reserve": True}, {"record": {}})
 

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, event
 from support.archives import close, make_app
 from support.commands import command
 
-from flask_ibi_archive.archive.items.importing import importer
+from flask_ibi_archive.archive.items import import_export as importer
 
 
 def main(uri: str, folder: str, last: str, *words: str) -> None:

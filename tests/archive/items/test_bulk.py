@@ -12,8 +12,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 from support.archives import archive_of
 from support.stores import rep_of
 
-from flask_ibi_archive.archive.items import bulk
-from flask_ibi_archive.archive.items.bulk import (
+from flask_ibi_archive.archive.items import relations as bulk
+from flask_ibi_archive.archive.items.relations import (
     DRIVERS,
     MANY_ROWS,
     insert_rows,

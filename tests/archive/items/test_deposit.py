@@ -14,7 +14,7 @@ from support.commands import Outcome, command, unchanged
 from support.pages import see
 from support.web import NOBODY
 
-from flask_ibi_archive.archive.items.life_commands import OPTIONS
+from flask_ibi_archive.archive.items.commands import OPTIONS
 from flask_ibi_archive.core.records.record import ELEMENTS
 
 NewApp = Callable[..., Flask]

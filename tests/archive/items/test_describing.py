@@ -20,7 +20,7 @@ from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import IdentifierError, StorageError
 
 

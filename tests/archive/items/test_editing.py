@@ -13,7 +13,7 @@ from support.archives import archive_of, import_records
 from support.commands import command, unchanged
 from support.web import NOBODY, ask, rep
 
-from flask_ibi_archive.archive.items.life_commands import OPTIONS
+from flask_ibi_archive.archive.items.commands import OPTIONS
 
 FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY = (rep(number) for number in range(1, 7))
 NEW, PORTUGUESE, OLD, EARLIER = (rep(number) for number in range(7, 11))

@@ -17,7 +17,7 @@ from support.databases import new_database
 from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.exporting import export_records
+from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.core.records.fields import format_line
 from flask_ibi_archive.core.records.parse import parse_line
 from flask_ibi_archive.core.records.record import Record

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from flask_ibi_archive.archive.items import file_store, staging
-from flask_ibi_archive.archive.items.file_io import Content, measure
-from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items import files
+from flask_ibi_archive.archive.items.files import Content, FileStore, measure
 from flask_ibi_archive.errors import StorageError
 
 DAY = 24 * 3600
@@ -78,8 +77,7 @@ def test_every_folder_above_a_new_file_is_forced_to_the_disk_first(
     folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    for module in (file_store, staging):
-        monkeypatch.setattr(module, "sync_folder", synced.append)
+    monkeypatch.setattr(files, "sync_folder", synced.append)
     stored = store_content(folder, tmp_path, b"content")
     place = folder.path(stored.sha256)
     above = [folder.folder.parent, folder.folder, place.parent.parent, place.parent]
@@ -99,7 +97,7 @@ def test_a_folder_that_cannot_be_forced_to_the_disk_is_an_error(
     def fail(path: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(file_store, "sync_folder", fail)
+    monkeypatch.setattr(files, "sync_folder", fail)
     with pytest.raises(StorageError, match="can't be written: Input/output error"):
         store_content(folder, tmp_path, b"content")
 
@@ -179,17 +177,17 @@ def test_a_failed_copy_leaves_no_incomplete_file(
 ) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"0123456789" * 10)
-    copy = staging.copy_and_measure
+    copy = files.copy_and_measure
 
     def fail_midway(stream: Any, target: Any) -> Any:
         target.write(stream.read(50))
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(staging, "copy_and_measure", fail_midway)
+    monkeypatch.setattr(files, "copy_and_measure", fail_midway)
     with pytest.raises(StorageError, match="can't be written: No space left"):
         store(folder, source)
     assert list_files(folder) == []
-    monkeypatch.setattr(staging, "copy_and_measure", copy)
+    monkeypatch.setattr(files, "copy_and_measure", copy)
     assert store(folder, source).size == 100
 
 
@@ -203,7 +201,7 @@ def test_a_file_that_could_not_be_forced_to_the_disk_is_not_stored(
     source = tmp_path / "source"
     source.write_bytes(b"content")
     if step == "fsync":
-        monkeypatch.setattr(staging.os, "fsync", fail)
+        monkeypatch.setattr(files.os, "fsync", fail)
     else:
         monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(StorageError, match=r"can't be written: Input/output error"):

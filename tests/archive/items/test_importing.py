@@ -30,10 +30,10 @@ from support.databases import count_known_rows, new_database
 from support.stores import ibip_of, make_store, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.exporting import export_records
-from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.importing import importer as importing
-from flask_ibi_archive.archive.items.importing import source as import_source
+from flask_ibi_archive.archive.items import import_export as import_source
+from flask_ibi_archive.archive.items import import_export as importing
+from flask_ibi_archive.archive.items.files import FileStore
+from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest

@@ -32,7 +32,7 @@ from support.web import (
     ask_service,
 )
 
-from flask_ibi_archive.archive.items import exporting
+from flask_ibi_archive.archive.items import import_export as exporting
 
 NewApp = Callable[..., Flask]
 

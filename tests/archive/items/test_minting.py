@@ -17,10 +17,9 @@ from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive import ItemRecord
-from flask_ibi_archive.archive.items.identifiers import add_reservation
-from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.minting import Minted, Minter
-from flask_ibi_archive.archive.items.prefixes import store_last_date
+from flask_ibi_archive.archive.items.minting import Minted, Minter, store_last_date
+from flask_ibi_archive.archive.items.read import add_reservation
+from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.identifiers import (
     build_ibip_prefix,
     build_repository_prefix,

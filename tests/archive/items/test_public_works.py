@@ -18,8 +18,12 @@ from support.web import ask, rep, source
 from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.record_catalogue import read_record
-from flask_ibi_archive.archive.items.reading import ItemReader
-from flask_ibi_archive.archive.items.viewing import describe_host_item, is_public_record, read_works
+from flask_ibi_archive.archive.items.read import (
+    ItemReader,
+    describe_host_item,
+    is_public_record,
+    read_works,
+)
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCore,

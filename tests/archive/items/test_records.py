@@ -15,9 +15,9 @@ from flask import Flask
 from support.archives import archive_of, paths_in_store
 from support.commands import command
 
-from flask_ibi_archive.archive.items import exporting
-from flask_ibi_archive.archive.items.importing import source
-from flask_ibi_archive.archive.service import item_catalogue
+from flask_ibi_archive.archive.items import import_export as exporting
+from flask_ibi_archive.archive.items import import_export as source
+from flask_ibi_archive.archive.service import catalogue as item_catalogue
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import NotReady
 

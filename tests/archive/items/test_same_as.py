@@ -21,7 +21,7 @@ from support.web import ask
 
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.bulk import examine_tables
+from flask_ibi_archive.archive.items.relations import examine_tables
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import Item, SameAs
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign

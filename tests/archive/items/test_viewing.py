@@ -13,17 +13,17 @@ from support.cases import for_each
 from support.stores import MemoryCatalogue, make_facts
 from support.web import CONTENTS, rep, source
 
-from flask_ibi_archive.archive.items.viewing import find_metadata_url, view_host_item
+from flask_ibi_archive.archive.items.read import find_metadata_url, view_host_item
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.access import networks_allow
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
+    ItemView,
     MetadataAddress,
     MetadataItem,
     Record,

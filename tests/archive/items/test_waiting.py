@@ -16,8 +16,7 @@ from sqlalchemy import text
 from support.clocks import pass_in_time
 from support.database_servers import relaying
 
-from flask_ibi_archive.archive.items.minting import Minter
-from flask_ibi_archive.archive.items.prefixes import lock_last_date, transaction
+from flask_ibi_archive.archive.items.minting import Minter, lock_last_date, transaction
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database

@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.comparing import Comparer
 from flask_ibi_archive.core.records.description import Description, Name, Title
 from flask_ibi_archive.core.records.fields import format_line, format_record
-from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import StorageError
 
 ANA = {"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}

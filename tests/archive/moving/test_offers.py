@@ -18,9 +18,9 @@ from support.shelf import Shelf
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.tables import Offer
 from flask_ibi_archive.archive.moving import giving, views
-from flask_ibi_archive.archive.service.request_counts import WRONG_KEYS
+from flask_ibi_archive.archive.moving.tables import Offer
+from flask_ibi_archive.archive.service.problems import WRONG_KEYS
 from flask_ibi_archive.core.records.offers import parse_description
 from flask_ibi_archive.core.records.record import AccessRule, MetadataItem
 

@@ -15,8 +15,9 @@ from support.archives import FAR_SERVICE, archive_of, import_records, open_app
 from support.givers import ID, SECRET, Giver, Killed, Taking, as_json, item, rep, taking
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.tables import Acceptance, AccessCount
+from flask_ibi_archive.archive.items.tables import AccessCount
 from flask_ibi_archive.archive.moving.accepting import Outcome
+from flask_ibi_archive.archive.moving.tables import Acceptance
 from flask_ibi_archive.core.records.switches import DailyCount
 from flask_ibi_archive.errors import OfferError, TransportError
 
@@ -207,7 +208,7 @@ def test_a_taker_that_is_killed_before_each_commit_in_turn_goes_on(archive: Arch
 
 def kill_before_commit(patch: pytest.MonkeyPatch, archive: Archive, commit: int) -> None:
     """Kill the taker before the commit with a number."""
-    from flask_ibi_archive.archive.items.operations import context
+    from flask_ibi_archive.archive.items import operations as context
 
     name, count = context.name_archives, iter(range(1, 1000))
 
@@ -331,7 +332,7 @@ class KillingList(list[float]):
 
 
 def test_an_offer_is_accepted_by_one_process_at_a_time(archive: Archive) -> None:
-    from flask_ibi_archive.archive.items.staging import Staging
+    from flask_ibi_archive.archive.items.files import Staging
     from flask_ibi_archive.errors import StorageError
 
     with taking(archive, Giver(shelf())) as taker:

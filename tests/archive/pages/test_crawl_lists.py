@@ -18,7 +18,7 @@ from support.statements import count_statements
 from support.web import rep
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive
-from flask_ibi_archive.archive.pages import crawl_lists
+from flask_ibi_archive.archive.pages import lists as crawl_lists
 from flask_ibi_archive.core.records.parse import parse_record
 
 BASE = "http://mtc-m16c.sid.inpe.br"

@@ -46,7 +46,7 @@ from support.web import (
 
 from flask_ibi_archive.archive.pages.labels import TYPES
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.records.work_types import WorkType
+from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.server.pages import texts as translations
 from flask_ibi_archive.server.pages.alerts import alert_response

@@ -17,7 +17,8 @@ from support.cases import for_each
 from support.pages import see
 from support.web import INSIDE, NETWORK, OUTSIDE, ask, rep
 
-from flask_ibi_archive.archive.pages import labels, zip_files
+from flask_ibi_archive.archive.pages import labels
+from flask_ibi_archive.archive.pages import zip as zip_files
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.core.records import description
 from flask_ibi_archive.core.records.description import Description

@@ -7,8 +7,7 @@ from typing import Any
 
 from support.cases import for_each
 
-from flask_ibi_archive.archive.service.catalogue_sql import Fetched
-from flask_ibi_archive.archive.service.item_catalogue import make_items
+from flask_ibi_archive.archive.service.catalogue import Fetched, make_items
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, File, OwnMetadata, Scope
 
 TODAY = date(2027, 2, 28)

@@ -22,7 +22,7 @@ from support.stores import (
     rep_of,
 )
 
-from flask_ibi_archive.archive.service.item_catalogue import StoredCatalogue
+from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list

@@ -11,9 +11,9 @@ from support.cases import for_each
 from support.databases import new_database
 from support.stores import rep_of
 
-from flask_ibi_archive.archive.items.bulk import insert_rows, insert_with_ids
+from flask_ibi_archive.archive.items.relations import insert_rows, insert_with_ids
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier
-from flask_ibi_archive.archive.service.catalogue_sql import build_statement
+from flask_ibi_archive.archive.service.catalogue import build_statement
 from flask_ibi_archive.core.protocol.relation_targets import add_prefixes
 from flask_ibi_archive.core.protocol.relations import SHAPES
 

@@ -14,9 +14,9 @@ from support.databases import new_database
 from support.stores import MemoryCatalogue, StoreMaker, identifiers_of, make_facts, make_request
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.exporting import export_records
-from flask_ibi_archive.archive.items.importing import importer as importing
-from flask_ibi_archive.archive.service.item_catalogue import StoredCatalogue
+from flask_ibi_archive.archive.items import import_export as importing
+from flask_ibi_archive.archive.items.import_export import export_records
+from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.fields import format_line
 from flask_ibi_archive.errors import RecordError

@@ -23,14 +23,13 @@ from support.cases import for_each
 from support.citations import CASES, Case
 from support.metadata import make, one_line, texts
 
-from flask_ibi_archive.core.records.description import Degree, Grant, Name, Organisation
+from flask_ibi_archive.core.records.description import Degree, Grant, Name, Organisation, WorkType
 from flask_ibi_archive.core.records.formats.abnt import cite
+from flask_ibi_archive.core.records.formats.bibtex_ris import write_bibtex, write_ris
 from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
-from flask_ibi_archive.core.records.formats.reference_managers import write_bibtex, write_ris
-from flask_ibi_archive.core.records.readers.csl_items import read_csl_json
+from flask_ibi_archive.core.records.readers import read_csl_json
+from flask_ibi_archive.core.records.values import parse_date, parse_name
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import parse_date, parse_name
 
 MARKS = {"bold": "**", "italic": "*", "": ""}
 DAY = date(2026, 11, 21)

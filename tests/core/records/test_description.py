@@ -26,16 +26,15 @@ from flask_ibi_archive.core.records.description import (
     RelatedWork,
     Subject,
     Title,
+    WorkType,
 )
 from flask_ibi_archive.core.records.fields import FieldError, format_record
 from flask_ibi_archive.core.records.format_description import format_description
-from flask_ibi_archive.core.records.licences import find_spdx, parse_licence
 from flask_ibi_archive.core.records.parse import find_errors, parse_record
 from flask_ibi_archive.core.records.parse_description import WORK_FIELDS, parse_description
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, Record
+from flask_ibi_archive.core.records.values import find_spdx, parse_date, parse_licence
 from flask_ibi_archive.core.records.work import read_dublin_core
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import parse_date
 
 ORCID = "0000-0002-1825-0097"
 ROR = "https://ror.org/036rp1748"

@@ -14,10 +14,10 @@ from rdflib.namespace import PROV, SDO
 from support.cases import for_each
 from support.metadata import BASE, IBI, SCHEMA_FILES, load_schema, load_validator, make, works
 
+from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
-from flask_ibi_archive.core.records.work_types import WorkType
 
 # rdflib's own parser of JSON-LD uses the class
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")

@@ -22,13 +22,13 @@ from flask_ibi_archive.core.records.description import (
     RelatedWork,
     Subject,
     Title,
+    WorkType,
 )
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.page_head import list_item_links
 from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.values import parse_date
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import parse_date
 
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")
 

@@ -13,13 +13,19 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.works import make_csl_items, make_rows, write_table
 
+from flask_ibi_archive.core.records.description import WorkType, find_type
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.parse import parse_record
-from flask_ibi_archive.core.records.readers.csl_items import read_csl_json, read_json_lines
-from flask_ibi_archive.core.records.readers.csv_table import read_csv
-from flask_ibi_archive.core.records.readers.entries import Entry, WorksFile, name_field
-from flask_ibi_archive.core.records.readers.work_fields import FIELDS, find_column
-from flask_ibi_archive.core.records.work_types import WorkType, find_type
+from flask_ibi_archive.core.records.readers import (
+    FIELDS,
+    Entry,
+    WorksFile,
+    find_column,
+    name_field,
+    read_csl_json,
+    read_csv,
+    read_json_lines,
+)
 
 BOM = "\ufeff"
 

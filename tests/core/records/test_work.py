@@ -9,11 +9,9 @@ from hypothesis import given
 from support.cases import for_each
 from support.metadata import BASE, IBI, make, works
 
-from flask_ibi_archive.core.records.description import Container, IssuedDate, Name, Title
+from flask_ibi_archive.core.records.description import Container, IssuedDate, Name, Title, WorkType
 from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import (
+from flask_ibi_archive.core.records.values import (
     find_doi,
     find_isbn,
     find_issn,
@@ -23,6 +21,7 @@ from flask_ibi_archive.core.records.work_values import (
     parse_date,
     parse_name,
 )
+from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 
 
 @for_each(

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from support.archives import archive_of, import_records
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.service.item_catalogue import StoredCatalogue
+from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest

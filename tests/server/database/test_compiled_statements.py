@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import String, bindparam, literal_column, select
 from sqlalchemy.exc import DBAPIError
 
-from flask_ibi_archive.archive.service.catalogue_sql import CompiledStatement
+from flask_ibi_archive.archive.service.catalogue import CompiledStatement
 from flask_ibi_archive.server.database.database import Database
 
 VALUES = {"value": "ação 汉字 %s $1"}

@@ -19,7 +19,7 @@ from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_ready
-from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import NotReady
 
 pytestmark = [needs_server, pytest.mark.slow]

@@ -12,14 +12,13 @@ from typing import TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.core.records.formats import (
+    bibtex_ris,
     csl_json,
     datacite,
-    datacite_xml,
     json_ld,
     mtd3_br,
     oai_dc,
     openaire,
-    reference_managers,
 )
 from flask_ibi_archive.core.records.work import Work
 
@@ -124,9 +123,9 @@ BUILT_IN = (
     MetadataFormat(
         "datacite",
         "application/vnd.datacite.datacite+xml",
-        datacite_xml.write_datacite,
-        schema=datacite_xml.SCHEMA,
-        namespace=datacite_xml.NAMESPACE,
+        datacite.write_datacite,
+        schema=datacite.SCHEMA,
+        namespace=datacite.NAMESPACE,
         extension="xml",
         label="DataCite",
     ),
@@ -166,14 +165,14 @@ BUILT_IN = (
     MetadataFormat(
         "bibtex",
         "application/x-bibtex",
-        reference_managers.write_bibtex,
+        bibtex_ris.write_bibtex,
         extension="bib",
         label="BibTeX",
     ),
     MetadataFormat(
         "ris",
         "application/x-research-info-systems",
-        reference_managers.write_ris,
+        bibtex_ris.write_ris,
         extension="ris",
         label="RIS",
     ),

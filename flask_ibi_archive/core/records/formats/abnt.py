@@ -13,10 +13,16 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from flask_ibi_archive.core.records.description import Container, Degree, IssuedDate, Name
+from flask_ibi_archive.core.records.description import (
+    IN_JOURNALS,
+    Container,
+    Degree,
+    IssuedDate,
+    Name,
+    WorkType,
+)
+from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import split_publisher
 
 Style = Literal["", "bold", "italic"]
 

@@ -9,11 +9,10 @@ import json
 import re
 from typing import Any
 
-from flask_ibi_archive.core.records.description import IssuedDate, Name, Role
+from flask_ibi_archive.core.records.description import IssuedDate, Name, Role, WorkType
 from flask_ibi_archive.core.records.format_description import format_description
+from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import split_publisher
 
 #: The variables for contributors, and their roles.
 _ROLES: dict[str, tuple[Role | None, ...]] = {

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flask_ibi_archive.core.records.description import (
+    IN_JOURNALS,
     Container,
     DateKind,
     Degree,
@@ -21,11 +22,11 @@ from flask_ibi_archive.core.records.description import (
     Relation,
     Role,
     Subject,
+    WorkType,
 )
 from flask_ibi_archive.core.records.formats.vocabularies import find_access
+from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work, WorkFile
-from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import split_publisher
 
 _TYPES = {
     WorkType.ARTICLE: "ScholarlyArticle",

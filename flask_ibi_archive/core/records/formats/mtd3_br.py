@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flask_ibi_archive.core.records.description import Degree, Name, Role
+from flask_ibi_archive.core.records.description import Degree, Name, Role, WorkType
 from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.formats.vocabularies import find_access
 from flask_ibi_archive.core.records.formats.xml_text import document, element
+from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import split_publisher
 
 #: The addresses that the schema of IBICT and its crosswalks state.
 NAMESPACE = "http://200.130.0.199/mtd3-br/"

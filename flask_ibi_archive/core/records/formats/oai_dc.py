@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.records.description import Text
+from flask_ibi_archive.core.records.description import Text, WorkType, find_type
 from flask_ibi_archive.core.records.formats.vocabularies import (
     find_access,
     find_language_code,
@@ -19,9 +19,8 @@ from flask_ibi_archive.core.records.formats.vocabularies import (
 )
 from flask_ibi_archive.core.records.formats.xml_text import document, element
 from flask_ibi_archive.core.records.record import ELEMENTS
+from flask_ibi_archive.core.records.values import find_doi, format_doi, is_url
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType, find_type
-from flask_ibi_archive.core.records.work_values import find_doi, format_doi, is_url
 from flask_ibi_archive.errors import IdentifierError
 
 NAMESPACE = "http://www.openarchives.org/OAI/2.0/oai_dc/"

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flask_ibi_archive.core.records.formats.datacite import describe_datacite, describe_grant
-from flask_ibi_archive.core.records.formats.datacite_xml import NAMESPACE as DATACITE
-from flask_ibi_archive.core.records.formats.datacite_xml import write_grant, write_group
+from flask_ibi_archive.core.records.description import WorkType
+from flask_ibi_archive.core.records.formats.datacite import NAMESPACE as DATACITE
+from flask_ibi_archive.core.records.formats.datacite import (
+    describe_datacite,
+    describe_grant,
+    write_grant,
+    write_group,
+)
 from flask_ibi_archive.core.records.formats.vocabularies import (
     METADATA_ONLY,
     find_access,
@@ -20,9 +25,8 @@ from flask_ibi_archive.core.records.formats.vocabularies import (
     find_version,
 )
 from flask_ibi_archive.core.records.formats.xml_text import document, element, group
+from flask_ibi_archive.core.records.values import name_licence
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import name_licence
 
 NAMESPACE = "http://namespace.openaire.eu/schema/oaire/"
 SCHEMA = "https://www.openaire.eu/schema/repo-lit/4.0/openaire.xsd"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flask_ibi_archive.core.records.description import AccessRight
+from flask_ibi_archive.core.records.description import AccessRight, WorkType
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
 
 SEMANTICS = "info:eu-repo/semantics/"
 _DCMI_TYPE = "http://purl.org/dc/dcmitype/"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
-from flask_ibi_archive.core.records.work_values import clean
+from flask_ibi_archive.core.records.values import clean
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'

@@ -1,0 +1,347 @@
+"""The statements that store accesses to items and count them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Date,
+    ForeignKeyConstraint,
+    Index,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from flask_ibi_archive.archive.items.relations import STORING_KEY
+from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Base
+from flask_ibi_archive.core.protocol.states import ELSEWHERE
+from flask_ibi_archive.server.database.dialects import Key, insert_or_update
+
+
+class Access(Base):
+    """An access that a resolver acknowledged ([R] Table 6.11)."""
+
+    __tablename__ = "ibi_access"
+    __table_args__ = (
+        # a URL key can be used only once, even by two requests at the same time
+        UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_item",
+        ),
+        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
+        CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
+        Index("ix_ibi_access_archive", "archive_id", "second"),
+        # this index finds the other accesses of a visitor to the same item
+        Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: The time and the random part of the URL key. Because of this column, nobody can use the URL
+    #: key again.
+    url_key: Mapped[str] = mapped_column(String(64))
+    #: The requested item.
+    item_id: Mapped[int] = mapped_column(Key)
+    #: The time of the acknowledgment, in POSIX seconds.
+    second: Mapped[int] = mapped_column(BigInteger)
+    #: A value that distinguishes the users of one day without identifying them.
+    visitor: Mapped[str] = mapped_column(String(16))
+    #: The IP address of the user. The address is anonymised, unless a setting requires full
+    #: addresses.
+    address: Mapped[str] = mapped_column(String(45))
+    #: True: the user is a robot or another program.
+    robot: Mapped[bool] = mapped_column(server_default=false())
+    content_type: Mapped[str] = mapped_column(String(8))
+    state: Mapped[str | None] = mapped_column(String(8))
+    #: The relation from the requested item to the delivered one.
+    relation: Mapped[str | None] = mapped_column(String(255))
+    persistent_url: Mapped[str] = mapped_column(Text)
+    #: The delivered URL; empty if the Archive does not return this URL for the item.
+    url: Mapped[str] = mapped_column(Text)
+
+
+class VisitorSalt(Base):
+    """A random value, from which the pseudonyms of the users of one day are computed.
+
+    The value is deleted at the end of the next day. Then nobody can compute the pseudonyms again.
+    """
+
+    __tablename__ = "ibi_visitor_salt"
+
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    #: 32 bytes, in hexadecimal.
+    salt: Mapped[str] = mapped_column(String(64))
+
+
+# --- access rows -------------------------------------------------------------------------------
+
+
+#: If a user accesses an item twice within this number of seconds, the earlier access is a double
+#: click.
+DOUBLE_CLICK = 30
+#: The maximum number of seconds that an access waits for other writers. The Archive counts its own
+#: redirects after the response, where no request limits the time.
+LOCK_TIMEOUT = 5.0
+
+DAY = 86400
+EPOCH = date(1970, 1, 1)
+
+#: During purging, accesses can be stored, but no other purge can run.
+PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
+
+NUMBERS = ("accesses", "double_clicks", "robots")
+
+_SELECT_ITEM = sa.text(
+    "SELECT archive_id, coalesce(rep, ibip) FROM ibi_item"
+    f" WHERE id = :item_id AND state <> '{ELSEWHERE}'"
+)
+#: Selects the time of the last access before a new access, or of the first access after it, of the
+#: same user to the same item.
+_SELECT_CLICK = """
+    (SELECT other.second FROM ibi_access AS other
+      WHERE other.item_id = :item_id AND other.visitor = :visitor
+        AND other.content_type = :content_type AND NOT other.robot
+        AND other.second BETWEEN {period}
+        AND (other.second, other.id) {sign} (:second, ibi_access.id)
+      ORDER BY other.second {order}, other.id {order} LIMIT 1)
+"""
+_PREVIOUS = {"period": f":second - {DOUBLE_CLICK} AND :second", "sign": "<", "order": "DESC"}
+_FOLLOWING = {"period": f":second AND :second + {DOUBLE_CLICK}", "sign": ">", "order": "ASC"}
+_CLICKS = ", ".join(_SELECT_CLICK.format(**side) for side in (_PREVIOUS, _FOLLOWING))
+
+
+class DayCounts(NamedTuple):
+    """The numbers of accesses on one day to items of one content type."""
+
+    day: date
+    content_type: str
+    accesses: int
+    double_clicks: int
+    robots: int
+
+
+def get_utc_day(second: int) -> date:
+    """Return the UTC day that contains a POSIX timestamp in seconds."""
+    return EPOCH + timedelta(days=second // DAY)
+
+
+def start_of_day(day: date) -> int:
+    """Return the POSIX timestamp, in seconds, of the start of a UTC day."""
+    return (day - EPOCH).days * DAY
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def lock_visitors(visitors: Iterable[str]) -> str:
+    """Return the statement that locks the pseudonyms of a user, to store one access.
+
+    Without the lock, two accesses of the user at the same time would not see each other, and none
+    would be a double click.
+    """
+    locks = [
+        f"pg_advisory_xact_lock({int(visitor, 16) - (1 << 63)})" for visitor in sorted(visitors)
+    ]
+    return f"SELECT {', '.join([f'pg_advisory_xact_lock_shared({STORING_KEY})', *locks])}"
+
+
+def insert_access(connection: sa.Connection, values: dict[str, Any]) -> bool:
+    """Store an access and count it.
+
+    :param connection: a connection with the lock of :func:`lock_visitors`.
+    :param values: the values of the columns.
+    :returns: False if an access with the same URL key already exists. Then nothing is changed.
+    """
+    statement = _build_insert(
+        Access.__table__, tuple(values), f"(url_key) DO NOTHING RETURNING {_CLICKS}"
+    )
+    clicks = connection.execute(statement, values).first()
+    if clicks is None:
+        return False
+    of_archive = {"archive_id": values["archive_id"], "content_type": values["content_type"]}
+    changes = [
+        {**of_archive, "day": day.isoformat(), **dict(zip(NUMBERS, numbers, strict=True))}
+        for day, numbers in _find_changes(values["second"], values["robot"], *clicks).items()
+    ]
+    for change in changes:
+        _add_to_counts(connection, AccessCount, {"item_id": values["item_id"], **change})
+    for change in changes:  # at the end, because all other accesses wait for these rows
+        _add_to_counts(connection, ArchiveAccessCount, change)
+    return True
+
+
+def _find_changes(
+    second: int, robot: bool, previous: int | None, following: int | None
+) -> dict[date, tuple[int, int, int]]:
+    """Return what a new access adds to the :data:`NUMBERS` of days; the latest day comes first.
+
+    All transactions change the counts in this order. Therefore two transactions cannot wait for
+    each other.
+
+    :param second: the time of the access, in POSIX seconds.
+    :param previous: the time of the last access before the new access, of the same user to the same
+        item; None if there is no such access within 30 seconds.
+    :param following: the time of the first such access after the new access, or None.
+    """
+    day = get_utc_day(second)
+    if robot:
+        return {day: (0, 0, 1)}
+    own = (1, 0, 0) if following is None else (0, 1, 0)
+    # the previous access was already a double click, if another access followed it within 30 s
+    if previous is None or (following is not None and following <= previous + DOUBLE_CLICK):
+        return {day: own}
+    day_before = get_utc_day(previous)
+    if day_before == day:
+        return {day: (own[0] - 1, own[1] + 1, 0)}
+    return {day: own, day_before: (-1, 1, 0)}
+
+
+def _add_to_counts(connection: sa.Connection, model: Any, values: dict[str, Any]) -> None:
+    connection.execute(_build_upsert(model.__table__, tuple(values)), values)
+
+
+@lru_cache
+def _build_upsert(table: Any, columns: tuple[str, ...]) -> sa.TextClause:
+    key = ", ".join(table.primary_key.columns.keys())
+    sums = ", ".join([f"{name} = {table.name}.{name} + excluded.{name}" for name in NUMBERS])
+    return _build_insert(table, columns, f"({key}) DO UPDATE SET {sums}")
+
+
+@lru_cache
+def _build_insert(table: Any, columns: tuple[str, ...], on_conflict: str) -> sa.TextClause:
+    """Return an INSERT statement as text: SQLAlchemy would compile an upsert each time."""
+    values = ", ".join([f":{name}" for name in columns])
+    return sa.text(
+        f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({values})"
+        f" ON CONFLICT {on_conflict}"
+    )
+
+
+def find_item(connection: sa.Connection, item_id: int) -> tuple[int, str] | None:
+    """Return the id of the Archive that contains an item, and an identifier of the item.
+
+    :returns: None if the item does not exist, or if the item is a stub (see :data:`ELSEWHERE`).
+    """
+    row = connection.execute(_SELECT_ITEM, {"item_id": item_id}).first()
+    return None if row is None else (row[0], row[1])
+
+
+def has_recent_access(
+    connection: sa.Connection, archive_id: int, visitor: str, second: int
+) -> bool:
+    """Return True if a visitor accessed any item in the 30 seconds before a time.
+
+    :param second: the time as a POSIX timestamp in seconds.
+    """
+    found = connection.execute(
+        sa.select(Access.id)
+        .where(
+            Access.archive_id == archive_id,
+            Access.second.between(second - DOUBLE_CLICK, second),
+            Access.visitor == visitor,
+        )
+        .limit(1)
+    )
+    return found.first() is not None
+
+
+def read_salts(connection: sa.Connection, days: list[date]) -> dict[date, bytes]:
+    """Return the stored salts of the given days, by day."""
+    rows = connection.execute(
+        sa.select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
+    )
+    return {day: bytes.fromhex(salt) for day, salt in rows}
+
+
+def add_salt(connection: sa.Connection, day: date, salt: bytes) -> None:
+    """Store the salt of a day if the day has no salt, and delete old salts."""
+    statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
+    connection.execute(statement.on_conflict_do_nothing())
+    delete_old_salts(connection, day)
+
+
+def delete_old_salts(connection: sa.Connection, today: date) -> None:
+    """Delete the salts of all days before yesterday."""
+    connection.execute(sa.delete(VisitorSalt).where(VisitorSalt.day < today - timedelta(days=1)))
+
+
+# --- counts --------------------------------------------------------------------------------------
+
+
+def read_counts(
+    connection: sa.Connection, archive_id: int, item_id: int | None = None
+) -> list[DayCounts]:
+    """Return the counts of an item or of a whole Archive.
+
+    :param item_id: the id of the item. None returns the counts of the whole Archive.
+    """
+    table = ArchiveAccessCount if item_id is None else AccessCount
+    of = (
+        ArchiveAccessCount.archive_id == archive_id
+        if item_id is None
+        else AccessCount.item_id == item_id
+    )
+    columns = (table.day, table.content_type, table.accesses, table.double_clicks, table.robots)
+    return [DayCounts(*row) for row in connection.execute(sa.select(*columns).where(of))]
+
+
+def read_months(connection: sa.Connection, item_id: int) -> list[DayCounts]:
+    """Return the counts, by month, of the accesses by readers who requested an item.
+
+    The day of each row is the first day of a month. Double clicks and accesses by robots are not
+    read: their numbers are 0.
+    """
+    month = sa.func.substr(sa.cast(AccessCount.day, sa.String), 1, 7)
+    accesses = sa.cast(sa.func.sum(AccessCount.accesses), Key)
+    rows = connection.execute(
+        sa.select(month, AccessCount.content_type, accesses)
+        .where(AccessCount.item_id == item_id)
+        .group_by(month, AccessCount.content_type)
+    )
+    return [DayCounts(date.fromisoformat(f"{row[0]}-01"), row[1], row[2], 0, 0) for row in rows]
+
+
+# --- purging -------------------------------------------------------------------------------------
+
+
+def find_first_day(connection: sa.Connection, archive_id: int) -> date | None:
+    """Return the day of the oldest access in an Archive, or None if there are no accesses."""
+    second = connection.execute(
+        sa.select(sa.func.min(Access.second)).where(Access.archive_id == archive_id)
+    ).scalar_one()
+    return None if second is None else get_utc_day(second)
+
+
+def count_accesses_before(connection: sa.Connection, archive_id: int, day: date) -> int:
+    """Return the number of accesses to an Archive before a day."""
+    return connection.execute(
+        sa.select(sa.func.count()).where(
+            Access.archive_id == archive_id, Access.second < start_of_day(day)
+        )
+    ).scalar_one()
+
+
+def delete_day(connection: sa.Connection, archive_id: int, day: date) -> int:
+    """Delete the accesses of a day, and return the number of deleted accesses.
+
+    :param connection: a connection with the table lock :data:`PURGING`.
+    """
+    begin = start_of_day(day)
+    return connection.execute(
+        sa.delete(Access).where(
+            Access.archive_id == archive_id, Access.second >= begin, Access.second < begin + DAY
+        )
+    ).rowcount

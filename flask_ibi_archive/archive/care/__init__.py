@@ -1,1 +1,0 @@
-"""Care for an Archive: verification of files, check of links."""

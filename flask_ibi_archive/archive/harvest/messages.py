@@ -1,0 +1,499 @@
+"""Parses the requests of harvesters, and writes the responses as XML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from flask_ibi_archive.archive.items.access import logging_failure
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.records.description import WorkType
+from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
+
+# --- sets --------------------------------------------------------------------------------------
+
+
+# the pattern of OAI-PMH.xsd
+_SET_WORD = r"[A-Za-z0-9\-_.!~*'()]+"
+SET_SPEC = re.compile(rf"{_SET_WORD}(:{_SET_WORD})*\Z")
+#: The largest length of a setSpec.
+MAX_SPEC = 255
+#: A hidden set with the theses, for the formats that describe theses alone. It has no setSpec that
+#: a harvester could use.
+THESES = "=theses"
+#: The sets that aggregators harvest, and their names.
+_SHARED = {"openaire": "OpenAIRE", "driver": "Open Access DRIVERset"}
+
+#: A function of the host that returns the sets of an item.
+FindItemSets = Callable[[Work], Iterable[str]]
+
+
+def is_set_spec(text: str) -> bool:
+    """Return whether a text has the form of a setSpec."""
+    return SET_SPEC.match(text) is not None
+
+
+def _make_type_spec(type: WorkType) -> str:
+    return f"type:{type.value.replace(' ', '-')}"
+
+
+#: The names of the sets of types, by their setSpecs.
+TYPES = {_make_type_spec(type): type.value.capitalize() for type in WorkType}
+
+
+def find_default_sets(work: Work) -> Iterator[str]:
+    """Yield the sets to which an item of any Archive belongs.
+
+    DRIVER collects what is open to all readers, OpenAIRE also what a grant has paid for.
+    """
+    is_open = (work.access or work.access_right) == "open"
+    if is_open:
+        yield "driver"
+    if is_open or work.funding:
+        yield "openaire"
+    yield _make_type_spec(work.type)
+    if work.type.is_thesis:
+        yield THESES
+
+
+@dataclass
+class HarvestSets:
+    """The sets of an Archive.
+
+    :ivar names: the name of each set of the host for people, by its setSpec.
+    :ivar find: returns the sets of an item, of those of the host; None if the host has no sets.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    find: FindItemSets | None = None
+
+    def define(self, names: Mapping[str, str], find: FindItemSets) -> None:
+        """Define the sets; see :meth:`flask_ibi_archive.IBIArchive.oai_sets`.
+
+        :raises ValueError: if a setSpec is wrong or too long.
+        """
+        for spec in names:
+            if not is_set_spec(spec) or len(spec) > MAX_SPEC:
+                raise ValueError(f"{spec!r} is not a setSpec, such as 'theses:master'")
+        self.names, self.find = dict(names), find
+
+    def list_names(self, types: Iterable[str]) -> dict[str, str]:
+        """Return the names of all sets for people, by setSpec.
+
+        :param types: the setSpecs of the types of the items.
+        """
+        return {**_SHARED, **{spec: TYPES[spec] for spec in types}, **self.names}
+
+    def list_sets(self, work: Work) -> set[str]:
+        """Return the sets of an item. A set "a:b" is a part of the set "a" (OAI-PMH 2.0, 2.6).
+
+        If the function of the host fails or returns an unknown set, this is logged, and the item
+        belongs to no set of the host.
+        """
+        found = {*find_default_sets(work)} - self.names.keys()
+        failure = HostFunctionFailed(f"the sets of the item {work.ibi} can't be found")
+        with suppress(HostFunctionFailed), logging_failure(failure):
+            found |= self._list_sets(work)
+        return found
+
+    def _list_sets(self, work: Work) -> set[str]:
+        found: set[str] = set()
+        for spec in () if self.find is None else self.find(work):
+            if spec not in self.names:
+                raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
+            parts = spec.split(":")
+            found.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return found & self.names.keys()
+
+
+# --- oai messages ------------------------------------------------------------------------------
+
+
+TOKEN = "resumptionToken"
+PREFIX = "metadataPrefix"
+_SELECTION = frozenset({"from", "until", "set"})
+#: The required arguments of each verb.
+REQUIRED: Mapping[str, frozenset[str]] = {
+    "Identify": frozenset(),
+    "ListMetadataFormats": frozenset(),
+    "ListSets": frozenset(),
+    "ListIdentifiers": frozenset({PREFIX}),
+    "ListRecords": frozenset({PREFIX}),
+    "GetRecord": frozenset({"identifier", PREFIX}),
+}
+#: The optional arguments of each verb. A resumption token excludes all other arguments.
+OPTIONAL: Mapping[str, frozenset[str]] = {
+    "ListMetadataFormats": frozenset({"identifier"}),
+    "ListSets": frozenset({TOKEN}),
+    "ListIdentifiers": _SELECTION | {TOKEN},
+    "ListRecords": _SELECTION | {TOKEN},
+}
+
+# the patterns of OAI-PMH.xsd
+_WORD = r"[A-Za-z0-9\-_.!~*'()]+"
+_PATTERNS = {PREFIX: re.compile(rf"{_WORD}\Z"), "set": SET_SPEC}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
+#: Matches the identifiers that a response may repeat: the characters of URIs (RFC 3986).
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+\Z")
+
+#: The position of a record: its datestamp, and the number of the change. If the items are in a
+#: host's catalogue, the second value is the identifier of the item.
+Position = tuple[datetime, "int | str"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The records that a harvester lists.
+
+    :param prefix: the name of the metadata format.
+    :param since: the earliest datestamp (the argument ``from``), or None.
+    :param until: the latest datestamp, or None.
+    :param set_spec: the set, or None for all records.
+    :param after: the position after which the list continues; None: the list begins.
+    :param size: the number of records of the complete list, counted at the beginning; None if the
+        list is new, or if nobody has counted.
+    :param cursor: the number of records that the harvester has already received.
+    :param only_theses: whether the format is for theses alone. The token does not contain this.
+    """
+
+    prefix: str
+    since: datetime | None = None
+    until: datetime | None = None
+    set_spec: str | None = None
+    after: Position | None = None
+    size: int | None = None
+    cursor: int = 0
+    only_theses: bool = False
+
+    @property
+    def specs(self) -> list[str]:
+        """The sets, of which one is hidden, to all of which the records belong."""
+        hidden = [THESES] if self.only_theses else []
+        return hidden if self.set_spec is None else [*hidden, self.set_spec]
+
+
+def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the arguments of a request, with the verb.
+
+    :param pairs: the names and values in the query or in the body of the request.
+    :raises HarvestError: badVerb or badArgument.
+    """
+    arguments: dict[str, str] = {}
+    repeated = []
+    for name, value in pairs:
+        if name in arguments:
+            repeated.append(name)
+        arguments[name] = value
+    verb = arguments.get("verb")
+    if verb is None or "verb" in repeated:
+        times = "missing" if verb is None else "repeated"
+        raise HarvestError("badVerb", f"the argument verb is {times}; use {_list(REQUIRED)}")
+    if verb not in REQUIRED:
+        raise HarvestError("badVerb", f"{verb!r} is not a verb; use {_list(REQUIRED)}")
+    if repeated:
+        raise HarvestError("badArgument", f"the argument {repeated[0]!r} is repeated")
+    _check_names(verb, arguments.keys() - {"verb"})
+    for name, pattern in _PATTERNS.items():
+        if name in arguments and not pattern.match(arguments[name]):
+            raise HarvestError("badArgument", f"{name}: {arguments[name]!r} has a wrong form")
+    return arguments
+
+
+def _check_names(verb: str, names: Set[str]) -> None:
+    """Check that a verb allows all arguments of a request, and that no argument is missing."""
+    required, optional = REQUIRED[verb], OPTIONAL.get(verb, frozenset())
+    if TOKEN in names and TOKEN in optional:
+        if len(names) > 1:
+            raise HarvestError("badArgument", f"{TOKEN} excludes all other arguments")
+        return
+    if unknown := sorted(names - required - optional):
+        raise HarvestError("badArgument", f"{verb} has no argument {unknown[0]!r}")
+    if missing := sorted(required - names):
+        raise HarvestError("badArgument", f"{verb} needs the argument {missing[0]}")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def select_repeatable(arguments: Mapping[str, str]) -> dict[str, str]:
+    """Return the arguments that the response may repeat without breaking the XML schema."""
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name != "identifier" or _URI.match(value)
+    }
+
+
+def parse_selection(arguments: Mapping[str, str]) -> Selection:
+    """Return the selection that the arguments of ListIdentifiers or ListRecords state.
+
+    :raises HarvestError: badArgument, if a date is wrong.
+    """
+    dates = [arguments[name] for name in ("from", "until") if name in arguments]
+    if len({len(text) for text in dates}) > 1:
+        raise HarvestError("badArgument", "from and until have different granularities")
+    since, until = _parse_date(arguments, "from"), _parse_date(arguments, "until")
+    if since is not None and until is not None and since > until:
+        raise HarvestError("badArgument", "from is later than until")
+    return Selection(arguments[PREFIX], since, until, arguments.get("set"))
+
+
+def _parse_date(arguments: Mapping[str, str], name: str) -> datetime | None:
+    """Return the time that the argument ``from`` or ``until`` states; None if it is missing.
+
+    A day as ``until`` means the last second of this day.
+    """
+    text = arguments.get(name)
+    if text is None:
+        return None
+    try:
+        if _SECOND.match(text):
+            return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+        if _DAY.match(text):
+            day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=timezone.utc)
+            return day + timedelta(days=1, seconds=-1) if name == "until" else day
+    except (ValueError, OverflowError):
+        pass  # such as February 30
+    raise HarvestError(
+        "badArgument", f"{name}: {text!r} is not a UTC date YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ"
+    )
+
+
+def dump_selection(selection: Selection) -> list[Any]:
+    """Return the contents of a resumption token as a value for JSON."""
+    moment, last = selection.after or (None, None)
+    times = selection.since, selection.until
+    return [
+        selection.prefix,
+        *(None if time is None else int(time.timestamp()) for time in times),
+        selection.set_spec,
+        None if moment is None else moment.isoformat(),
+        last,
+        selection.size,
+        selection.cursor,
+    ]
+
+
+def load_selection(contents: Any) -> Selection:
+    """Return the selection in a resumption token; the opposite of :func:`dump_selection`.
+
+    The caller has verified the signature of the token.
+
+    :raises HarvestError: badResumptionToken, if an earlier version wrote the token.
+    """
+    try:
+        prefix, since, until, set_spec, moment, last, size, cursor = contents
+        since, until = (
+            None if time is None else datetime.fromtimestamp(time, timezone.utc)
+            for time in (since, until)
+        )
+        after = datetime.fromisoformat(moment), last
+        return Selection(prefix, since, until, set_spec, after, size, int(cursor))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise bad_token() from error
+
+
+def bad_token() -> HarvestError:
+    """Return the error (not raised here) for a token that this Archive has not issued."""
+    return HarvestError(
+        "badResumptionToken", "this Archive has not issued the token; begin the list again"
+    )
+
+
+_NAMESPACE = "http://www.openarchives.org/OAI/2.0/"
+_IDENTIFIER_NAMESPACE = f"{_NAMESPACE}oai-identifier"
+_XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+_ROOT = (
+    f'<OAI-PMH xmlns="{_NAMESPACE}" {_XSI} '
+    f'xsi:schemaLocation="{_NAMESPACE} {_NAMESPACE}OAI-PMH.xsd">'
+)
+#: Matches what precedes the root element of a document. It must be removed before the document
+#: becomes a part of another document.
+_PROLOGUE = re.compile(r"\ufeff?\s*(<\?xml[^>]*\?>\s*)?(<!DOCTYPE[^>\[]*>\s*)?")
+#: Matches the host names that an identifier of the scheme oai-identifier may contain.
+_DOMAIN = re.compile(r"[A-Za-z][A-Za-z0-9-]*(\.[A-Za-z][A-Za-z0-9-]*)+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a record.
+
+    :param ibi: the identifier of the item.
+    :param datestamp: the time of the last change or of the deletion.
+    :param sets: the sets to which the item belongs, or belonged when it was deleted.
+    """
+
+    ibi: str
+    datestamp: datetime
+    is_deleted: bool = False
+    sets: tuple[str, ...] = ()
+
+
+def make_identifier(host: str, ibi: str) -> str:
+    """Return the OAI identifier of an item (OAI identifier format, 2.0)."""
+    return f"oai:{host}:{ibi}"
+
+
+def parse_oai_identifier(host: str, identifier: str) -> str:
+    """Return the IBI in an OAI identifier, in canonical case.
+
+    :raises HarvestError: idDoesNotExist, if the text is not an identifier of this Archive.
+    """
+    prefix = make_identifier(host, "")
+    try:
+        if identifier.lower().startswith(prefix.lower()):
+            return parse_identifier(identifier[len(prefix) :]).text
+    except ValueError:
+        pass
+    raise HarvestError("idDoesNotExist", f"{identifier!r} is not the identifier of a record")
+
+
+def write_response(base_url: str, now: datetime, arguments: Mapping[str, str], body: str) -> str:
+    """Return a complete response.
+
+    :param now: the time of the response.
+    :param arguments: the arguments of the request; empty if the verb or an argument is wrong.
+    :param body: the element of the verb, or the errors.
+    """
+    return (
+        f"{DECLARATION}{_ROOT}\n"
+        f"{element('responseDate', format_timestamp(now))}\n"
+        f"{element('request', base_url, arguments)}\n"
+        f"{body}\n</OAI-PMH>\n"
+    )
+
+
+def write_error(error: HarvestError) -> str:
+    """Return the element of an error."""
+    return element("error", error.message, {"code": error.code})
+
+
+def write_identify(
+    *, name: str, host: str, base_url: str, admin_email: str, earliest: datetime
+) -> str:
+    """Return the answer to Identify.
+
+    :param host: the host name in the identifiers of records.
+    :param base_url: the URL of the OAI-PMH interface.
+    """
+    lines = [
+        element("repositoryName", name),
+        element("baseURL", base_url),
+        element("protocolVersion", "2.0"),
+        element("adminEmail", admin_email),
+        element("earliestDatestamp", format_timestamp(earliest)),
+        element("deletedRecord", "persistent"),
+        element("granularity", "YYYY-MM-DDThh:mm:ssZ"),
+    ]
+    if _DOMAIN.match(host):
+        location = f"{_IDENTIFIER_NAMESPACE} {_IDENTIFIER_NAMESPACE}.xsd"
+        lines += [
+            f'<description><oai-identifier xmlns="{_IDENTIFIER_NAMESPACE}" {_XSI}'
+            f' xsi:schemaLocation="{location}">',
+            element("scheme", "oai"),
+            element("repositoryIdentifier", host),
+            element("delimiter", ":"),
+            element("sampleIdentifier", make_identifier(host, "8JMKD3MGP8W/35MME4E")),
+            "</oai-identifier></description>",
+        ]
+    return _wrap("Identify", lines)
+
+
+def write_formats(formats: Iterable[MetadataFormat]) -> str:
+    """Return the answer to ListMetadataFormats."""
+    return _wrap(
+        "ListMetadataFormats",
+        (
+            _wrap(
+                "metadataFormat",
+                [
+                    element("metadataPrefix", format.name),
+                    element("schema", format.schema or ""),
+                    element("metadataNamespace", format.namespace or ""),
+                ],
+            )
+            for format in formats
+        ),
+    )
+
+
+def write_sets(sets: Mapping[str, str]) -> str:
+    """Return the answer to ListSets.
+
+    :param sets: the name of each set, by its setSpec.
+    """
+    return _wrap(
+        "ListSets",
+        (
+            _wrap("set", [element("setSpec", spec), element("setName", name)])
+            for spec, name in sets.items()
+        ),
+    )
+
+
+def write_header(host: str, header: Header) -> str:
+    """Return the header of a record."""
+    lines = [
+        element("identifier", make_identifier(host, header.ibi)),
+        element("datestamp", format_timestamp(header.datestamp)),
+        *(element("setSpec", spec) for spec in header.sets),
+    ]
+    return _wrap("header", lines, ' status="deleted"' if header.is_deleted else "")
+
+
+def write_record(host: str, header: Header, document: bytes | None) -> str:
+    """Return a record of a response in XML.
+
+    :param document: the metadata as an XML document; None for a deleted item.
+    :raises ValueError: if the document can't be a part of the response, because it is not
+        well-formed, not UTF-8, or has declarations of its own.
+    """
+    lines = [write_header(host, header)]
+    if document is not None:
+        text = _PROLOGUE.sub("", document.decode(), count=1).rstrip()
+        _check_part(text)
+        lines.append(f"<metadata>{text}</metadata>")
+    return _wrap("record", lines)
+
+
+def _check_part(text: str) -> None:
+    """Raise ValueError if a text is no XML document that another document can contain."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError("the metadata have declarations, which can't be part of a response")
+
+    parser = ParserCreate(namespace_separator=" ")  # this checks the prefixes of namespaces
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(text, True)
+    except ExpatError as error:
+        raise ValueError(f"the metadata are not well-formed XML: {error}") from error
+
+
+def write_list(verb: str, entries: Iterable[str], token: str | None, selection: Selection) -> str:
+    """Return the answer to ListIdentifiers or ListRecords.
+
+    :param entries: the headers or the records.
+    :param token: the token for the next part; "" at the end of a list with several parts; None if
+        the list has only one part.
+    :param selection: the selection of this part.
+    """
+    size = None if selection.size is None else str(selection.size)
+    attributes = {"completeListSize": size, "cursor": str(selection.cursor)}
+    end = [] if token is None else [element("resumptionToken", token, attributes)]
+    return _wrap(verb, [*entries, *end])
+
+
+def _wrap(name: str, lines: Iterable[str], attributes: str = "") -> str:
+    return "\n".join([f"<{name}{attributes}>", *lines, f"</{name}>"])

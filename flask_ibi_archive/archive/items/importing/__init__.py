@@ -1,1 +1,0 @@
-"""Imports files of records in several passes and in bounded memory."""

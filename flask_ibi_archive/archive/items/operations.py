@@ -1,0 +1,2256 @@
+"""Operations on the items of an Archive: deposit, edit, copy, transfer, delete, reserve."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, fields, replace
+from datetime import date, datetime, timezone
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+
+from blinker import NamedSignal
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.orm import Session, SessionTransaction
+
+from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
+from flask_ibi_archive.archive.items.files import (
+    Content,
+    FileStore,
+    Staging,
+    copy_and_measure,
+    read_source,
+)
+from flask_ibi_archive.archive.items.minting import Minted, Minter
+from flask_ibi_archive.archive.items.read import (
+    RELEASED,
+    USED,
+    ItemReader,
+    Reservation,
+    add_reservation,
+    find_needed_checksums,
+    read_reservations,
+    remove_unneeded,
+    settle_reservation,
+)
+from flask_ibi_archive.archive.items.relations import lock_items, lock_relations
+from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
+from flask_ibi_archive.archive.items.sessions import HostSession, get_part, in_transaction
+from flask_ibi_archive.archive.items.write import (
+    Contents,
+    ItemStore,
+    KeyHolder,
+    find_holders,
+    free_keys,
+)
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
+from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
+from flask_ibi_archive.core.records.description import (
+    Container,
+    Degree,
+    Description,
+    Name,
+    Text,
+)
+from flask_ibi_archive.core.records.fields import (
+    FieldError,
+    format_record,
+    parse_ibi,
+    parse_key,
+    parse_path,
+    parse_text,
+    quoted,
+)
+from flask_ibi_archive.core.records.format_description import format_description
+from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
+from flask_ibi_archive.core.records.record import (
+    AccessRule,
+    DublinCoreMetadata,
+    FileRecord,
+    ItemView,
+    MetadataAddress,
+    MetadataItem,
+    Record,
+    Tombstone,
+)
+from flask_ibi_archive.core.records.work import read_dublin_core
+from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.database_errors import can_be_repeated
+from flask_ibi_archive.server.database.dialects import batched
+from flask_ibi_archive.signals import (
+    NOBODY,
+    Notice,
+    Notifier,
+    item_changed,
+    item_deposited,
+    item_minted,
+    item_state_changed,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+# --- claim changes -----------------------------------------------------------------------------
+
+
+#: Values of the column ``covered`` (:class:`.ClaimLogRow`).
+WAITING, PAUSED = -1, -2
+
+#: The transactions with a snapshot that may not contain the present row of the log. Each of them
+#: has a lock of its own number. The automatic VACUUM has no user.
+_OLDER_SNAPSHOTS = text("""
+SELECT own.virtualxid FROM ibi_claim_log AS log
+JOIN pg_stat_activity AS other
+ ON other.datname = current_database() AND other.usesysid IS NOT NULL
+ AND age(other.backend_xmin) >= age(log.xmin)
+JOIN pg_locks AS own
+ ON own.pid = other.pid AND own.locktype = 'virtualxid' AND own.virtualxid = own.virtualtransaction
+WHERE log.archive_id = :archive_id AND other.pid <> pg_backend_pid()
+""")
+
+
+def begin_change(connection: Connection) -> None:
+    """Begin a new change. The transaction must have begun, and have the write lock."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("UPDATE ibi_claim_log SET change_no = change_no + 1")
+
+
+def find_older_snapshots(connection: Connection, archive_id: int) -> set[str]:
+    """Return the transactions that may not see the present row of a log, and then note nothing.
+
+    On PostgreSQL, the statements of a transaction with the isolation level REPEATABLE READ or
+    SERIALIZABLE, and their triggers, see the data of the moment of its first statement. Other
+    transactions are in the result only during a statement. On SQLite, a transaction that has read
+    older data can't write.
+    """
+    if connection.dialect.name == "sqlite":
+        return set()
+    return set(connection.scalars(_OLDER_SNAPSHOTS, {"archive_id": archive_id}))
+
+
+# --- work fields -------------------------------------------------------------------------------
+
+
+#: The fields that Dublin Core cannot have.
+RICH_FIELDS = tuple(name for name in WORK_FIELDS if name != "creators")
+
+
+def is_work(metadata: Any, given: Mapping[str, Any]) -> bool:
+    """Return whether an item has a description of a work, or gets one.
+
+    :param metadata: the metadata of the item, or those that a host states.
+    :param given: the fields that a host states beside them.
+    """
+    if isinstance(metadata, Description) or getattr(metadata, "work", None) is not None:
+        return True
+    if isinstance(metadata, Mapping) and "work" in metadata:
+        return True
+    creators = given.get("creators")
+    return any(given.get(name) for name in RICH_FIELDS) or any(
+        isinstance(creator, Name) or (isinstance(creator, Mapping) and "name" in creator)
+        for creator in (creators if isinstance(creators, list | tuple) else [creators])
+    )
+
+
+def merge_work(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> dict[str, Any]:
+    """Return metadata with a description whose fields ``given`` replaces.
+
+    :param metadata: the present metadata of the item, or those that a host states.
+    :param given: the new fields; an empty value removes a field. ``title`` replaces the title, but
+        no subtitle and no translated title.
+    :param is_stated: whether the host states the metadata.
+    :raises StorageError: if the fields contradict the metadata or each other.
+    """
+    if "title" in given and "titles" in given:
+        raise StorageError("title: the field titles contains the title too; omit one of them")
+    base = _find_base(metadata, given, is_stated)
+    fields = {**given}
+    if "title" in fields:
+        titles = format_description({"titles": fields.pop("title")}).get("titles", [])
+        others = [one for one in base.get("titles", ()) if isinstance(one, dict) and "kind" in one]
+        fields["titles"] = [*titles, *others] if isinstance(titles, list) else titles
+    kept = {name: value for name, value in base.items() if name not in fields}
+    return {"work": {**kept, **format_description(fields)}}
+
+
+def _find_base(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> Mapping[str, Any]:
+    """Return the present description as a JSON object, which may be empty."""
+    work = metadata.get("work") if isinstance(metadata, Mapping) else metadata
+    if isinstance(work, DublinCoreMetadata):
+        work = work.work or (None if is_stated else _convert(work, given))
+    elif isinstance(metadata, Mapping) and metadata.keys() & {"dc", "ibi", "url"}:
+        work = None
+    base = format_description(work)
+    if isinstance(base, Mapping):
+        return base
+    if metadata is None:
+        return {}
+    if isinstance(metadata, Mapping) and [*metadata] == ["work"]:
+        raise StorageError(f"metadata.work: {quoted(base)} is not an object or a Description")
+    raise StorageError(
+        f"metadata: Dublin Core and metadata elsewhere can't have the field {_name(given)}; omit "
+        'the field, or write all fields of the work as {"work": {...}}'
+    )
+
+
+def _convert(metadata: DublinCoreMetadata, given: Mapping[str, Any]) -> Description:
+    """Return the description that Dublin Core states, if it states all of the Dublin Core.
+
+    :raises StorageError: if a value of the Dublin Core would be lost.
+    """
+    description = read_dublin_core(metadata.elements)
+    derived = derive_dublin_core(description)
+    lost = [
+        name
+        for name, texts in metadata.elements.items()
+        if not {*texts} <= {*derived.get(name, ())}
+    ]
+    if lost:
+        raise StorageError(
+            f"{_name(given)}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
+            'write all fields of the work as metadata={"work": {...}}'
+        )
+    return description
+
+
+def _name(given: Mapping[str, Any]) -> str:
+    """Return the name of the first field that makes the description one of a work."""
+    return next((name for name in given if given[name] and name in RICH_FIELDS), "creators")
+
+
+# --- description -------------------------------------------------------------------------------
+
+
+class Identified(Protocol):
+    """An object with an IBI: a row of the host, an ItemView, or new identifiers (Minted)."""
+
+    @property
+    def ibi(self) -> str | None:
+        """An identifier of the object; None if the object has no identifier yet."""
+
+
+class Upload(Protocol):
+    """An uploaded file, such as ``request.files["report"]`` of Flask."""
+
+    filename: str | None
+
+    @property
+    def stream(self) -> IO[bytes]:
+        """The content of the file."""
+
+
+#: The content of a file: a path (text or Path) or a file open in binary mode.
+FileContent: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+#: A file of an item: its content; an upload; a name and a content; or a FileRecord. A FileRecord
+#: describes a file on another server (``url``) or a local file with another name (``source``).
+FileSource: TypeAlias = "FileContent | Upload | tuple[str, FileContent] | FileRecord"
+#: The files of an item: a list of files, or one file.
+Files: TypeAlias = "FileSource | Sequence[FileSource]"
+#: The values of a Dublin Core element: a text, a text with its language, or a list of these.
+Values: TypeAlias = "str | Sequence[str | Text]"
+Metadata: TypeAlias = (
+    "MetadataItem | DublinCoreMetadata | MetadataAddress | Description | Mapping[str, Any] | None"
+)
+#: The creators of a work: names, or objects such as ``{"name": "Silva, Ana", "orcid": "..."}``.
+Names: TypeAlias = "str | Sequence[str | Text | Name | Mapping[str, Any]]"
+#: The members of a list of a description: texts, or objects such as ``{"value": "...", ...}``.
+Members: TypeAlias = "str | Sequence[Any] | None"
+
+
+class ItemRecord(TypedDict, total=False):
+    """The description of an item. All fields are optional.
+
+    ::
+
+        ItemRecord(title="Annual report", creators=["Silva, Ana"], language="en",
+                   files=["report.pdf"])
+
+    - ``title``, ``creators``: a text, or a list of texts and of pairs of a text and its language,
+      such as ``[("Relatório", "pt")]``. They become the elements ``title`` and ``creator`` of the
+      Dublin Core of the item. An empty value removes the element.
+    - ``language``: the language of the item, such as ``pt`` or ``pt-BR``.
+    - ``files``: the files of the item. A file is a path, a file open in binary mode, an upload
+      (``request.files["pdf"]``), a pair of a name and one of these, or a FileRecord. The names of
+      the files must differ. A stream without a name is named ``file-1``, ``file-2`` and so on.
+    - ``target_file``: the name of the file to which the persistent URL leads. Default: the first
+      file.
+    - ``list_files``: False if readers must not see the list of the files.
+    - ``contributors``, ``type``, ``publisher``, ``issued``, ``degree``, ``container``, ``funding``,
+      ``related``, ``licence`` and the other fields of a work, which
+      :doc:`/reference/import-format` lists. An item with one of them, or with a creator that is an
+      object, such as ``{"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}``, has a complete
+      description instead of Dublin Core, and formats and pages show all of it. An empty value
+      removes the field.
+    - ``metadata``: further Dublin Core, such as ``{"dc": {"date": "2026", "subject": ["ice"]}}``;
+      or all fields of a work, as ``{"work": {...}}`` or a ``Description``;
+      or the identifier of an item that describes this item, ``{"ibi": "..."}``; or the URL of
+      metadata on another server, ``{"url": "https://..."}``.
+    - ``previous_edition``: an item of this Archive (its identifier, or an object with an ``ibi``).
+      The new item becomes the next edition of that item.
+    - ``translation_of``: an item of this Archive. The new item becomes a translation of that item
+      and must have a ``language``.
+    - ``next_edition``, ``translations``: identifiers of items in any Archive. ``translations`` is
+      an object such as ``{"pt": "<ibi>"}``.
+    - ``state``: "Original" (default), "Reserved" or "Deleted". Only rows of a host's own model may
+      have the other states; see :class:`~flask_ibi_archive.IdentifiedItem`.
+    - ``tombstone``: the reason of a removal; only with the state "Deleted".
+    - ``access``: the networks whose users may read the files, such as
+      ``{"networks": ["150.163.0.0/16"]}``.
+    - ``embargo``: the first day (UTC) on which readers may read the files, as a date or a text such
+      as ``"2027-03-01"``. Networks do not lift an embargo.
+    - ``content_type``: "Data" (default) or "Metadata".
+    - ``formats``: the URLs of an item whose content type is Metadata, by format.
+    - ``transferable``: False if the item must not be transferred to another Archive.
+    - ``aliases``: further identifiers of the item.
+    - ``same_as``: identifiers of the item in other systems, such as ``["hdl:20.500.12345/678"]``,
+      and the addresses at which it used to be. Links to them lead to the item. Only one item of
+      the Archive may have each of them.
+    - ``key``: where the item comes from, such as ``package:1a68``; see :meth:`Archive.deposit`. A
+      row of a host's own model has its key by itself.
+    """
+
+    title: Values
+    creators: Names
+    language: str | None
+    files: Files
+    target_file: str | None
+    list_files: bool
+    metadata: Metadata
+    previous_edition: str | Identified | None
+    translation_of: str | Identified | None
+    next_edition: str | None
+    translations: Mapping[str, str]
+    state: Literal["Original", "Reserved", "Deleted"]
+    tombstone: Tombstone | None
+    access: AccessRule | Mapping[str, Any] | None
+    embargo: date | str | None
+    content_type: Literal["Data", "Metadata"]
+    formats: Mapping[str, str]
+    transferable: bool
+    aliases: Sequence[str]
+    same_as: Sequence[str]
+    key: str | None
+    titles: Members
+    contributors: Members
+    type: str | None
+    publisher: str | None
+    issued: date | str | None
+    dates: Mapping[str, date | str] | None
+    degree: Mapping[str, Any] | Degree | None
+    container: Mapping[str, Any] | Container | None
+    abstracts: Members
+    subjects: Members
+    rights: Members
+    licence: str | None
+    access_right: str | None
+    issn: str | None
+    isbn: str | None
+    number: str | None
+    version: str | None
+    extent: str | None
+    coverage: Members
+    notes: Members
+    related: Members
+    funding: Members
+
+
+#: The fields that become elements of Dublin Core, with the names of these elements.
+ELEMENT_FIELDS = {"title": "title", "creators": "creator"}
+#: Other fields of an ItemRecord that are not copied to a Record.
+APART = ("files", "previous_edition", "translation_of", "state")
+NOT_IN_RECORD = frozenset({*APART, *ELEMENT_FIELDS, *RICH_FIELDS})
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDescription:
+    """A description of an item, separated into fields of a Record and other fields.
+
+    :param values: the fields of a Record by name; not validated yet.
+    :param edition_of: an identifier of the previous edition, or None.
+    :param translation_of: an identifier of an item that is translated, or None.
+    """
+
+    values: dict[str, Any]
+    files: Files
+    edition_of: str | None
+    translation_of: str | None
+    state: str
+
+
+def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemDescription:
+    """Return a description as an :class:`ItemDescription`.
+
+    The fields of a Record are separated from the files, the relations and the state.
+
+    :param given: the fields of an :class:`ItemRecord`.
+    :param before: the present metadata of the item. If the description has no metadata, ``title``
+        and ``creators`` replace elements of the present metadata.
+    :raises StorageError: if a field is unknown, or if ``title`` or ``creators`` contradict the
+        metadata.
+    """
+    for name in given:
+        if name not in ItemRecord.__annotations__:
+            [*nearest] = get_close_matches(str(name), ItemRecord.__annotations__, 1)
+            meant = f"did you mean {nearest[0]}?" if nearest else ""
+            known = ", ".join(ItemRecord.__annotations__)
+            raise StorageError(
+                f"{name}: this field is unknown; {meant or f'the known fields are {known}'}"
+            )
+    values = {name: value for name, value in given.items() if name not in NOT_IN_RECORD}
+    described = {name: given[name] for name in (*ELEMENT_FIELDS, *RICH_FIELDS) if name in given}
+    if described:
+        old = values.get("metadata", before)
+        if is_work(old, described):
+            values["metadata"] = merge_work(old, described, "metadata" in values)
+        else:
+            values["metadata"] = _merge_elements(old, described)
+    return ItemDescription(
+        values,
+        given.get("files", ()),
+        get_ibi("previous_edition", given.get("previous_edition")),
+        get_ibi("translation_of", given.get("translation_of")),
+        given.get("state", State.ORIGINAL.value),
+    )
+
+
+def get_ibi(field: str, value: str | Identified | None) -> str | None:
+    """Return the identifier of an item.
+
+    :param field: the name of the field, for messages.
+    :param value: an identifier, or an object with an IBI.
+    :raises StorageError: if the value has no identifier.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    ibi = getattr(value, "ibi", None)
+    if not isinstance(ibi, str):
+        raise StorageError(f"{field}: {quoted(value)} has no identifier yet")
+    return ibi
+
+
+def require_ibi(item: str | Identified) -> str:
+    """Return the identifier of an item; see :func:`get_ibi`.
+
+    :raises StorageError: if the item is None, or has no identifier.
+    """
+    ibi = get_ibi("item", item)
+    if ibi is None:
+        raise StorageError("item: None is not an item; use an identifier or an object with an ibi")
+    return ibi
+
+
+def name_field(field: str) -> str:
+    """Return the name of a field of a record as ItemRecord names the field.
+
+    For example, ``metadata.dc.title[0]`` becomes ``title[0]``, and ``metadata.work.issued``
+    becomes ``issued``.
+    """
+    field = field.removeprefix("metadata.work.")
+    for name, element in ELEMENT_FIELDS.items():
+        parsed = f"metadata.dc.{element}"
+        if field.startswith(parsed):
+            return field.replace(parsed, name, 1)
+    return field
+
+
+def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return Dublin Core whose elements the fields title and creators replace.
+
+    :returns: None if no element remains.
+    """
+    elements = {
+        element: _check_values(name, given[name])
+        for name, element in ELEMENT_FIELDS.items()
+        if name in given
+    }
+    merged = {**_get_dublin_core(old), **elements}
+    kept = {name: value for name, value in merged.items() if value}
+    return {"dc": kept} if kept else None
+
+
+def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
+    """Return the Dublin Core elements of metadata, to which title and creators can be added.
+
+    :raises StorageError: if the metadata are not Dublin Core.
+    """
+    if isinstance(metadata, DublinCoreMetadata):
+        return metadata.elements
+    if metadata is None:
+        return {}
+    if isinstance(metadata, Mapping) and isinstance(metadata.get("dc"), Mapping):
+        elements: Mapping[str, Any] = metadata["dc"]
+        return elements
+    if isinstance(metadata, Mapping) and not metadata.keys() & {"ibi", "url"}:
+        raise StorageError(
+            f'metadata: {quoted(metadata)} has no key dc, work, ibi or url; write {{"dc": {{...}}}}'
+        )
+    raise StorageError(
+        "metadata: an item whose metadata are elsewhere can't have the fields title and creators; "
+        "omit these fields, or use Dublin Core"
+    )
+
+
+def _check_values(name: str, value: Any) -> Any:
+    """Check the type of the field title or creators. An empty value removes the element."""
+    if value is not None and not isinstance(value, (str, list, tuple)):
+        raise StorageError(f"{name}: {quoted(value)} is not a text or a list of texts")
+    return value
+
+
+# --- staged files ------------------------------------------------------------------------------
+
+
+#: The description of a FileSource in messages.
+FILE_FORMS = (
+    "a path (text or Path), a file open in binary mode, an upload, or a name with one of these"
+)
+#: The maximum number of seconds to wait for locks. If a lock is not free, the files are deleted
+#: after the next rollback, or with ``flask ibi verify --prune``.
+LOCK_TIMEOUT = 0.1
+
+
+def stage_files(
+    staging: Staging, files: Files, stored: Mapping[str, Content] = MappingProxyType({})
+) -> tuple[tuple[FileRecord, ...], dict[str, Content]]:
+    """Copy files to the staging folder.
+
+    :param stored: the stored contents of the item, by file name. A file on disk that certainly has
+        the same content (:meth:`.Content.is_current`) is not read, and a file that has it is not
+        copied.
+    :returns: the records of the files, and the new contents by file name, also those that differ
+        from the stored contents in their sources only. A file on another server has no content.
+    :raises StorageError: if two files have the same name, or if a file cannot be read.
+    """
+    named = [name_file(number, file) for number, file in enumerate(list_files(files))]
+    records: dict[str, FileRecord] = {}
+    contents: dict[str, Content] = {}
+    for path, file in named:
+        if path in records:
+            raise StorageError(
+                f"two files are named {path}; the files of an item need different names"
+            )
+        if isinstance(file, FileRecord):
+            records[path] = file
+            continue
+        old = stored.get(path)
+        try:
+            content = _stage(staging, file, old)
+        except OSError as error:
+            where = file if isinstance(file, Path) else path
+            raise StorageError(f"{where} can't be read: {error.strerror or error}") from error
+        if content is not old:
+            contents[path] = content
+        records[path] = FileRecord(path, sha256=content.sha256)
+    return tuple(records.values()), contents
+
+
+def _stage(staging: Staging, file: Path | IO[bytes], old: Content | None) -> Content:
+    """Return the content of a file, which is copied unless its content is the stored one.
+
+    :raises OSError: if the file cannot be read.
+    """
+    if not isinstance(file, Path):
+        return staging.add_stream(file)
+    if old is not None:
+        if old.is_current(file):
+            return old
+        # a file of another size is not read twice
+        if file.stat().st_size == old.size:
+            content = read_source(file, lambda stream: copy_and_measure(stream, None))
+            if content == old:
+                return content
+    return staging.add(file)
+
+
+def list_files(files: Any) -> list[Any]:
+    """Return the files of an item as a list. For a single file, the list has one file.
+
+    :raises StorageError: if the value is neither a file nor a sequence of files.
+    """
+    if isinstance(files, (str, os.PathLike, FileRecord)) or hasattr(files, "read"):
+        return [files]
+    if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
+        return list(files)
+    raise StorageError(
+        f"files: {quoted(files)} is not a list of files; each file must be {FILE_FORMS}"
+    )
+
+
+def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecord]:
+    """Return the name that a file gets in the item, and the path or the stream of its content.
+
+    A FileRecord without ``source`` is returned as it is, because its file is on another server.
+
+    :param number: the position of the file in the list, from 0.
+    :param file: one file of :data:`~.description.Files`.
+    :raises StorageError: if the file is none of :data:`FILE_FORMS`, or if its name is wrong.
+    """
+    field = f"files[{number}]"
+    name: object = None
+    if isinstance(file, FileRecord):
+        if file.source is None:
+            return _check_path(field, file.path), file
+        name, file = file.path, file.source
+    elif isinstance(file, tuple) and len(file) == 2:
+        name, file = file
+    elif not isinstance(file, (str, os.PathLike)) and hasattr(file, "filename"):
+        if file.filename == "":  # a form whose file was left out
+            raise StorageError(f"{field}: the upload is empty, because the user chose no file")
+        name, file = Path(file.filename or "").name or None, file.stream
+    path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
+    if isinstance(path, str):
+        if "\0" in path:
+            raise StorageError(
+                f"{field}: {quoted(path)} contains a NUL character, which paths cannot contain"
+            )
+        return _check_path(field, name) if name else _check_name(path), Path(path)
+    if not hasattr(file, "read"):
+        raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
+    try:
+        is_binary = isinstance(file.read(0), bytes)
+    # the file is closed, or open only for writing
+    except (OSError, TypeError, ValueError) as error:
+        raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
+    if not is_binary:
+        raise StorageError(
+            f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
+        )
+    if name:
+        return _check_path(field, name), file
+    # the attribute name of an anonymous temporary file is a number
+    path = getattr(file, "name", None)
+    return _check_name(path) if isinstance(path, str) else f"file-{number + 1}", file
+
+
+def _check_path(field: str, path: object) -> str:
+    try:
+        return parse_path(field, path)
+    except FieldError as error:
+        raise StorageError(str(error)) from error
+
+
+def _check_name(path: str) -> str:
+    try:
+        return parse_path("file", Path(path).name)
+    except FieldError as error:
+        raise StorageError(f"{path!r}: {error.reason}") from error
+
+
+@dataclass
+class NewFiles:
+    """The files that were added to a store in the present transaction of a session.
+
+    :ivar checksums: the checksums of the files.
+    :ivar operations: the number of operations that added files. A later operation may replace a
+        file of an earlier operation, which is then unneeded.
+    :ivar rolled_back: whether the host has rolled back, also to a savepoint.
+    """
+
+    database: Database
+    store: FileStore
+    checksums: set[str] = field(default_factory=set)
+    operations: int = 0
+    rolled_back: bool = False
+
+    def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
+        """Delete unneeded files at the end of the transaction of the host."""
+        self.rolled_back = self.rolled_back or not is_committed
+        if transaction.parent is not None or not (self.checksums or self.store.unneeded):
+            return
+        if self.rolled_back or self.operations > 1:
+            self._remove_unneeded()
+
+    def _remove_unneeded(self) -> None:
+        """Delete the files that no item needs, or keep them in the list if a lock is not free."""
+        self.checksums |= self.store.unneeded
+        self.store.unneeded = self.checksums
+        if self._are_needed():
+            self.store.unneeded = set()
+            return
+        with suppress(StorageError):
+            with self.database.writing(LOCK_TIMEOUT) as connection:
+                remove_unneeded(connection, self.store, sorted(self.checksums), math.inf)
+            self.store.unneeded = set()
+
+    def _are_needed(self) -> bool:
+        """Return whether committed items need all files of ``checksums``.
+
+        Then no file must be deleted, and no lock is necessary.
+        """
+        with suppress(StorageError):
+            return all(
+                len(self.database.read(partial(find_needed_checksums, checksums=part))) == len(part)
+                for part in batched(self.checksums)
+            )
+        return False
+
+
+@contextmanager
+def stage_for_session(session: Session, database: Database, store: FileStore) -> Iterator[Staging]:
+    """Yield a staging folder. If the host rolls back, the files of the operation are deleted."""
+    files = get_part(session, store, lambda: NewFiles(database, store))
+    files.operations += 1
+    with store.staging(files.checksums.add) as staging:
+        yield staging
+
+
+# --- context -----------------------------------------------------------------------------------
+
+
+class Labelled(Protocol):
+    """A record or new identifiers."""
+
+    @property
+    def rep(self) -> str | None:
+        """The rep form."""
+
+    @property
+    def ibip(self) -> str | None:
+        """The ibip form."""
+
+
+#: The fields of a record that the signal of a changed item does not name.
+UNSIGNALLED = ("timestamp", "key")
+
+
+def note_signal(store: ItemStore, signal: NamedSignal, item: Labelled, **values: Any) -> None:
+    """Add a signal about an item to ``store.notices``, if the signal has receivers.
+
+    :param values: further values of the signal.
+    """
+    if signal.receivers:
+        names = {"ibi": item.ibip or item.rep, "rep": item.rep, "ibip": item.ibip}
+        store.notices.append(Notice(signal, {**names, "archive": store.archive_id, **values}))
+
+
+def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
+    """Note the signal of a changed item: its state or fields of its record have changed.
+
+    If only the timestamp has changed, no signal is noted.
+
+    :param before: the record before the change; None if the Archive did not have the item.
+    """
+    if before is None or before.state != after.state:
+        old_state = None if before is None else before.state
+        note_signal(store, item_state_changed, after, old_state=old_state, new_state=after.state)
+    elif item_changed.receivers and before.state != State.DELETED.value:
+        names = [name for name in find_changed_fields(before, after) if name not in UNSIGNALLED]
+        if names:
+            note_signal(store, item_changed, after, state=after.state, fields=tuple(names))
+
+
+def find_changed_fields(before: Record, after: Record) -> list[str]:
+    """Return the names of the fields in which two records differ."""
+    names = [field.name for field in fields(Record)]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]
+
+
+def note_import(store: ItemStore, item_id: int, before: Record | None, record: Record) -> None:
+    """Note the signal of an imported item, whose relations are not stored yet.
+
+    A change of the translations is not noted, because the import of another item of the same group
+    may have caused the change.
+
+    :param before: the record before the import; None if the Archive did not have the item.
+    """
+    if before is None:
+        if record.state == State.ORIGINAL.value:
+            note_signal(store, item_deposited, record)
+        else:
+            note_change(store, None, record)
+    elif item_changed.receivers or item_state_changed.receivers:
+        # The stored record also has the fields that the import has completed, such as checksums.
+        stored = store.reader.read_record(item_id)
+        is_item = isinstance(record.metadata, MetadataItem)
+        after = replace(
+            stored,
+            next_edition=record.next_edition,
+            translations=before.translations,
+            metadata=record.metadata if is_item else stored.metadata,
+        )
+        note_change(store, before, after)
+
+
+def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) -> None:
+    """Note the signal that fields of a stored item have changed.
+
+    :param item_id: the row ID of the item.
+    :param changed: the names of the fields.
+    """
+    if item_changed.receivers:
+        record = store.reader.read_record(item_id)
+        note_signal(store, item_changed, record, state=record.state, fields=tuple(changed))
+
+
+def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
+    """Return the noted signals of a transaction, with service IBIs instead of row IDs.
+
+    :param known: the service IBIs of some Archives by their row IDs. If other Archives are noted,
+        the database is asked.
+    """
+    names = known
+    if any(notice.values["archive"] not in names for notice in store.notices):
+        names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
+    return [
+        replace(notice, values={**notice.values, "archive": names[notice.values["archive"]]})
+        for notice in store.notices
+    ]
+
+
+#: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
+Clock: TypeAlias = "Callable[[], datetime]"
+
+
+def read_utc_clock() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True)
+class OperationContext:
+    """The Archive on which the operations work, and the objects that they use.
+
+    :param folder: the store that contains the files of the items.
+    :param get_minter: returns the minter. Raises ConfigError if the settings do not allow minting.
+    :param session: the session of the host, or None. With a session, operations are part of the
+        transaction of the host.
+    :param notifier: sends the signals after the commit.
+    :param clock: returns the current time.
+    :param before_commit: called at the end of the transaction of an operation, before the commit.
+        What it stores is part of the operation.
+    """
+
+    database: Database
+    archive: ServedArchive
+    folder: FileStore
+    get_minter: Callable[[], Minter]
+    session: HostSession | None = None
+    notifier: Notifier = NOBODY
+    clock: Clock = read_utc_clock
+    before_commit: Callable[[ItemStore], None] | None = None
+
+    def now(self) -> datetime:
+        """Return the current time in UTC, in whole seconds."""
+        return self.clock().astimezone(timezone.utc).replace(microsecond=0)
+
+    @contextmanager
+    def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
+        """Yield the items of the Archive in a transaction.
+
+        An exception in the ``with`` block rolls back the transaction. If the host has a session,
+        the block is a savepoint in the transaction of the host, and the host commits. The signals
+        that the block has noted are sent after the commit.
+
+        :param ibi: an identifier of the item that is changed, for messages.
+        :raises RuleBroken: if the block violates a constraint of the database that enforces a rule.
+        :raises StorageError: if the block violates another constraint.
+        :raises DBAPIError: if the host has a session, and PostgreSQL reports a serialization
+            failure or a deadlock. Hosts that repeat transactions expect the error of the driver.
+        """
+        if self.session is not None:
+            # This writes the pending changes of the host. The host handles errors of these changes.
+            self.session.connection()
+        writing = self.session.savepoint() if self.session else self.database.writing()
+        store: ItemStore | None = None
+        try:
+            with writing as connection:
+                begin_change(connection)
+                store = ItemStore(connection, self.archive.id, ibi=ibi)
+                yield store
+                if self.before_commit is not None:
+                    self.before_commit(store)
+                notices = name_archives(store, {self.archive.id: self.archive.service_ibi})
+        except IntegrityError as error:
+            raise explain_refusal(error, ibi if store is None else store.ibi) from error
+        except DBAPIError as error:
+            if self.session is not None and can_be_repeated(error):
+                raise
+            raise self.database.explain(error) from error
+        if notices and self.session is not None:
+            self.session.send_after_commit(notices, self.notifier)
+        else:
+            self.notifier.send(notices)
+
+    @contextmanager
+    def new_item(self, minter: Minter) -> Iterator[tuple[ItemStore, Minted]]:
+        """Yield the items of the Archive in a transaction, and a new identifier.
+
+        The date of the identifier is committed first, so that other processes can mint before the
+        item is stored. Therefore the identifier is used up even if the block raises an exception.
+
+        :raises MintingError: if no identifier can be minted now.
+        :raises RuleBroken: as in :meth:`transaction`.
+        :raises StorageError: as in :meth:`transaction`.
+        """
+        minted = self.mint(minter)
+        with self.transaction(minted.rep) as store:
+            yield store, minted
+
+    def staging(self) -> AbstractContextManager[Staging]:
+        """Return a staging folder for the files of an operation.
+
+        If the host has a session and rolls back, the files are deleted.
+        """
+        if self.session is None:
+            return self.folder.staging()
+        return stage_for_session(self.session.current(), self.database, self.folder)
+
+    @contextmanager
+    def reading(self) -> Iterator[ItemStore]:
+        """Yield the items of the Archive for reading.
+
+        If the host has a session, uncommitted changes in the transaction of the host are visible.
+        """
+        if self.session is not None:
+            yield ItemStore(self.session.connection(), self.archive.id)
+        else:
+            with self.database.reading() as connection:
+                yield ItemStore(connection, self.archive.id)
+
+    def mint(self, minter: Minter | None = None) -> Minted:
+        """Return a new identifier; see :meth:`mint_many`."""
+        return self.mint_many(1, minter)[0]
+
+    def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
+        """Return new identifiers.
+
+        If the host has begun a transaction on SQLite, no other connection can write. Then the
+        identifiers are minted in the transaction of the host.
+
+        :param minter: the minter; None: the result of ``get_minter``.
+        :raises MintingError: if no identifiers can be minted now.
+        """
+        minter = minter or self.get_minter()
+        if self.session is not None and self.database.engine.dialect.name == "sqlite":
+            connection = self.session.connection()
+            if in_transaction(connection):
+                try:
+                    return minter.mint_within(connection, count)
+                except DBAPIError as error:
+                    raise self.database.explain(error) from error
+        return minter.mint(count)
+
+    def get_archive(self, connection: Connection, ibi: str) -> ServedArchive:
+        """Return the Archive whose service has an IBI.
+
+        :param ibi: the IBI of the service.
+        :raises StorageError: if the database has no such Archive. The message names the services of
+            the existing Archives.
+        """
+        found = find_archives(connection, canonicalize(ibi))
+        if not found:
+            names = ", ".join(archive.service_ibi for archive in find_archives(connection)[:10])
+            raise StorageError(
+                f"no Archive of this database has the service {ibi}; "
+                f"the services of the database are {names}"
+            )
+        return found[0]
+
+
+class HasContext(Protocol):
+    """What the operations need of an Archive. The operations are its methods."""
+
+    @property
+    def context(self) -> OperationContext:
+        """The objects that operations on items use.
+
+        :raises StorageError: if the items are in the catalogue of the host.
+        """
+
+    @property
+    def own_context(self) -> OperationContext:
+        """The same objects, also if the items are in the catalogue of the host."""
+
+
+def canonicalize(ibi: str) -> str:
+    """Return an identifier in canonical case.
+
+    :raises UnknownItem: if the text is not a valid identifier.
+    """
+    try:
+        return parse_identifier(ibi).text
+    except IdentifierError as error:
+        raise UnknownItem(quoted(ibi)) from error
+
+
+def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
+    """Return the row ID and the state of the item that has an identifier.
+
+    :raises UnknownItem: if there is no such item.
+    :raises RuleBroken: rule 6, if the item is the service.
+    """
+    text = canonicalize(ibi)
+    item_id, state = store.find_owners([text]).get(text, (0, ELSEWHERE))
+    if state == ELSEWHERE:
+        raise UnknownItem(ibi)
+    if store.is_service(item_id):
+        raise RuleBroken(6, text, RULES[6])
+    return item_id, State(state)
+
+
+def validate_record(record: Record, name: str | None) -> Record:
+    """Check every field of a record and return the record in canonical form.
+
+    :param name: the identifier of the item, for messages. None if the item has no identifier yet.
+    :raises RuleBroken: rule 8, if the record lists a translation that has the language of the item.
+    :raises StorageError: if a field is wrong. The message names the field.
+    """
+    try:
+        data = format_record(record)
+        if "translations" in data:
+            _check_own_language(data, name)
+        return parse_record(data, has_identifier=name is not None)
+    except FieldError as error:
+        field = f"{name_field(error.field)}: " if error.field else ""
+        raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error
+
+
+def validate_note(note: str | None) -> str | None:
+    """Check the note of a reservation, and return the note.
+
+    :raises StorageError: if the note is not a text.
+    """
+    try:
+        return None if note is None else parse_text("note", note)
+    except FieldError as error:
+        raise StorageError(str(error)) from error
+
+
+def _check_own_language(data: dict[str, Any], name: str | None) -> None:
+    """Check that a record lists no translation that has the language of the item itself.
+
+    Values of a wrong type are ignored here, because :func:`parse_record` reports them.
+
+    :param data: the record as :func:`format_record` returns it.
+    :raises RuleBroken: rule 8, if there is such a translation.
+    """
+    translations, language = data["translations"], data.get("language")
+    if not isinstance(translations, dict) or not isinstance(language, str):
+        return
+    listed = translations.get(language)
+    with suppress(IdentifierError):
+        if isinstance(listed, str):
+            text, own = parse_identifier(listed).text, (data.get("rep"), data.get("ibip"))
+            if text not in own:
+                raise RuleBroken(
+                    8,
+                    name,
+                    f"{text} can't be a translation of this item: both have the same language",
+                )
+
+
+# --- keyed -------------------------------------------------------------------------------------
+
+
+def find_key(archive: HasContext, key: str) -> ItemView | None:
+    """Return the item that was deposited with a key, or None if no item has the key.
+
+    ::
+
+        item = ibi.archive.find_key("package:1a68")
+
+    With the session of the host, the item need not be committed yet. An item that was deleted with
+    :meth:`delete` keeps its key until another item is deposited with the key.
+
+    :param key: the key of the deposit; or the table and the primary key of a row of the host's own
+        model, such as ``thesis:7``.
+    :raises StorageError: if the text is not a key.
+    """
+    context = archive.context
+    with context.reading() as store:
+        holder = _find_key_holder(store, key)
+        if holder is None:
+            return None
+        reader = ItemReader(
+            store.connection,
+            store.archive_id,
+            lambda sha256: str(context.folder.path(sha256)),
+            today=context.now().date(),
+            with_descriptions=True,
+        )
+        return reader.find_item(holder.ibi)
+
+
+def find_deposited(context: OperationContext, key: Any, reserved: str | None) -> Minted | None:
+    """Return the identifiers of the item that was deposited with a key and is not deleted.
+
+    If the item has only one form of the identifier, both forms of the result are this form.
+
+    :param reserved: the identifier that the caller has reserved for the item, or None.
+    :raises StorageError: if the value is not a key, or if the item has another identifier than the
+        reserved one.
+    """
+    with context.reading() as store:
+        holder = _find_key_holder(store, key)
+    if holder is None or holder.is_deleted:
+        return None
+    if reserved is not None and canonicalize(reserved) not in holder.identifiers:
+        raise StorageError(
+            f"key: the item {holder.ibi} already has the key {key}; its identifier can't become "
+            f"{reserved}"
+        )
+    return Minted(holder.rep or holder.ibi, holder.ibip or holder.ibi)
+
+
+def release_key(store: ItemStore, key: str) -> None:
+    """Remove a key from the deleted item that has it, because a new item gets the key."""
+    holder = _find_key_holder(store, key)
+    if holder is not None and holder.is_deleted:
+        free_keys(store.connection, store.archive_id, [holder])
+
+
+def _find_key_holder(store: ItemStore, key: Any) -> KeyHolder | None:
+    """Return the item that has a key; reservations do not count."""
+    try:
+        text = parse_key("key", key)
+    except FieldError as error:
+        raise StorageError(str(error)) from error
+    holder = find_holders(store.connection, store.archive_id, [text]).get(text)
+    return None if holder is None or holder.item_id is None else holder
+
+
+# --- updating ----------------------------------------------------------------------------------
+
+
+#: The number of items that are read or written with the same statements.
+BATCH = 500
+
+
+def with_all_identifiers(record: Record, before: Record) -> Record:
+    """Return a record with all identifiers of the item. (Identifiers are permanent.)
+
+    :param before: the present record of the item.
+    :raises RuleBroken: rule 1, if the record and the item have different reps or different ibips.
+    Source: [G] 4 and 5 (an item keeps its label).
+    """
+    ibi = before.identifiers[0]
+    for form, now in (("rep", record.rep), ("ibip", record.ibip)):
+        old = getattr(before, form)
+        if None not in (old, now) and old != now:
+            raise RuleBroken(
+                1, ibi, f"the {form} of the item is {old}, and identifiers are permanent"
+            )
+    rep, ibip = record.rep or before.rep, record.ibip or before.ibip
+    old_aliases = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
+    aliases = [text for text in record.aliases if text not in (rep, ibip)]
+    return replace(record, rep=rep, ibip=ibip, aliases=(*aliases, *old_aliases))
+
+
+#: Returns the new record of an item, and the contents of its new files, from its present record.
+#: None: the item does not change. If another transaction changes the item in the meantime, the
+#: function is called again.
+Edit: TypeAlias = "Callable[[Record], tuple[Record, Contents] | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The present and the new record of an item, and the contents of its new files."""
+
+    item_id: int
+    before: Record
+    record: Record
+    contents: Contents
+
+
+class UpdateBatch:
+    """New records for items of the Archive, which are stored together.
+
+    The constructor reads the items without locks. Then the caller calls :meth:`lock`, and
+    :meth:`write`. The lock on relations is only taken if relations change.
+
+    :param edits: for each item, by its row ID, the function that returns its new record.
+    """
+
+    def __init__(self, store: ItemStore, edits: Mapping[int, Edit]) -> None:
+        self._store = store
+        self._edits = edits
+        self._updates: dict[int, Update] = {}
+        self._read(edits)
+
+    def _read(self, items: Collection[int]) -> None:
+        """Read items. Call the edits of items whose records have changed since the last call."""
+        for part in batched(items, BATCH):
+            for item_id, item in self._store.reader.read_items(part).items():
+                before, known = item.record, self._updates.get(item_id)
+                if known is None or known.before != before:
+                    edited = self._edits[item_id](before)
+                    self._updates.pop(item_id, None)
+                    if edited is not None:
+                        self._updates[item_id] = Update(item_id, before, *edited)
+        self._related = self._find_related()
+
+    @property
+    def updates(self) -> Mapping[int, Update]:
+        """The items whose records change, by their row IDs."""
+        return self._updates
+
+    def _find_related(self) -> set[int]:
+        """Return the items whose changes also affect other items.
+
+        These are items whose references, identifiers or languages change, and items that are
+        removed and are in a group of translations or have Copies.
+        """
+        updates = self._updates.values()
+        removed = [
+            change.item_id for change in updates if change.record.state != change.before.state
+        ]
+        related = {
+            change.item_id
+            for change in updates
+            if change.before.references != change.record.references
+            or change.before.language != change.record.language
+        }
+        if removed:
+            related |= self._store.relations.translations.find_groups(removed).keys()
+            related |= self._store.copies.find_copied(removed)
+        return related
+
+    def lock(self, others: Collection[int] = (), relations: bool = False) -> None:
+        """Lock the items that change until the end of the transaction.
+
+        :param others: the row IDs of further items to lock.
+        :param relations: whether the caller changes relations. In this case, and if the new records
+            change relations, the relations of the Archive are locked, too.
+        """
+        if self._store.connection.dialect.name == "sqlite":
+            return  # the transaction was the only writer when the items were read
+        items = {*self._updates, *others}
+        if relations or self._related:
+            self._store.lock_relations(items)
+        else:
+            lock_items(self._store.connection, items)
+        was_related = bool(self._related)
+        self._read(list(self._updates))
+        if self._related and not (relations or was_related):
+            # another transaction has related one of the items before it was locked
+            self._store.lock_relations()
+
+    def write(self, now: datetime) -> None:
+        """Store the new records."""
+        simple = [new for item_id, new in self._updates.items() if item_id not in self._related]
+        for part in batched(simple, BATCH):
+            items = [(update.item_id, update.record, update.contents) for update in part]
+            self._store.replace_records(items, now)
+        for update in self._updates.values():
+            if update.item_id in self._related:
+                update_item(self._store, update, now)
+            else:
+                note_change(self._store, update.before, update.record)
+
+
+def update_item(store: ItemStore, update: Update, now: datetime) -> None:
+    """Replace the record of an item of the Archive. Unchanged relations are not written.
+
+    Stubs to which no relation refers any more are deleted. If the translations in the new record
+    differ from those in the old record, the new translations define the whole group. A removed item
+    leaves its group, unless its Original is in another Archive: then the group leads a resolver to
+    the Original.
+
+    :param update: the new record has all identifiers of the item (:func:`with_all_identifiers`).
+    :raises RuleBroken: if a rule does not allow the change.
+    """
+    relations, item_id = store.relations, update.item_id
+    before, record = update.before, update.record
+    store.copies.check_no_copies(item_id, record)
+    old_stubs = relations.find_related_stubs(item_id)
+    translations = record.translations if record.translations != before.translations else None
+    if record.tombstone is not None and record.tombstone.original_archive is None:
+        relations.translations.leave(item_id)
+    elif translations is not None:
+        relations.translations.dissolve(item_id)
+        relations.translations.leave(item_id)
+    elif (
+        record.language is None
+        and not before.translations
+        and relations.translations.find_members(item_id)
+    ):
+        raise RuleBroken(
+            8,
+            record.identifiers[0],
+            f"the item is in a group of translations with the language {before.language}; "
+            "the record must state a language",
+        )
+    _replace(store, item_id, record, update.contents, now)
+    next_edition = record.next_edition
+    if next_edition != before.next_edition:
+        relations.editions.unlink_next(item_id)
+    else:
+        next_edition = None
+    changed = replace(record, next_edition=next_edition, translations=translations or {})
+    relations.add(item_id, changed, now)
+    relations.delete_unused_stubs(old_stubs)
+    note_change(store, before, record)
+
+
+def upsert_item(
+    store: ItemStore, record: Record, contents: Contents, now: datetime, event: Event
+) -> int:
+    """Insert an item, or replace the item or stub that already has the identifiers.
+
+    :param record: the record. It lists the whole group of translations.
+    :param event: the operation. The state of an existing item must allow the operation.
+    :returns: the row ID of the item.
+    :raises StorageError: if the state of the item does not allow the operation.
+    :raises RuleBroken: if a rule does not allow the operation.
+    """
+    ibi = record.identifiers[0]
+    owners = store.find_owners(record.identifiers)
+    existing = {item_id: State(state) for item_id, state in owners.values() if state != ELSEWHERE}
+    if len(existing) > 1:
+        raise RuleBroken(
+            1, ibi, "the identifiers in the record belong to several items of the Archive"
+        )
+    if not existing:
+        next_state(None, event, ibi)
+    if not owners:
+        [item_id] = store.insert_items([record], [contents], now)
+        if record.has_references:
+            store.relations.add(item_id, record, now)
+        _note(store, event, None, record)
+        return item_id
+    old_stubs: list[int] = []
+    before = None
+    lock_items(store.connection, existing)
+    for item_id, state in existing.items():
+        next_state(state, event, ibi)
+        if store.is_service(item_id):
+            raise RuleBroken(6, ibi, RULES[6])
+        before = store.reader.read_record(item_id)
+        record = with_all_identifiers(record, before)
+        record = replace(record, key=record.key or before.key)
+        old_stubs = store.relations.find_related_stubs(item_id)
+        record = _leave_translations(store, item_id, record)
+    item_id = min(existing or {owner for owner, _ in owners.values()})
+    _replace(store, item_id, record, contents, now)
+    if existing or record.next_edition is not None:
+        store.relations.editions.unlink_next(item_id)
+    store.relations.add(item_id, record, now)
+    store.relations.delete_unused_stubs(old_stubs)
+    _note(store, event, before, record)
+    return item_id
+
+
+def insert_minted_item(store: ItemStore, record: Record, contents: Contents, now: datetime) -> int:
+    """Insert an item whose identifiers were just minted, and return its row ID.
+
+    The minter has checked that no item, stub or reservation has the identifiers.
+
+    :raises RuleBroken: if a rule does not allow a relation of the record.
+    :raises IntegrityError: if another process has stored the identifiers since they were minted.
+    """
+    [item_id] = store.insert_items([record], [contents], now, is_minted=True)
+    store.relations.add(item_id, record, now)
+    _note(store, Event.DEPOSIT, None, record)
+    return item_id
+
+
+def _note(store: ItemStore, event: Event, before: Record | None, record: Record) -> None:
+    if event is Event.DEPOSIT:
+        note_signal(store, item_deposited, record)
+    elif event is Event.COPY:  # a transfer notes its changes itself
+        note_change(store, before, record)
+
+
+def _replace(
+    store: ItemStore, item_id: int, record: Record, contents: Contents, now: datetime
+) -> None:
+    """Replace the record of an item.
+
+    If stubs have identifiers of the record, the item takes the place of the stubs, also in their
+    groups of translations.
+    """
+    translations = store.relations.translations
+    assigned = [
+        translations.leave_for_update(stub_id)
+        for stub_id in sorted(_find_stubs(store, record, item_id))
+    ]
+    store.relations.set_metadata_item(item_id, None)
+    store.replace_item(item_id, record, contents, now)
+    for language in assigned:
+        if language is not None:
+            translations.rejoin(item_id, language, record.identifiers[0])
+
+
+def _find_stubs(store: ItemStore, record: Record, item_id: int) -> set[int]:
+    """Return the row IDs of the stubs that have an identifier of a record.
+
+    :raises RuleBroken: rule 1, if another item has one of the identifiers.
+    """
+    stubs = set()
+    for ibi, (owner, state) in store.find_owners(record.identifiers).items():
+        if state == ELSEWHERE:
+            stubs.add(owner)
+        elif owner != item_id:
+            raise RuleBroken(1, ibi, RULES[1])
+    return stubs
+
+
+def _leave_translations(store: ItemStore, item_id: int, record: Record) -> Record:
+    """Remove an item, and all members that are not Originals, from its group of translations.
+
+    :returns: the record, to whose translations the Originals of the group are added. Therefore
+        translations that were added in this Archive remain.
+    """
+    translations = store.relations.translations
+    added = {}
+    for member in translations.find_members(item_id):
+        if member.id == item_id:
+            continue
+        if member.state != State.ORIGINAL.value:
+            translations.leave(member.id)
+        elif member.language is not None and member.ibi not in record.translations.values():
+            added[member.language] = member.ibi
+    translations.leave(item_id)
+    added.pop(record.language, None)
+    return replace(record, translations={**added, **record.translations})
+
+
+# --- depositing --------------------------------------------------------------------------------
+
+
+#: A function that inserts an item and returns its row ID.
+InsertItem: TypeAlias = "Callable[[ItemStore, Record, Contents, datetime], int]"
+
+#: Inserts an item. If other items already refer to its identifiers, the item replaces their stub.
+upsert_deposit = partial(upsert_item, event=Event.DEPOSIT)
+
+
+def deposit(
+    archive: HasContext,
+    record: ItemRecord | None = None,
+    files: Files | None = None,
+    /,
+    *,
+    reserved: str | Identified | None = None,
+    **fields: Unpack[ItemRecord],
+) -> Minted:
+    """Store a new item with its files and give the item an IBI in both forms.
+
+    ::
+
+        minted = ibi.archive.deposit(
+            title="Annual report",
+            creators=["Silva, Ana", "Souza, Davi"],
+            language="en",
+            files=["report.pdf", request.files["data"]],
+            metadata={"dc": {"date": "2026", "subject": ["hydrology"]}},
+        )
+        minted.ibi                            # 8JMKD3MGP8W/4GR7C9G
+        ibi.archive.persistent_url(minted)    # http://urlib.net/8JMKD3MGP8W/4GR7C9G
+
+    A host that may deposit the same thing twice, for example after an error, gives a key. If an
+    item already has the key, nothing is stored, and the identifiers of that item are returned;
+    call :meth:`edit` to change it. A deleted item is not returned: a new item gets its key::
+
+        minted = ibi.archive.deposit(key="package:1a68", title="Rain gauges", files=["rain.csv"])
+        ibi.archive.find_key("package:1a68").ibi == minted.ibi
+
+    :param record: the description of the item. None: only ``fields`` describe the item.
+    :param files: the files of the item. The same as the field ``files``.
+    :param reserved: an identifier that was reserved for the item (:meth:`reserve`). None: a new
+        identifier is minted.
+    :param fields: further fields of the description. They are listed in the documentation of
+        :class:`ItemRecord` (``help(flask_ibi_archive.ItemRecord)``). The most important fields
+        are ``title``, ``creators``, ``language``, ``files``, ``metadata`` and ``access``.
+    :returns: the identifiers of the item: ``rep``, ``ibip``, and ``ibi``, which is the short
+        form. A new identifier is used up even if the item cannot be stored.
+    :raises StorageError: if a field is wrong, if a file cannot be read, or if a rule does not
+        allow the item. The message names the field and the expected value.
+    :raises MintingError: if no identifier can be minted now.
+    :raises NotReady: if the Archive is not set up. The message names the command to run.
+    """
+    return _deposit(
+        archive.context, _join_fields(record, files, fields), get_ibi("reserved", reserved)
+    )
+
+
+def new_edition(
+    archive: HasContext,
+    ibi: str | Identified,
+    record: ItemRecord | None = None,
+    files: Files | None = None,
+    /,
+    *,
+    reserved: str | Identified | None = None,
+    **fields: Unpack[ItemRecord],
+) -> Minted:
+    """Deposit an item as the next edition of another item; see :meth:`deposit`.
+
+    ::
+
+        ibi.archive.new_edition(first.ibi, title="Annual report, corrected", files=["b.pdf"])
+
+    :param ibi: an identifier of the earlier edition.
+    :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
+        names the last edition.
+    """
+    described = {**_join_fields(record, files, fields), "previous_edition": require_ibi(ibi)}
+    return _deposit(archive.context, described, get_ibi("reserved", reserved))
+
+
+def add_translation(
+    archive: HasContext,
+    ibi: str | Identified,
+    record: ItemRecord | None = None,
+    files: Files | None = None,
+    /,
+    *,
+    reserved: str | Identified | None = None,
+    **fields: Unpack[ItemRecord],
+) -> Minted:
+    """Deposit an item as a translation of another item; see :meth:`deposit`.
+
+    ::
+
+        ibi.archive.add_translation(english.ibi, language="pt", files=["relatorio.pdf"])
+
+    :param ibi: an identifier of the other item, or of any translation of that item.
+    :param fields: the description of the new item. The field ``language`` is required.
+    :raises RuleBroken: rule 8, if there is already an item or translation in that language.
+    """
+    described = {**_join_fields(record, files, fields), "translation_of": require_ibi(ibi)}
+    return _deposit(archive.context, described, get_ibi("reserved", reserved))
+
+
+def _join_fields(
+    record: ItemRecord | None, files: Files | None, fields: ItemRecord
+) -> dict[str, Any]:
+    """Join the arguments that describe an item. If a field occurs twice, the last value counts."""
+    if not isinstance(record, Mapping | None):
+        raise StorageError(
+            f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
+        )
+    listed = {} if files is None else {"files": files}
+    return {**(record or {}), **listed, **fields}
+
+
+def _deposit(
+    context: OperationContext, fields: Mapping[str, Any], reserved: str | None = None
+) -> Minted:
+    """Deposit an item, an edition or a translation.
+
+    :param fields: the fields of an :class:`~.description.ItemRecord`.
+    :param reserved: the reserved identifier of the item; None: mint a new identifier.
+    """
+    description = read_description(fields)
+    check_new(description)
+    key = description.values.get("key")
+    if key is None:
+        return _store(context, description, reserved)
+    known = find_deposited(context, key, reserved)
+    if known is not None:
+        return known
+    try:
+        return _store(context, description, reserved)
+    except StorageError:
+        # another process may have deposited the same key in the meantime
+        known = find_deposited(context, key, None)
+        if known is None:
+            raise
+        return known
+
+
+def _store(context: OperationContext, description: ItemDescription, reserved: str | None) -> Minted:
+    """Store a new item, and return its identifiers. The parameters are those of ``_deposit``."""
+    edition_of, translation_of = description.edition_of, description.translation_of
+    related_to = edition_of or translation_of
+    # Wrong settings are reported here, before anything is written.
+    minter = context.get_minter() if reserved is None else None
+    with context.staging() as staging:
+        files, contents = stage_files(staging, description.files)
+        record = validate_record(Record(**{**description.values, "files": files}), None)
+        if related_to is not None:
+            # Errors are reported here, before an identifier is used up.
+            with context.reading() as store:
+                find_related(store, edition_of, translation_of)
+
+        def add(store: ItemStore, minted: Minted | None, insert: InsertItem) -> Minted:
+            """Store the item. ``minted`` is None if the item has a reserved identifier."""
+            # The related item is read again after the lock, because another transaction may have
+            # changed the item before.
+            if related_to is not None:
+                store.lock_relations([find_related(store, edition_of, translation_of)])
+            elif record.has_references or minted is None:
+                store.lock_relations()
+            now = context.now()
+            other_id = 0
+            if related_to is not None:
+                other_id = find_related(store, edition_of, translation_of)
+            if minted is None:
+                ibi = canonicalize(str(reserved))
+                forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
+                minted = Minted(*forms)
+            else:
+                note_signal(store, item_minted, minted)
+            named = replace(record, rep=minted.rep, ibip=minted.ibip)
+            if record.key is not None:
+                release_key(store, record.key)
+            item_id = insert(store, named, contents, now)
+            if edition_of is not None:
+                store.relations.editions.link(other_id, item_id, canonicalize(edition_of))
+                store.set_timestamp(other_id, now)
+                note_changed_item(store, other_id, ["next_edition"])
+            elif translation_of is not None:
+                translations, language = store.relations.translations, str(named.language)
+                translations.add_member(item_id, other_id, language, minted.rep)
+            for content in contents.values():
+                staging.move_to_store(content)
+            return minted
+
+        if minter is None:
+            with context.transaction(reserved) as store:
+                return add(store, None, upsert_deposit)
+        minted: Minted | None = None
+        try:
+            with context.new_item(minter) as (store, minted):
+                return add(store, minted, insert_minted_item)
+        except RuleBroken as broken:
+            if broken.rule != 1 or minted is None or not is_mentioned(context, minted):
+                raise
+        # Since the identifier was minted, another process has stored an item that refers to it. The
+        # new item replaces the stub.
+        with context.transaction(minted.rep) as store:
+            return add(store, minted, upsert_deposit)
+
+
+def is_mentioned(context: OperationContext, minted: Minted) -> bool:
+    """Return whether a stub of the Archive has one of the two identifiers."""
+    with context.reading() as store:
+        owners = store.find_owners((minted.rep, minted.ibip))
+    return any(state == ELSEWHERE for _, state in owners.values())
+
+
+def check_new(description: ItemDescription) -> None:
+    """Check that a description fits a new item. The values of the fields are validated later.
+
+    :raises StorageError: if the language of a translation is missing, if the fields contradict each
+        other, or if the state is not Original.
+    """
+    if description.translation_of is not None and description.values.get("language") is None:
+        raise StorageError("a translation needs a language, for example language='pt'")
+    if None not in (description.translation_of, description.edition_of):
+        raise StorageError(
+            "previous_edition can't be used with translation_of; deposit the new edition first, "
+            "and then its translation"
+        )
+    if description.state != State.ORIGINAL:
+        raise StorageError(
+            f"state: {quoted(description.state)} is not Original, the state of a new item; to "
+            "reserve an identifier, use reserve()"
+        )
+
+
+def find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> int:
+    """Return the row ID of the earlier edition, or of the translated item.
+
+    :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
+        names the last edition.
+    """
+    if translation_of is not None:
+        other_id, state = find_item(store, translation_of)
+        next_state(state, Event.TRANSLATION, canonicalize(translation_of))
+        return other_id
+    ibi = canonicalize(str(edition_of))
+    other_id, state = find_item(store, ibi)
+    next_state(state, Event.EDITION, ibi)
+    last_id = store.relations.editions.find_last_edition(other_id)
+    if last_id != other_id:
+        last, last_state = store.get_name_and_state(last_id)
+        where = " (not in this Archive)" if last_state == ELSEWHERE else ""
+        raise RuleBroken(
+            7,
+            ibi,
+            f"the item already has a next edition; the last edition is {last}{where}; add the new "
+            "edition to the last edition",
+        )
+    return other_id
+
+
+def reserve(archive: HasContext, note: str | None = None) -> Minted:
+    """Mint an identifier, and reserve the identifier for a draft.
+
+    ::
+
+        draft = ibi.archive.reserve(note="thesis of Ana Silva")
+        ibi.archive.deposit(title="...", files=["thesis.pdf"], reserved=draft.ibi)
+
+    No other item can get a reserved identifier.
+
+    :param note: the purpose of the reservation.
+    :raises MintingError: if no identifier can be minted now.
+    """
+    text = validate_note(note)
+    context = archive.own_context
+    with context.new_item(context.get_minter()) as (store, minted):
+        add_reservation(
+            store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
+        )
+        note_signal(store, item_minted, minted)
+    return minted
+
+
+def release(archive: HasContext, ibi: str | Identified) -> None:
+    """End the reservation of an identifier. The identifier is never issued again.
+
+    ::
+
+        ibi.archive.release(draft.ibi)
+
+    :raises StorageError: if the identifier is not reserved for a draft of this Archive.
+    """
+    text = canonicalize(require_ibi(ibi))
+    context = archive.own_context
+    with context.transaction(text) as store:
+        settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
+
+
+def reservations(archive: HasContext) -> list[Reservation]:
+    """Return the reservations of the Archive. The oldest reservation is the first."""
+    with archive.own_context.reading() as store:
+        return read_reservations(store.connection, store.archive_id)
+
+
+# --- editing -----------------------------------------------------------------------------------
+
+
+#: The fields that an edit may change. Other operations change the state and the identifiers.
+EDITABLE = (
+    "title",
+    "creators",
+    "aliases",
+    "same_as",
+    "content_type",
+    "language",
+    "transferable",
+    "next_edition",
+    "translations",
+    "metadata",
+    "formats",
+    "target_file",
+    "list_files",
+    "access",
+    "embargo",
+    "key",
+    *RICH_FIELDS,
+)
+
+
+def edit(
+    archive: HasContext,
+    ibi: str | Identified,
+    *,
+    files: Files | None = None,
+    add_files: Files = (),
+    remove_files: Sequence[str] = (),
+    add_aliases: Sequence[str] = (),
+    remove_aliases: Sequence[str] = (),
+    take_back: bool = False,
+    **changes: Any,
+) -> None:
+    """Change fields of an Original, and set the timestamp of the item to the current time.
+
+    ::
+
+        ibi.archive.edit(item.ibi, title="Annual report 2026", add_files=["data.csv"])
+
+    :param files: the new files, which replace all old files. None: the old files remain.
+    :param add_files: files to add at the end of the list of files.
+    :param remove_files: the paths of files to remove.
+    :param add_aliases: further identifiers to add to the item.
+    :param remove_aliases: wrong aliases to remove. Another item may get a removed alias.
+    :param take_back: True: if the Original is in another Archive, and a Copy or a tombstone here,
+        make this item the Original again. The other Archive must give up its Original.
+    :param changes: the new values of fields of :class:`ItemRecord`, by name.
+    :raises TypeError: if a field cannot be edited.
+    :raises StorageError: if a value is wrong, or if a file cannot be read.
+    :raises RuleBroken: if a rule does not allow the change.
+    :raises StorageError: if the item is not an Original.
+    """
+    context, text = archive.context, require_ibi(ibi)
+    for name in changes:
+        if name not in EDITABLE:
+            raise TypeError(
+                f"{name!r} can't be edited; the fields that can be edited are {', '.join(EDITABLE)}"
+            )
+    with context.staging() as staging:
+        new_files, contents = stage_files(
+            staging, [*list_files(files or ()), *list_files(add_files)]
+        )
+        removed = [canonicalize(text) for text in remove_aliases]
+        now = context.now()
+
+        def change(before: Record) -> tuple[Record, Contents]:
+            if not (take_back and before.original_elsewhere):
+                next_state(State(before.state), Event.EDIT, canonicalize(text))
+            old_files = before.files if files is None else ()
+            remaining = _remaining_files(old_files, remove_files, new_files)
+            # The edit may replace or remove the old target file.
+            keeps_target = before.target_file in [file.path for file in remaining]
+            new_values = {
+                "state": State.ORIGINAL.value,
+                "original_archive": None,
+                "tombstone": None,
+                "files": (*remaining, *new_files),
+                "target_file": before.target_file if keeps_target else None,
+                **read_description(changes, before.metadata).values,
+                "timestamp": now,
+            }
+            record = _with_aliases(before, replace(before, **new_values), add_aliases, removed)
+            record = validate_record(record, canonicalize(text))
+            _check_aliases(before, record, removed)
+            return record, contents
+
+        with context.transaction(canonicalize(text)) as store:
+            item_id, _ = find_item(store, text)
+            batch = UpdateBatch(store, {item_id: change})
+            batch.lock()
+            batch.write(now)
+            for content in contents.values():
+                staging.move_to_store(content)
+
+
+def attach_metadata(archive: HasContext, ibi: str | Identified, metadata: Metadata) -> None:
+    """Replace the metadata of an item; see :meth:`edit`.
+
+    ::
+
+        ibi.archive.attach_metadata(item.ibi, {"dc": {"title": ["Annual report"]}})
+
+    :param metadata: the new metadata. None: the metadata are removed.
+    """
+    edit(archive, ibi, metadata=metadata)
+
+
+def replace_files(
+    archive: HasContext, ibi: str | Identified, files: Files, *, target_file: str | None = None
+) -> None:
+    """Replace the files of an item; see :meth:`edit`.
+
+    ::
+
+        ibi.archive.replace_files(item.ibi, ["report.pdf", "data.csv"])
+
+    :param target_file: the name of the new target file. None: the first file.
+    """
+    edit(archive, ibi, files=files, target_file=target_file)
+
+
+def _remaining_files(
+    files: Sequence[FileRecord], removed: Sequence[str], new: Sequence[FileRecord]
+) -> tuple[FileRecord, ...]:
+    """Return the files of an item that are not removed.
+
+    :param new: the files that are added.
+    :raises StorageError: if a path to remove does not exist, or if a path to add already exists.
+    """
+    paths = [file.path for file in files]
+    for path in removed:
+        if path not in paths:
+            raise StorageError(
+                f"the item has no file {path}; the files are: {', '.join(paths) or 'none'}"
+            )
+    for path in [file.path for file in new]:
+        if path in paths and path not in removed:
+            raise StorageError(
+                f"the item already has a file {path}; remove that file to replace it"
+            )
+    return tuple(file for file in files if file.path not in removed)
+
+
+def _with_aliases(
+    before: Record, record: Record, added: Sequence[str], removed: Sequence[str]
+) -> Record:
+    """Return a record that has the added aliases and does not have the removed aliases.
+
+    :param before: the present record of the item.
+    :param record: the new record of the item.
+    :raises StorageError: if the item does not have an alias to remove.
+    """
+    for alias in removed:
+        if alias not in before.aliases:
+            aliases = ", ".join(before.aliases) or "none"
+            raise StorageError(
+                f"{alias} is not an alias of {before.identifiers[0]}; the aliases are: {aliases}"
+            )
+    remaining = [text for text in record.aliases if text not in removed]
+    return replace(record, aliases=(*remaining, *added))
+
+
+def _check_aliases(before: Record, record: Record, removed: Sequence[str]) -> None:
+    """Check that the new record still has all aliases, except the aliases to remove.
+
+    :param before: the present record of the item.
+    :param removed: the aliases to remove.
+    :raises RuleBroken: rule 1, if another alias is missing.
+    """
+    lost = [text for text in before.aliases if text not in (*record.aliases, *removed)]
+    if lost:
+        raise RuleBroken(
+            1,
+            before.identifiers[0],
+            f"the alias {lost[0]} is missing, but identifiers are permanent; remove a wrong alias "
+            "with remove_aliases",
+        )
+
+
+# --- life cycle --------------------------------------------------------------------------------
+
+
+def delete(
+    archive: HasContext,
+    ibi: str | Identified,
+    reason: str,
+    *,
+    citation: str | None = None,
+    successor: str | Identified | None = None,
+    discard_description: bool = False,
+) -> None:
+    """Delete an item. A tombstone with the metadata, and the links between editions remain.
+
+    ::
+
+        ibi.archive.delete(item.ibi, "Retracted by the author.", successor=other.ibi)
+
+    :param reason: the reason for the deletion, which the public can read.
+    :param citation: a text that cites the item. None: pages make the citation from the
+        metadata.
+    :param successor: the item that replaces the deleted item.
+    :param discard_description: True: also delete the metadata.
+    :raises RuleBroken: rule 4, if the item is an Original that has Copies. The message names
+        the Archives that have the Copies. Rule 6, if the item is the service.
+    :raises StorageError: if the item was deleted already.
+    """
+    replaced_by = get_ibi("successor", successor)
+    stated = Tombstone(reason, citation, replaced_by, discard_description=discard_description)
+    context, text = archive.context, require_ibi(ibi)
+    tombstone = validate_tombstone(stated, text)
+    now = context.now()
+    with context.transaction(canonicalize(text)) as store:
+        item_id, _ = find_item(store, text)
+        batch = UpdateBatch(store, {item_id: lambda before: remove(before, text, tombstone, now)})
+        batch.lock()
+        batch.write(now)
+
+
+def remove(
+    before: Record, ibi: str, tombstone: Tombstone, now: datetime
+) -> tuple[Record, Contents]:
+    """Return the record of a deleted item, for :class:`~.updating.UpdateBatch`.
+
+    :param ibi: an identifier of the item, for messages.
+    :param tombstone: the result of :func:`validate_tombstone`.
+    :raises StorageError: if the state of the item does not allow the deletion. If the item was
+        removed before, only its description can be deleted.
+    """
+    if before.state == State.DELETED.value and tombstone.discard_description:
+        return discard_description(before, tombstone), {}
+    next_state(State(before.state), Event.DELETE, canonicalize(ibi))
+    if tombstone.successor in before.identifiers:
+        raise StorageError(
+            f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
+        )
+    return add_tombstone(before, tombstone, now), {}
+
+
+def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record:
+    """Return the record of an item that is removed now.
+
+    The record has no embargo and no files. The contents of the files remain in the store. The
+    metadata and the access rule, which may hide the metadata, remain: pages make the citation from
+    the metadata. With ``tombstone.discard_description``, both are removed too. If the Original is
+    in another Archive, the item remains in its group of translations, because the group leads a
+    resolver to the Original. Otherwise the item is removed from the group.
+
+    :param before: the present record of the item.
+    """
+    original_archive = tombstone.original_archive or before.original_archive
+    return replace(
+        before,
+        state=State.DELETED.value,
+        original_archive=None,
+        timestamp=now,
+        translations={} if original_archive is None else before.translations,
+        metadata=None if tombstone.discard_description else before.metadata,
+        formats={},
+        files=(),
+        target_file=None,
+        list_files=True,
+        access=None if tombstone.discard_description else before.access,
+        embargo=None,
+        tombstone=replace(tombstone, original_archive=original_archive),
+    )
+
+
+def discard_description(before: Record, tombstone: Tombstone) -> Record:
+    """Return the record of a removed item without its metadata and its access rule.
+
+    The timestamp of the record does not change.
+
+    :param before: the present record of the removed item.
+    :param tombstone: the new tombstone. If it names no successor, the earlier successor remains.
+        The Archive of the Original is always that of the earlier tombstone.
+    """
+    previous = before.tombstone or tombstone
+    stated = replace(
+        tombstone,
+        successor=tombstone.successor or previous.successor,
+        original_archive=previous.original_archive,
+    )
+    return replace(before, metadata=None, access=None, tombstone=stated)
+
+
+def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
+    """Check the fields of a tombstone, and return the tombstone in canonical form.
+
+    :param ibi: the identifier of the item, for messages.
+    :raises StorageError: if a field is wrong. The message names the field.
+    """
+    try:
+        return Tombstone(
+            parse_text("reason", tombstone.reason),
+            None if tombstone.citation is None else parse_text("citation", tombstone.citation),
+            None if tombstone.successor is None else parse_ibi("successor", tombstone.successor),
+            discard_description=tombstone.discard_description,
+        )
+    except FieldError as error:
+        raise StorageError(f"{ibi}: {error}") from error
+
+
+def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None) -> None:
+    """Copy an Original to another Archive of the database, or update an existing Copy there.
+
+    ::
+
+        ibi.archive.make_copy(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+
+    The Copy has the identifiers, the files, the description and the timestamp of the Original.
+
+    :param to: the service IBI of the Archive that gets the Copy. None: the Original is in
+        another Archive, and this Archive gets the Copy.
+    :raises StorageError: if the database has no Archive with this service IBI.
+    :raises RuleBroken: rule 4, if no other Archive of the database has the Original.
+    :raises StorageError: if the item is not an Original, or if the state of the item in the
+        target Archive does not allow a Copy.
+    """
+    context, text = archive.context, require_ibi(ibi)
+    with context.transaction(canonicalize(text)) as store:
+        if to is None:
+            source, target = _find_holder(store, text), context.archive
+        else:
+            source, target = context.archive, context.get_archive(store.connection, to)
+        if source.id == target.id:
+            raise RuleBroken(
+                4,
+                canonicalize(text),
+                "the Original of the item is in this Archive; a Copy must be in another Archive",
+            )
+        source_store = ItemStore(store.connection, source.id, store.notices)
+        item_id, _ = find_item(source_store, text)
+        lock_relations(store.connection, [source.id, target.id], [item_id])
+        _copy(source_store, source, target, text, context.now())
+
+
+def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
+    """Return the Archive of the database that has the Original of an item.
+
+    :raises UnknownItem: if the Archive of the store does not know the identifier.
+    :raises RuleBroken: rule 4, if no Archive of the database has the Original.
+    """
+    archive_id = store.copies.find_archive_of_original(canonicalize(ibi))
+    if archive_id is None:
+        if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
+            raise UnknownItem(ibi)
+        raise RuleBroken(
+            4, canonicalize(ibi), "no Archive of this database has the Original of the item"
+        )
+    return next(archive for archive in find_archives(store.connection) if archive.id == archive_id)
+
+
+def _copy(
+    store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str, now: datetime
+) -> None:
+    """Write a Copy of an Original into another Archive.
+
+    The caller must lock both Archives first.
+
+    :param source: the Archive that has the Original.
+    :param target: the Archive that gets the Copy.
+    """
+    item_id, state = find_item(store, ibi)
+    next_state(state, Event.BE_COPIED, canonicalize(ibi))
+    record = replace(
+        store.reader.read_record(item_id),
+        state=State.COPY.value,
+        original_archive=source.service_ibi,
+        translations=store.relations.translations.find_others(item_id),
+        key=None,  # it is the key of the Archive's own host
+    )
+    target_store = ItemStore(store.connection, target.id, store.notices)
+    upsert_item(target_store, record, store.get_contents(item_id), now, Event.COPY)
+
+
+# --- transferring ------------------------------------------------------------------------------
+
+
+def transfer(
+    archive: HasContext, ibi: str | Identified, to: str, *, keep_copy: bool = False
+) -> None:
+    """Transfer an Original to another Archive of the database.
+
+    ::
+
+        ibi.archive.transfer(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+
+    If the other Archive has a Copy, a tombstone or a stub of the item, its row becomes the
+    Original. (A stub is a row for an item that the Archive does not have, but to which items of
+    the Archive refer.) Afterwards all Copies name the new Archive.
+
+    :param to: the service IBI of the other Archive.
+    :param keep_copy: True: a Copy remains in this Archive. False: a tombstone remains.
+    :raises StorageError: if the database has no such Archive, or if the item is not
+        transferable.
+    :raises RuleBroken: rule 3, if ``to`` is this Archive; or another rule that the transfer
+        would break.
+    :raises StorageError: if the item is not an Original.
+    """
+    context, text = archive.context, require_ibi(ibi)
+    with context.transaction(canonicalize(text)) as store:
+        target = context.get_archive(store.connection, to)
+        if target.id == context.archive.id:
+            raise RuleBroken(
+                3, canonicalize(text), "this Archive already has the Original; name another Archive"
+            )
+        # Read the Copies before the lock: then all Archives can be locked in the same order. New
+        # Copies may appear before the lock. The update of their rows locks these Copies.
+        item_id, _ = find_item(store, text)
+        copies = dict(store.copies.find_copies(item_id))
+        archives = {*copies.values(), context.archive.id, target.id}
+        lock_relations(store.connection, archives, [item_id, *copies])
+        _transfer(store, target, text, keep_copy, context.now())
+
+
+def _transfer(
+    store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool, now: datetime
+) -> None:
+    """Transfer an Original. The caller must lock all Archives that have the item first."""
+    item_id, _ = find_item(store, ibi)
+    before = store.reader.read_record(item_id)
+    copies = dict(store.copies.find_copies(item_id))
+    departure = Departure(store, item_id, before, check_departure(before, keep_copy), copies)
+    translations = store.relations.translations.find_others(item_id)
+    record = replace(before, translations=translations, key=None)
+    contents = store.get_contents(item_id)
+    target_store = ItemStore(store.connection, target.id, store.notices)
+    owners = target_store.find_owners(record.identifiers).values()
+    old_state = next((state for _, state in owners if state != ELSEWHERE), None)
+    departure.release()
+    new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
+    note_signal(
+        target_store, item_state_changed, record, old_state=old_state, new_state=before.state
+    )
+    departure.settle(target.service_ibi, now, received=new_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """An Original that leaves its Archive.
+
+    :param store: the items of the Archive.
+    :param item_id: the row ID of the item.
+    :param before: the record of the item.
+    :param new_state: the state of what remains in the Archive: Copy or Deleted.
+    :param copies: the Copies of the item in other Archives of the database: the row IDs of their
+        Archives by their own row IDs.
+    """
+
+    store: ItemStore
+    item_id: int
+    before: Record
+    new_state: State
+    copies: Mapping[int, int]
+
+    def release(self) -> None:
+        """Let another Archive have the Original.
+
+        The database does not allow the removal of an Original with Copies. Copies without an
+        Original are not allowed either. Therefore the item and its Copies have the state Deleted
+        until :meth:`settle` is called.
+        """
+        for row_id in (*self.copies, self.item_id):
+            self.store.set_state(row_id, State.DELETED)
+
+    def settle(self, to: str, now: datetime, received: int | None = None) -> None:
+        """Store that another Archive has the Original. All Copies name this Archive afterwards.
+
+        :param to: the service IBI of the other Archive.
+        :param received: the row ID of the new Original, if the other Archive is in this database.
+        """
+        store, item_id = self.store, self.item_id
+        if self.new_state is State.COPY:
+            store.set_state(item_id, State.COPY, to)
+        else:
+            tombstone = Tombstone(f"transferred to {to}", original_archive=to)
+            present = store.reader.read_record(item_id)
+            record = add_tombstone(present, tombstone, now)
+            update_item(store, Update(item_id, present, record, {}), now)
+        note_change(store, self.before, replace(self.before, state=self.new_state.value))
+        for copy_id, archive_id in self.copies.items():
+            if copy_id != received:
+                store.set_state(copy_id, State.COPY, to)
+                copy_store = ItemStore(store.connection, archive_id, store.notices)
+                note_changed_item(copy_store, copy_id, ["original_archive"])
+
+
+def give_up(
+    store: ItemStore, items: Mapping[int, Record], to: str, keep_copy: bool, now: datetime
+) -> None:
+    """Store that an Archive on another server has the Originals of items, or their tombstones.
+
+    The caller must have locked the items. They have no Copies in this database. They are written
+    together, which is many times faster than a departure of each.
+
+    :param items: the records of the items by their row IDs. :func:`check_departure` allows them.
+    :param to: the service IBI of the other Archive.
+    :param keep_copy: True: Copies remain. False: tombstones remain.
+    """
+    copied: list[int] = []
+    removed: list[tuple[int, Record, Contents]] = []
+    for item_id, before in items.items():
+        if before.state == State.DELETED.value:
+            tombstone = before.tombstone or Tombstone(f"transferred to {to}")
+            after = replace(before, tombstone=replace(tombstone, original_archive=to))
+            removed.append((item_id, after, {}))
+        elif keep_copy:
+            after = replace(before, state=State.COPY.value, original_archive=to)
+            copied.append(item_id)
+        else:
+            tombstone = Tombstone(f"transferred to {to}", original_archive=to)
+            after = add_tombstone(before, tombstone, now)
+            removed.append((item_id, after, {}))
+        note_change(store, before, after)
+    store.set_states(copied, State.COPY, to)
+    store.replace_records(removed, now)
+
+
+def check_departure(before: Record, keep_copy: bool) -> State:
+    """Return the state of what remains of an Original that leaves its Archive.
+
+    :raises StorageError: if the item is not an Original.
+    :raises StorageError: if the item is not transferable.
+    """
+    ibi = before.identifiers[0]
+    event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER
+    new_state = next_state(State(before.state), event, ibi)
+    if not before.transferable:
+        raise StorageError(f"{ibi} is not transferable; set its field transferable to true first")
+    return new_state

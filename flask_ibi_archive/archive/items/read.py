@@ -1,0 +1,1082 @@
+"""Reads items as records and views, and finds items by identifiers."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import cache
+from mimetypes import guess_type
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    String,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    union_all,
+    update,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import aliased
+from sqlalchemy.sql.functions import FunctionElement
+
+from flask_ibi_archive.archive.items.files import FileStore
+from flask_ibi_archive.archive.items.tables import (
+    ArchiveRow,
+    File,
+    Item,
+    ItemIdentifier,
+    ReservationRow,
+    SameAs,
+    TombstoneRow,
+    TranslationGroup,
+)
+from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.protocol.access import HIDDEN
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
+from flask_ibi_archive.core.protocol.catalogue import Catalogue
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
+from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.url_list import answer_url_request
+from flask_ibi_archive.core.records.description import Text as LanguageText
+from flask_ibi_archive.core.records.parse_description import parse_description
+from flask_ibi_archive.core.records.record import (
+    AccessRule,
+    DublinCore,
+    DublinCoreMetadata,
+    FileRecord,
+    ItemView,
+    MetadataAddress,
+    MetadataItem,
+    Record,
+    RelatedItem,
+    RelationKind,
+    Tombstone,
+)
+from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
+from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import Key, batched, is_one_of, run_on_postgresql
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+
+# --- conditions --------------------------------------------------------------------------------
+
+
+#: The conditions for items that are listed and exported. Stubs and the service are not listed.
+LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
+
+
+def shows_description(item: Any = Item) -> ColumnElement[bool]:
+    """Return the SQL condition that all users may see the description of an item.
+
+    :param item: the table of items, or an alias of the table.
+    """
+    is_shown: ColumnElement[bool] = func.coalesce(item.access_others, "") != HIDDEN
+    return is_shown
+
+
+def describes(metadata: Any) -> ColumnElement[bool]:
+    """Return the SQL condition that a metadata item is shown to all users in other items.
+
+    A metadata item contains the description of other items. The condition is false if the metadata
+    item is removed, or if its own description is hidden.
+
+    :param metadata: the alias of the table of items that selects the metadata item.
+    """
+    return and_(metadata.state != State.DELETED.value, shows_description(metadata))
+
+
+def is_public() -> ColumnElement[bool]:
+    """Return the condition for the items that harvesters and crawlers see.
+
+    They do not see the service, which is no document. They do not see items that contain the
+    metadata of other items (content type Metadata), because these metadata are part of the other
+    items. The function :func:`.viewing.is_public_record` is the same rule for a record.
+    """
+    return and_(
+        Item.state.in_((State.ORIGINAL.value, State.COPY.value)),
+        ~Item.is_service,
+        Item.content_type == "Data",
+        shows_description(),
+    )
+
+
+class TitlesAndCreators(FunctionElement[str]):
+    """An SQL function that returns the titles and creators in a column, one per line.
+
+    The column contains Dublin Core.
+    """
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(TitlesAndCreators, "sqlite")
+def _compile_for_sqlite(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+    return (
+        "(SELECT group_concat(atom, char(10))"
+        f" FROM json_tree({compiler.process(element.clauses, **options)})"
+        " WHERE type = 'text' AND key IS NOT 'lang'"
+        " AND (fullkey LIKE '$.title[%' OR fullkey LIKE '$.creator[%'))"
+    )
+
+
+@compiles(TitlesAndCreators, "postgresql")
+def _compile_for_postgresql(element: TitlesAndCreators, compiler: Any, **options: Any) -> str:
+    return (
+        "(SELECT string_agg(coalesce(one ->> 'value', one #>> '{}'), chr(10))"
+        f" FROM jsonb_path_query(CAST({compiler.process(element.clauses, **options)} AS jsonb),"
+        """ '$.keyvalue() ? (@.key == "title" || @.key == "creator").value[*]') AS one)"""
+    )
+
+
+def select_items(
+    state: str | None = None, search: str | None = None
+) -> tuple[ColumnElement[bool], ...]:
+    """Return the SQL conditions of a search.
+
+    :param state: the search finds only items with this state; None: items with any state.
+    :param search: the search finds only items with this text in a title, a creator or an
+        identifier. Upper and lower case are the same. None: all items.
+    """
+    conditions: list[ColumnElement[bool]] = []
+    if state is not None:
+        conditions.append(Item.state == state)
+    if search is not None:
+        search = search.lower()
+        about = func.lower(TitlesAndCreators(Item.dublin_core))
+        identified = exists().where(
+            ItemIdentifier.item_id == Item.id,
+            func.lower(ItemIdentifier.text).contains(search, autoescape=True),
+        )
+        conditions.append(or_(about.contains(search, autoescape=True), identified))
+    return tuple(conditions)
+
+
+# --- item parts --------------------------------------------------------------------------------
+
+
+class ItemParts:
+    """The aliases, the files and the related items of some items.
+
+    :param rows: the rows of the items.
+    :param with_titles: whether the titles of the related items are read.
+    """
+
+    def __init__(
+        self, connection: Connection, archive_id: int, rows: Sequence[Row[Any]], with_titles: bool
+    ) -> None:
+        self._parts: dict[tuple[str, int | str], list[Row[Any]]] = defaultdict(list)
+        parameters = {
+            "archive_id": archive_id,
+            "ids": [row.id for row in rows],
+            "series": [*{row.edition_series_id for row in rows} - {None}],
+            "groups": [*{row.translation_group_id for row in rows} - {None}],
+            "successors": [*{row.successor for row in rows} - {None}],
+        }
+        for part in connection.execute(_select_parts(with_titles), parameters):
+            self._parts[part.kind, part.text if part.owner is None else part.owner].append(part)
+
+    def list_parts(self, kind: str, owner: int | str | None) -> Sequence[Row[Any]]:
+        """Return the parts of one kind, in their order.
+
+        :param kind: "alias", "same_as" or "file" of an item; "edition" of a series; "translation"
+            of a group; "successor" with an identifier.
+        :param owner: the id of the item, of the series or of the group; or the identifier.
+        """
+        return () if owner is None else self._parts.get((kind, owner), ())
+
+    def list_related(self, row: Row[Any]) -> Iterator[RelatedItem]:
+        """Yield the editions, the translations and the successor of an item."""
+        for edition in self.list_parts("edition", row.edition_series_id):
+            is_later = edition.position > row.edition_no
+            if edition.id != row.id:
+                yield _relate("later_edition" if is_later else "earlier_edition", edition)
+        members = self.list_parts("translation", row.translation_group_id)
+        for member in sorted(members, key=lambda member: str(member.language)):
+            if member.id != row.id and member.language is not None:
+                # the other items are translations of the head of their group
+                is_original = member.id == row.head_item_id
+                yield replace(_relate("translation", member), is_original=is_original)
+        if row.successor is not None:
+            for successor in self.list_parts("successor", row.successor):
+                if successor.id != row.id:
+                    yield _relate("successor", successor)
+                    return
+            yield RelatedItem("successor", row.successor)
+
+    def find_head(self, row: Row[Any]) -> str | None:
+        """Return an identifier of the head of the item's group; None if the item is the head."""
+        members = self.list_parts("translation", row.translation_group_id)
+        heads = [member for member in members if row.id != member.id == row.head_item_id]
+        return (heads[0].rep or heads[0].ibip) if heads else None
+
+
+def _relate(kind: RelationKind, part: Row[Any]) -> RelatedItem:
+    """Return a related item from its row in the result of :func:`_select_parts`."""
+    titles = parse_elements(json.loads(part.description or "{}")).get("title")
+    return RelatedItem(
+        kind,
+        part.rep or part.ibip,
+        part.rep,
+        part.ibip,
+        titles[0] if titles else None,
+        part.language,
+        is_here=part.state in (State.ORIGINAL.value, State.COPY.value),
+        is_removed=part.state == State.DELETED.value,
+    )
+
+
+# cached: SQLAlchemy needs more time to build the statement than to run it
+@cache
+def _select_parts(with_titles: bool) -> Any:
+    """Select the aliases, the files and the related items of some items."""
+    ids: Any = bindparam("ids", expanding=True)
+    metadata, titles = aliased(Item), {}
+    if with_titles:
+        own = func.coalesce(Item.dublin_core, case((describes(metadata), metadata.dublin_core)))
+        # a hidden description is for its own page to show, after a check of the access
+        titles = {"description": cast(case((shows_description(), own)), Text)}
+    other = {
+        "id": Item.id,
+        "state": Item.state,
+        "rep": Item.rep,
+        "ibip": Item.ibip,
+        "language": Item.language,
+        **titles,
+    }
+    by_metadata = (metadata, metadata.id == Item.metadata_item_id)
+    return union_all(
+        _part(
+            "alias",
+            owner=ItemIdentifier.item_id,
+            position=ItemIdentifier.alias_no,
+            text=ItemIdentifier.text,
+        ).where(ItemIdentifier.item_id.in_(ids), ItemIdentifier.alias_no > 0),
+        _part("same_as", owner=SameAs.item_id, position=SameAs.position, text=SameAs.text).where(
+            SameAs.item_id.in_(ids)
+        ),
+        _part(
+            "file",
+            owner=File.item_id,
+            position=File.position,
+            text=File.path,
+            url=File.url,
+            sha256=File.sha256,
+            size=File.size,
+        ).where(File.item_id.in_(ids)),
+        _part("edition", owner=Item.edition_series_id, position=Item.edition_no, **other)
+        .outerjoin(*by_metadata)
+        .where(Item.edition_series_id.in_(bindparam("series", expanding=True))),
+        _part("translation", owner=Item.translation_group_id, **other)
+        .outerjoin(*by_metadata)
+        .where(Item.translation_group_id.in_(bindparam("groups", expanding=True))),
+        _part("successor", text=ItemIdentifier.text, **other)
+        .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
+        .outerjoin(*by_metadata)
+        .where(
+            ItemIdentifier.text.in_(bindparam("successors", expanding=True)),
+            ItemIdentifier.archive_id == bindparam("archive_id"),
+        ),
+    ).order_by("kind", "owner", "position")
+
+
+def _part(kind: str, **columns: Any) -> Select[Any]:
+    """Select one kind of parts. All kinds have the same columns, which may be NULL.
+
+    The owner of a part is described in :meth:`ItemParts.list_parts`.
+    """
+    types: dict[str, Any] = {
+        **dict.fromkeys(("id", "owner", "position", "size"), Key),
+        **dict.fromkeys(("text", "url", "sha256", "state", "rep", "ibip"), Text),
+        **dict.fromkeys(("language", "description"), Text),
+    }
+    return select(
+        literal(kind).label("kind"),
+        *(columns.get(name, cast(null(), type)).label(name) for name, type in types.items()),
+    )
+
+
+def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
+    """Return the Dublin Core that a column contains.
+
+    :raises ValueError: if the column is malformed.
+    """
+    return {element: tuple(map(_parse_value, values)) for element, values in stored.items()}
+
+
+def _parse_value(value: Any) -> LanguageText:
+    return (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
+
+
+def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> set[str]:
+    """Return the given checksums that an item of any Archive needs.
+
+    :param checksums: at most some thousand checksums.
+    """
+    statement = select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
+    return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
+
+
+def count_newer_files(connection: Connection, files: FileStore) -> int:
+    """Return the number of stored files that were added after the last change in the database.
+
+    There are such files if an older database was restored beside the present files.
+    """
+    changed = connection.scalars(select(func.max(Item.timestamp))).one()
+    last = changed.timestamp() + 60  # timestamps are whole seconds, and clocks differ a little
+    newer = {file.sha256: file.modified for file in files.walk() if file.modified > last}
+    for part in batched(newer):
+        # an imported item may have an older timestamp than its files
+        needed = find_needed_checksums(connection, part)
+        last = max([last, *(newer[sha256] for sha256 in needed)])
+    return sum(modified > last for modified in newer.values())
+
+
+def remove_unneeded(
+    connection: Connection, files: FileStore, checksums: Sequence[str], before: float
+) -> None:
+    """Delete the stored files that no item of any Archive needs.
+
+    A lock prevents new rows for the files until the end of the transaction.
+
+    :param checksums: the checksums of the files that may be deleted.
+    :param before: only files that were last modified before this time are deleted. The time is in
+        POSIX seconds.
+    """
+    run_on_postgresql(connection, f"LOCK TABLE {File.__tablename__} IN SHARE MODE")
+    needed = find_needed_checksums(connection, checksums)
+    for sha256 in checksums:
+        if sha256 not in needed:
+            files.remove(sha256, before)
+
+
+def find_files(
+    connection: Connection, item_ids: list[int], paths: list[str]
+) -> list[tuple[int, str, str | None]]:
+    """Return the item id, path and URL of files that have one of the paths or have a URL.
+
+    Files with a URL are on another server.
+    """
+    rows = connection.execute(
+        select(File.item_id, File.path, File.url).where(
+            File.item_id.in_(item_ids), or_(File.path.in_(paths), File.url.is_not(None))
+        )
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+class ItemReader:
+    """Reads the items of one Archive.
+
+    :param get_source: a function that returns the path of the stored file with a checksum. The path
+        becomes the field ``source`` of the file. None: the field is empty.
+    :param today: the current day (UTC), on which embargoes depend. By default, no embargo has
+        ended.
+    :param with_descriptions: True: also read descriptions from other items: that of the metadata
+        item, and the titles of the related items. Exports do not need them.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        archive_id: int,
+        get_source: Callable[[str], str] | None = None,
+        today: date = date.min,
+        with_descriptions: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.archive_id = archive_id
+        self.get_source = get_source
+        self.today = today
+        self.with_descriptions = with_descriptions
+
+    def count_records(self) -> int:
+        """Return the number of items that can be listed: all except stubs and the service."""
+        return self.connection.scalars(
+            select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
+        ).one()
+
+    def find_item(self, ibi: str) -> ItemView | None:
+        """Return the item that has an identifier; None if this Archive has no such item.
+
+        :param ibi: the identifier in canonical case.
+        """
+        owner = select(ItemIdentifier.item_id).where(
+            ItemIdentifier.text == ibi, ItemIdentifier.archive_id == self.archive_id
+        )
+        where = (Item.id == owner.scalar_subquery(), Item.state != ELSEWHERE)
+        return next(self._read(where, 1), None)
+
+    def read_record(self, item_id: int) -> Record:
+        """Return the record of one item. The item may be the service of the Archive."""
+        [item] = self._read((Item.id == item_id,), 1)
+        return item.record
+
+    def read_items(
+        self, item_ids: Sequence[int], *where: ColumnElement[bool]
+    ) -> dict[int, ItemView]:
+        """Return the items with some ids, in the order of the ids.
+
+        :param where: more conditions; see :func:`.select_items`.
+        """
+        where = (is_one_of(self.connection, Item.id, item_ids), *where)
+        return self._read_all(where, len(item_ids))
+
+    def read_listed(
+        self, after: int, limit: int, where: Iterable[ColumnElement[bool]] = ()
+    ) -> dict[int, ItemView]:
+        """Return items except the service by their ids, in the order of the ids.
+
+        :param after: the method reads only items whose id is higher than this number.
+        :param limit: the largest number of items.
+        :param where: more conditions; see :func:`.select_items`.
+        """
+        return self._read_all((Item.id > after, *LISTED, *where), limit)
+
+    def _read_all(self, where: Iterable[ColumnElement[bool]], limit: int) -> dict[int, ItemView]:
+        return {int(item.id or 0): item for item in self._read(where, limit)}
+
+    def _read(self, where: Iterable[ColumnElement[bool]], limit: int) -> Iterator[ItemView]:
+        """Yield items in the order of their ids."""
+        rows = self.connection.execute(
+            _select_items(self.with_descriptions)
+            .where(Item.archive_id == self.archive_id, *where)
+            .order_by(Item.id)
+            .limit(limit)
+        ).all()
+        if rows:
+            parts = ItemParts(self.connection, self.archive_id, rows, self.with_descriptions)
+            yield from [self._make_item(row, parts) for row in rows]
+
+    def _make_item(self, row: Row[Any], parts: ItemParts) -> ItemView:
+        related = tuple(parts.list_related(row))
+        files = parts.list_parts("file", row.id)
+        record = _make_record(
+            row,
+            tuple(part.text for part in parts.list_parts("alias", row.id)),
+            tuple(part.text for part in parts.list_parts("same_as", row.id)),
+            tuple(map(self._make_file, files)),
+            related,
+        )
+        described = row.described if self.with_descriptions else None
+        return ItemView(
+            record,
+            row.is_service,
+            self.today,
+            None if described is None else _read_stored(described, row.described_work),
+            row.described_language if self.with_descriptions else None,
+            related,
+            {part.text: part.size for part in files if part.size is not None},
+            row.id,
+            parts.find_head(row),
+        )
+
+    def _make_file(self, part: Row[Any]) -> FileRecord:
+        source = None
+        if part.size is not None and self.get_source is not None:
+            source = self.get_source(part.sha256)
+        return FileRecord(part.text, part.url, source, part.sha256)
+
+
+# cached: SQLAlchemy needs more time to build the statement than to run it
+@cache
+def _select_items(with_descriptions: bool) -> Select[Any]:
+    """Select items, each with its tombstone and the name of its metadata item."""
+    metadata = aliased(Item)
+    described = [
+        case((describes(metadata), metadata.dublin_core)).label("described"),
+        case((describes(metadata), metadata.work)).label("described_work"),
+        case((describes(metadata), metadata.language)).label("described_language"),
+    ]
+    return (
+        select(
+            Item.__table__,
+            func.coalesce(metadata.rep, metadata.ibip).label("metadata_name"),
+            TranslationGroup.head_item_id,
+            TombstoneRow.reason,
+            TombstoneRow.citation,
+            TombstoneRow.successor,
+            TombstoneRow.original_archive.label("removed_to"),
+            *(described if with_descriptions else ()),
+        )
+        .outerjoin(metadata, metadata.id == Item.metadata_item_id)
+        .outerjoin(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
+        .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
+    )
+
+
+def _make_record(
+    row: Any,
+    aliases: tuple[str, ...],
+    same_as: tuple[str, ...],
+    files: tuple[FileRecord, ...],
+    related: Sequence[RelatedItem],
+) -> Record:
+    """Return the record of an item.
+
+    :param row: the columns of the item.
+    :param related: the related items, from :meth:`ItemParts.list_related`.
+    """
+    access = tombstone = None
+    if row.access_networks is not None:
+        access = AccessRule(tuple(row.access_networks.split()), row.access_others)
+    if row.reason is not None:
+        tombstone = Tombstone(row.reason, row.citation, row.successor, row.removed_to)
+    # only the record of the head of a group lists the translations; an item without a language
+    # cannot be listed in the records of other items
+    lists_translations = row.id == row.head_item_id or row.language is None
+    first = files[0].path if files else None
+    return Record(
+        rep=row.rep,
+        ibip=row.ibip,
+        aliases=aliases,
+        same_as=same_as,
+        state=row.state,
+        original_archive=row.original_archive,
+        timestamp=row.timestamp,
+        content_type=row.content_type,
+        language=row.language,
+        transferable=row.transferable,
+        next_edition=next((other.ibi for other in related if other.kind == "later_edition"), None),
+        translations={
+            str(other.language): other.ibi
+            for other in related
+            if lists_translations and other.kind == "translation"
+        },
+        metadata=_find_metadata(row),
+        formats=dict(row.formats or {}),
+        files=files,
+        target_file=None if row.target_path == first else row.target_path,
+        list_files=row.list_files,
+        access=access,
+        embargo=row.embargo,
+        tombstone=tombstone,
+        key=row.host_key,
+    )
+
+
+def _find_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
+    if row.metadata_name is not None:
+        return MetadataItem(row.metadata_name)
+    if row.dublin_core is not None:
+        return _read_stored(row.dublin_core, row.work)
+    if row.metadata_url is not None:
+        return MetadataAddress(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
+    return None
+
+
+def _read_stored(dublin_core: Any, work: Any) -> DublinCoreMetadata:
+    """Return the metadata in two columns; ``work`` is None if there is Dublin Core only."""
+    description = None if work is None else parse_description("work", work)
+    return DublinCoreMetadata(parse_elements(dublin_core), description)
+
+
+# --- viewing -----------------------------------------------------------------------------------
+
+
+def view_item(
+    database: Database, archive_id: int, folder: FileStore, ibi: str, today: date
+) -> ItemView | None:
+    """Return the item that has an identifier; None if this Archive has no such item.
+
+    :param ibi: the identifier in canonical case.
+    :param today: the current day (UTC), on which the embargo depends.
+    """
+
+    def find(connection: Connection) -> ItemView | None:
+        return ItemReader(
+            connection,
+            archive_id,
+            lambda sha256: str(folder.path(sha256)),
+            today=today,
+            with_descriptions=True,
+        ).find_item(ibi)
+
+    return database.read(find)
+
+
+def view_host_item(record: Record, metadata: Record | None, today: date) -> ItemView:
+    """Return the view of an item that is in the catalogue of a host.
+
+    :param metadata: the record of the item that contains the metadata, or None.
+    """
+    described = language = None
+    if metadata is not None and not metadata.is_hidden:
+        language = metadata.language
+        if isinstance(metadata.metadata, DublinCoreMetadata):
+            described = metadata.metadata
+    related = [
+        RelatedItem("translation", ibi, language=language)
+        for language, ibi in record.translations.items()
+    ]
+    if record.next_edition is not None:
+        related.insert(0, RelatedItem("later_edition", record.next_edition))
+    if record.tombstone is not None and record.tombstone.successor is not None:
+        related.append(RelatedItem("successor", record.tombstone.successor))
+    return ItemView(record, False, today, described, language, tuple(related))
+
+
+def find_metadata_url(
+    catalogue: Catalogue,
+    facts: ArchiveFacts,
+    ibi: Identifier,
+    user: str,
+    step: Step,
+    is_open: bool = False,
+) -> str | None:
+    """Return the URL of the metadata of an item for a user.
+
+    The URL is that of the answer to a urlRequest without a selection of relations.
+
+    :param facts: the published facts of the Archive.
+    :param user: the IP address of the user.
+    :param step: the step of a relation that selects the metadata, with or without a format.
+    :param is_open: True if the user may read the metadata in spite of networks and embargoes.
+    :returns: None if the item has no such URL for this user.
+    """
+    relation = Relation((step,))
+    whole = replace(facts, relations=None, filter_url_list=True, checks_access=not is_open)
+    request = UrlRequest(ibi, (user,), verbs=VerbList(relation))
+    pairs = answer_url_request(catalogue, request, whole, lambda item: "")
+    url = dict(pairs).get("url" + relation.name)
+    return url if isinstance(url, str) else None
+
+
+def read_works(
+    archive: Archive, connection: Connection, item_ids: Sequence[int]
+) -> dict[int, Work]:
+    """Return the descriptions of the given items that are public, in the order of the ids."""
+    reader = ItemReader(
+        connection, archive.served().id, today=archive.today, with_descriptions=True
+    )
+    items = reader.read_items(item_ids, is_public())
+    return {one: _describe(archive, items[one]) for one in item_ids if one in items}
+
+
+def describe_host_item(
+    archive: Archive, find_record: Callable[[str], Record | None], record: Record
+) -> Work:
+    """Return the description of an item in the catalogue of a host.
+
+    :param find_record: returns the record of the item with an identifier.
+    """
+    named = record.metadata
+    metadata = find_record(named.ibi) if isinstance(named, MetadataItem) else None
+    return _describe(archive, view_host_item(record, metadata, archive.today))
+
+
+def is_public_record(record: Record) -> bool:
+    """Return whether harvesters may see the description of an item.
+
+    :func:`flask_ibi_archive.archive.items.read.is_public` is the same rule for rows.
+    """
+    return (
+        record.state in (State.ORIGINAL, State.COPY)
+        and record.content_type == "Data"
+        and not record.is_hidden
+    )
+
+
+def _describe(archive: Archive, item: ItemView) -> Work:
+    """Return the description of an item for readers who are in no network."""
+    record, elements = item.record, item.dublin_core
+    # a harvested record must lead to the item
+    url = archive.persistent_url(item)
+    identifiers = elements.get("identifier", ())
+    if url not in [text for text, _ in identifiers]:
+        elements = {**elements, "identifier": (*identifiers, (url, None))}
+    return make_work(
+        record,
+        elements,
+        archive.config.persistent_url_base,
+        description=item.description,
+        page_url=archive.addresses.item(record),
+        files=_list_files(archive, item),
+        metadata_language=item.metadata_language,
+        translation_of=None if record.language is None else item.head,
+        archive_name=archive.config.archive_name,
+        publisher=archive.config.publisher,
+        today=item.today,
+    )
+
+
+def _list_files(archive: Archive, item: ItemView) -> list[WorkFile]:
+    """Return the files that all readers may read."""
+    record = item.record
+    if not item.is_open or not record.list_files:
+        return []
+    return [
+        WorkFile(
+            file.path,
+            file.url or archive.addresses.file(record, file.path),
+            guess_type(file.path)[0],
+            sha256=file.sha256,
+        )
+        for file in record.files
+    ]
+
+
+# --- identifiers -------------------------------------------------------------------------------
+
+
+HELD, USED, RELEASED = "held", "used", "released"
+
+
+def find_owners(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> dict[str, tuple[int, str]]:
+    """Return the id and the state of the item that has each identifier.
+
+    :param identifiers: the identifiers as canonical texts.
+    :returns: a dictionary with identifiers as keys. If the Archive does not know an identifier, the
+        dictionary does not contain this identifier.
+    """
+    row = ItemIdentifier
+    # all() needs less time than a loop over the result, which fetches the rows one by one
+    found = connection.execute(
+        select(row.text, row.item_id, row.state).where(
+            is_one_of(connection, row.text, identifiers), row.archive_id == archive_id
+        )
+    ).all()
+    return {text: (item_id, state) for text, item_id, state in found}
+
+
+def find_owners_and_originals(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> tuple[dict[str, tuple[int, str]], set[str]]:
+    """Find the items and the Originals in other Archives that have identifiers.
+
+    :returns: the result of :func:`find_owners`, and those of the identifiers whose Original is in
+        another Archive of the database (rule 3).
+    """
+    row = ItemIdentifier
+    found = connection.execute(
+        select(row.text, row.item_id, row.state, row.archive_id).where(
+            is_one_of(connection, row.text, identifiers)
+        )
+    ).all()
+    owners, elsewhere = {}, set()
+    for text, item_id, state, owner_archive_id in found:
+        if owner_archive_id == archive_id:
+            owners[text] = item_id, state
+        elif state == State.ORIGINAL.value:
+            elsewhere.add(text)
+    return owners, elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A reservation of an identifier for a draft.
+
+    :param rep: the identifier in the form "rep".
+    :param ibip: the same identifier in the form "ibip".
+    :param status: "held", "used" or "released".
+    :param settled_at: the time when the identifier was used or released; None if neither has
+        happened.
+    """
+
+    rep: str
+    ibip: str
+    status: str
+    note: str | None
+    reserved_at: datetime
+    settled_at: datetime | None
+
+
+def add_reservation(
+    connection: Connection,
+    archive_id: int,
+    rep: str,
+    ibip: str,
+    note: str | None,
+    now: datetime,
+    key: str | None = None,
+) -> None:
+    """Store the reservation of an identifier for a draft.
+
+    :param key: the key of the row that is the draft. No other item or reservation may have it.
+    """
+    values = {"rep": rep, "ibip": ibip, "note": note, "reserved_at": now, "host_key": key}
+    connection.execute(insert(ReservationRow).values(archive_id=archive_id, status=HELD, **values))
+
+
+def renew_reservation(
+    connection: Connection, archive_id: int, ibip: str, note: str, now: datetime, key: str | None
+) -> bool:
+    """Reserve a released identifier again, because a backup has restored the row of the draft.
+
+    :param key: the key of the row.
+    :returns: whether the Archive has released the identifier.
+    """
+    row = ReservationRow
+    released = update(row).where(
+        row.archive_id == archive_id, row.ibip == ibip, row.status == RELEASED
+    )
+    values = {"note": note, "reserved_at": now, "settled_at": None, "host_key": key}
+    return connection.execute(released.values(status=HELD, **values)).rowcount > 0
+
+
+def set_reservation_key(connection: Connection, archive_id: int, ibi: str, key: str) -> None:
+    """Store the key of the row that is the draft of a held reservation.
+
+    :param ibi: one of the two forms of the identifier, as canonical text.
+    :param key: the key of the row. No other item or reservation may have it.
+    """
+    row = ReservationRow
+    connection.execute(
+        update(row)
+        .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
+        .values(host_key=key)
+    )
+
+
+def settle_reservation(
+    connection: Connection, archive_id: int, ibi: str, status: str, now: datetime
+) -> tuple[str, str]:
+    """Store that a reserved identifier was used or released.
+
+    If two processes call this function at the same time, one process gets an error.
+
+    :param ibi: one of the two forms of the identifier, as canonical text.
+    :param status: the new status: used or released.
+    :returns: both forms of the identifier: rep and IBIp.
+    :raises StorageError: if the Archive has not reserved the identifier, or if the identifier was
+        already used or released.
+    """
+    row = ReservationRow
+    settled = connection.execute(
+        update(row)
+        .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
+        .values(status=status, settled_at=now, host_key=None)
+        .returning(row.rep, row.ibip)
+    ).first()
+    if settled is not None:
+        return settled.rep, settled.ibip
+    found = connection.execute(
+        select(row.archive_id, row.status).where(_has_identifier(connection, [ibi]))
+    ).first()
+    if found is None:
+        raise StorageError(
+            f"{ibi} is not reserved; to reserve an identifier, run: flask ibi reserve"
+        )
+    if found.status != HELD:
+        raise StorageError(f"the reservation of {ibi} was already {found.status}")
+    raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
+
+
+def find_status(connection: Connection, rep: str) -> str | None:
+    """Return the status of the reservation of an identifier; None if it was never reserved.
+
+    :param rep: the repository name, as canonical text.
+    """
+    row = ReservationRow
+    return connection.scalar(select(row.status).where(row.rep == rep))
+
+
+def find_held(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> dict[str, str | None]:
+    """Return the given identifiers that are reserved for drafts of an Archive.
+
+    :returns: the key of the row that is the draft, or None, for both forms of each identifier.
+    """
+    row = ReservationRow
+    found: dict[str, str | None] = {}
+    for part in batched(identifiers):
+        held = select(row.rep, row.ibip, row.host_key).where(
+            _has_identifier(connection, part), row.archive_id == archive_id, row.status == HELD
+        )
+        for rep, ibip, key in connection.execute(held):
+            found[rep] = found[ibip] = key
+    return found
+
+
+def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> None:
+    """Check that none of the identifiers is reserved for a draft.
+
+    :raises RuleBroken: rule 1, with the first reserved identifier.
+    """
+    if not identifiers:
+        return
+    reserved = connection.scalars(
+        select(ReservationRow.rep)
+        .where(_has_identifier(connection, identifiers), ReservationRow.status == HELD)
+        .order_by(ReservationRow.reserved_at)
+        .limit(1)
+    ).first()
+    if reserved is not None:
+        raise RuleBroken(
+            1,
+            reserved,
+            "the identifier is reserved for a draft; "
+            "deposit the draft with this identifier, or release the identifier first",
+        )
+
+
+def read_reservations(connection: Connection, archive_id: int) -> list[Reservation]:
+    """Return the reservations of an Archive, sorted by age; the oldest comes first."""
+    row = ReservationRow
+    rows = connection.execute(
+        select(row.rep, row.ibip, row.status, row.note, row.reserved_at, row.settled_at)
+        .where(row.archive_id == archive_id)
+        .order_by(row.reserved_at, row.rep)
+    )
+    return [Reservation(*found) for found in rows]
+
+
+def _has_identifier(connection: Connection, identifiers: Sequence[str]) -> ColumnElement[bool]:
+    row = ReservationRow
+    return or_(
+        is_one_of(connection, row.rep, identifiers), is_one_of(connection, row.ibip, identifiers)
+    )
+
+
+class Copies:
+    """Finds Originals and Copies of an Archive's items in other Archives of the same database."""
+
+    def __init__(self, connection: Connection, archive_id: int) -> None:
+        self.connection = connection
+        self.archive_id = archive_id
+
+    def find_originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
+        """Return the given identifiers whose Original is in another Archive (rule 3)."""
+        return find_owners_and_originals(self.connection, self.archive_id, identifiers)[1]
+
+    def check_original_of(self, record: Record) -> None:
+        """Check that the Original of a Copy exists, if its Archive is in this database.
+
+        The record of a Copy names the Archive of the Original. Other records are not checked.
+
+        :raises RuleBroken: rule 4, if the Archive is in this database and does not have the
+            Original, or if the Copy and the Original are in the same Archive.
+        """
+        if record.original_archive is None:
+            return
+        service = aliased(ItemIdentifier)
+        archive_id = self.connection.execute(
+            select(ArchiveRow.id)
+            .join(service, service.item_id == ArchiveRow.service_item_id)
+            .where(service.text == record.original_archive)
+        ).scalar()
+        if archive_id is None:
+            return
+        ibi = record.identifiers[0]
+        if archive_id == self.archive_id:
+            raise RuleBroken(4, ibi, "a Copy and its Original can't be in the same Archive")
+        forms = [text for text in (record.rep, record.ibip) if text is not None]
+        found = self.connection.execute(
+            select(ItemIdentifier.item_id).where(
+                ItemIdentifier.archive_id == archive_id,
+                ItemIdentifier.text.in_(forms),
+                ItemIdentifier.state == State.ORIGINAL.value,
+            )
+        ).first()
+        if found is None:
+            raise RuleBroken(
+                4,
+                ibi,
+                f"the Archive {record.original_archive} does not have the Original of this Copy",
+            )
+
+    def find_archive_of_original(self, ibi: str) -> int | None:
+        """Return the id of the Archive that has the Original of an IBI.
+
+        :returns: None if no Archive in this database has the Original.
+        """
+        return self.connection.execute(
+            select(ItemIdentifier.archive_id).where(
+                ItemIdentifier.text == ibi, ItemIdentifier.state == State.ORIGINAL.value
+            )
+        ).scalar()
+
+    def find_copied(self, items: Collection[int]) -> set[int]:
+        """Return the given items of this Archive that have Copies; see :meth:`find_copies`."""
+        rows = self.connection.execute(self._select_copies(items))
+        return {row.original_id for row in rows}
+
+    def find_copies(self, item_id: int) -> list[tuple[int, int]]:
+        """Return the Copies of an item of this Archive.
+
+        A Copy is only counted if it names this Archive as the Archive of its Original.
+
+        :returns: the id of each Copy, with the id of the Archive that has the Copy.
+        """
+        return list(self.find_copies_of([item_id]).get(item_id, {}).items())
+
+    def find_copies_of(self, items: Collection[int]) -> dict[int, dict[int, int]]:
+        """Return the Copies of items of this Archive; see :meth:`find_copies`.
+
+        :returns: for each item with Copies, the Archives of the Copies by the ids of the Copies.
+        """
+        copies: dict[int, dict[int, int]] = {}
+        for row in self.connection.execute(self._select_copies(items)):
+            copies.setdefault(row.original_id, {})[row.id] = row.archive_id
+        return copies
+
+    def _select_copies(self, items: Collection[int]) -> Any:
+        """Select the Copies of items, with the ids of their Archives and of their Originals."""
+        mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
+        return (
+            select(Item.id, Item.archive_id, mine.item_id.label("original_id"))
+            .join(theirs, theirs.item_id == Item.id)
+            .join(mine, mine.text == theirs.text)
+            .join(service, service.text == Item.original_archive)
+            .join(
+                ArchiveRow,
+                and_(
+                    ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == self.archive_id
+                ),
+            )
+            .where(
+                is_one_of(self.connection, mine.item_id, items), theirs.state == State.COPY.value
+            )
+            .distinct()
+            .order_by(Item.id)
+        )
+
+    def check_no_copies(self, item_id: int, record: Record) -> None:
+        """Check that an item has no Copies in this database if the item is no longer an Original.
+
+        :param record: the new values of the item.
+        :raises RuleBroken: rule 4. The error names the Archives that have the Copies.
+        """
+        if record.state == State.ORIGINAL.value:
+            return
+        archives = {archive_id for _, archive_id in self.find_copies(item_id)}
+        if not archives:
+            return
+        holders = self.connection.scalars(
+            select(func.coalesce(Item.rep, Item.ibip)).where(
+                Item.archive_id.in_(archives), Item.is_service
+            )
+        ).all()
+        raise RuleBroken(
+            4,
+            record.identifiers[0],
+            f"this item is the Original of Copies in {', '.join(sorted(map(str, holders)))}; "
+            "delete these Copies first",
+        )

@@ -1,0 +1,517 @@
+"""Defines the tables of Archives and items, with identifiers, files, tombstones and counts.
+
+Source: [R] 3.2, Figures 3.3 and 3.4.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    Date,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+    true,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
+
+# --- items -------------------------------------------------------------------------------------
+
+
+#: The tables of this package. The tables of the host are in another MetaData object.
+metadata = MetaData()
+
+#: The column type of a host's keys. Keys are sorted by their bytes, so that the keys that begin
+#: with the name of a table are a range.
+HostKey = String(1024).with_variant(String(1024, collation="C"), "postgresql")
+
+
+class Base(DeclarativeBase):
+    """The base class of the models."""
+
+    metadata = metadata
+
+
+class ArchiveRow(Base):
+    """An Archive, with its address and the e-mail address of its administrator ([R] Figure 3.3)."""
+
+    __tablename__ = "ibi_archive"
+    __table_args__ = (
+        # the constraint is deferred, because the Archive and its service refer to each other
+        ForeignKeyConstraint(
+            ["service_item_id", "id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_archive_service",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
+        # This option has no effect here: SQLAlchemy omits AUTOINCREMENT if the key is also part of
+        # a foreign key. The migrations write AUTOINCREMENT themselves.
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    service_item_id: Mapped[int] = mapped_column(Key)
+    address: Mapped[str] = mapped_column(String(255))
+    ip: Mapped[str | None] = mapped_column(String(45))
+    protocol: Mapped[str] = mapped_column(String(4), server_default="HTTP")
+    platform_version: Mapped[str] = mapped_column(String(255))
+    admin_email: Mapped[str | None] = mapped_column(String(255))
+    #: A random word, the same for all Archives of the database.
+    database: Mapped[str] = mapped_column(String(32))
+
+
+class EditionSeries(Base):
+    """A chain of editions, in which each edition has a number."""
+
+    __tablename__ = "ibi_edition_series"
+    __table_args__ = (
+        UniqueConstraint("id", "archive_id", name="uq_ibi_edition_series_archive"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_edition_series_archive")
+    )
+
+
+class TranslationGroup(Base):
+    """A group of items with the same content in different languages."""
+
+    __tablename__ = "ibi_translation_group"
+    __table_args__ = (
+        UniqueConstraint("id", "archive_id", name="uq_ibi_translation_group_archive"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_translation_group_archive")
+    )
+    #: The item of the group whose record lists the other items of the group.
+    head_item_id: Mapped[int | None] = mapped_column(Key)
+
+
+class Item(Base):
+    """An item of an Archive, or a stub for an item in another Archive (state Elsewhere)."""
+
+    __tablename__ = "ibi_item"
+    __table_args__ = (
+        UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
+        UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
+        UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
+        UniqueConstraint("translation_group_id", "language", name="uq_ibi_item_translation"),
+        ForeignKeyConstraint(
+            ["edition_series_id", "archive_id"],
+            ["ibi_edition_series.id", "ibi_edition_series.archive_id"],
+            name="fk_ibi_item_edition_series",
+        ),
+        ForeignKeyConstraint(
+            ["translation_group_id", "archive_id"],
+            ["ibi_translation_group.id", "ibi_translation_group.archive_id"],
+            name="fk_ibi_item_translation_group",
+        ),
+        ForeignKeyConstraint(
+            ["metadata_item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_item_metadata",
+        ),
+        # The next constraints are deferred: an item refers to its identifiers and its target file,
+        # and these rows refer to the item.
+        ForeignKeyConstraint(
+            ["id", "rep"],
+            ["ibi_identifier.item_id", "ibi_identifier.text"],
+            name="fk_ibi_item_rep",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        ForeignKeyConstraint(
+            ["id", "ibip"],
+            ["ibi_identifier.item_id", "ibi_identifier.text"],
+            name="fk_ibi_item_ibip",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        ForeignKeyConstraint(
+            ["id", "target_path"],
+            ["ibi_file.item_id", "ibi_file.path"],
+            name="fk_ibi_item_target",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        CheckConstraint(
+            "state IN ('Original', 'Copy', 'Deleted', 'Elsewhere')", name="ck_ibi_item_state"
+        ),
+        CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
+        CheckConstraint(
+            "(state = 'Copy') = (original_archive IS NOT NULL)",
+            name="ck_ibi_item_original_archive",
+        ),
+        CheckConstraint(
+            "NOT is_service OR (state = 'Original' AND NOT transferable)",
+            name="ck_ibi_item_service",
+        ),
+        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_item_content_type"),
+        CheckConstraint(
+            "(edition_series_id IS NULL) = (edition_no IS NULL)", name="ck_ibi_item_edition"
+        ),
+        CheckConstraint(
+            "(CASE WHEN metadata_item_id IS NULL THEN 0 ELSE 1 END)"
+            " + (CASE WHEN metadata_url IS NULL THEN 0 ELSE 1 END)"
+            " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
+            name="ck_ibi_item_metadata",
+        ),
+        CheckConstraint("work IS NULL OR dublin_core IS NOT NULL", name="ck_ibi_item_work"),
+        CheckConstraint(
+            "(access_networks IS NULL) = (access_others IS NULL)"
+            " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
+            name="ck_ibi_item_access",
+        ),
+        CheckConstraint(
+            "embargo IS NULL OR (state <> 'Elsewhere' AND NOT is_service)",
+            name="ck_ibi_item_embargo",
+        ),
+        CheckConstraint(
+            "host_key IS NULL OR (host_key <> '' AND state <> 'Elsewhere' AND NOT is_service)",
+            name="ck_ibi_item_key",
+        ),
+        Index("ix_ibi_item_archive", "archive_id", "id"),
+        Index("ix_ibi_item_metadata", "metadata_item_id"),
+        Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
+        Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
+        Index(
+            "uq_ibi_item_service",
+            "archive_id",
+            unique=True,
+            sqlite_where=text("is_service"),
+            postgresql_where=text("is_service"),
+        ),
+        Index(
+            "uq_ibi_item_key",
+            "archive_id",
+            "host_key",
+            unique=True,
+            sqlite_where=text("host_key IS NOT NULL"),
+            postgresql_where=text("host_key IS NOT NULL"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_item_archive")
+    )
+    state: Mapped[str] = mapped_column(String(9))
+    rep: Mapped[str | None] = mapped_column(String(255))
+    ibip: Mapped[str | None] = mapped_column(String(255))
+    timestamp: Mapped[datetime] = mapped_column(UTCDateTime)
+    content_type: Mapped[str] = mapped_column(String(8), server_default="Data")
+    language: Mapped[str | None] = mapped_column(String(5))
+    transferable: Mapped[bool] = mapped_column(server_default=true())
+    is_service: Mapped[bool] = mapped_column(server_default=false())
+    #: The service IBI of the Archive that has the Original of this Copy (rule 4).
+    original_archive: Mapped[str | None] = mapped_column(String(255))
+    edition_series_id: Mapped[int | None] = mapped_column(Key)
+    edition_no: Mapped[int | None] = mapped_column(Integer)
+    translation_group_id: Mapped[int | None] = mapped_column(Key)
+    metadata_item_id: Mapped[int | None] = mapped_column(Key)
+    metadata_url: Mapped[str | None] = mapped_column(Text)
+    metadata_formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
+    metadata_timestamp: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: For an item of content type Metadata: the URLs of the same metadata in other formats.
+    formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
+    target_path: Mapped[str | None] = mapped_column(Text)
+    list_files: Mapped[bool] = mapped_column(server_default=true())
+    #: The networks that have access, in CIDR form, separated by spaces; None: all networks.
+    access_networks: Mapped[str | None] = mapped_column(Text)
+    access_others: Mapped[str | None] = mapped_column(String(8))
+    #: One of the last columns, because the value is long, and a urlRequest does not read it.
+    dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
+    #: The description from which the Dublin Core was made; None: there is Dublin Core only.
+    work: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    #: The first day (UTC) on which readers may read the files; None: there is no embargo.
+    embargo: Mapped[date | None] = mapped_column(Date)
+    #: Where the item comes from, such as ``thesis:7``: the key that the host gave, or the table and
+    #: the primary key of its row.
+    host_key: Mapped[str | None] = mapped_column(HostKey)
+    #: The year of publication in the own description of the item, for the list by year.
+    issued_year: Mapped[int | None] = mapped_column(Integer)
+
+
+class ItemIdentifier(Base):
+    """An identifier of an item: a form of its IBI or an alias.
+
+    A foreign key guarantees that the column ``state`` always contains the state of the item.
+    Therefore an index can enforce that an identifier has only one Original (rule 3).
+    """
+
+    __tablename__ = "ibi_identifier"
+    __table_args__ = (
+        UniqueConstraint("item_id", "text", name="uq_ibi_identifier_item"),
+        ForeignKeyConstraint(
+            ["item_id", "archive_id", "state"],
+            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
+            name="fk_ibi_identifier_item",
+            onupdate="CASCADE",
+            ondelete="CASCADE",
+        ),
+        Index(
+            "uq_ibi_identifier_original",
+            "text",
+            unique=True,
+            sqlite_where=text("state = 'Original'"),
+            postgresql_where=text("state = 'Original'"),
+        ),
+    )
+
+    text: Mapped[str] = mapped_column(String(255), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    item_id: Mapped[int] = mapped_column(Key)
+    state: Mapped[str] = mapped_column(String(9))
+    #: "rep", "ibip" or "legacy".
+    form: Mapped[str] = mapped_column(String(6))
+    #: The position in the list of aliases, from 1; 0 for a form of the IBI.
+    alias_no: Mapped[int] = mapped_column(Integer, server_default="0")
+
+
+class File(Base):
+    """A file of an item: stored in the Archive, or at a URL, or known by its name only."""
+
+    __tablename__ = "ibi_file"
+    __table_args__ = (
+        CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
+    )
+
+    item_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_item.id", name="fk_ibi_file_item", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    path: Mapped[str] = mapped_column(Text, primary_key=True)
+    position: Mapped[int] = mapped_column(Integer)
+    url: Mapped[str | None] = mapped_column(Text)
+    sha256: Mapped[str | None] = mapped_column(String(64))
+    #: The size in bytes; None: the file is not stored in the Archive.
+    size: Mapped[int | None] = mapped_column(Key)
+    #: The path of the host's file from which the file was copied, percent-encoded.
+    source: Mapped[str | None] = mapped_column(Text)
+    #: The modification time of that file, in nanoseconds since 1970. A file whose path, size and
+    #: time are equal is not read again.
+    source_modified: Mapped[int | None] = mapped_column(Key)
+
+
+class SameAs(Base):
+    """An identifier of another system, or a former address, that belongs to an item.
+
+    The digest is that of the form in which identifiers are compared. An index of the digests is
+    small, whatever the length of an address.
+    """
+
+    __tablename__ = "ibi_same_as"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_same_as_item",
+            ondelete="CASCADE",
+        ),
+        Index("ix_ibi_same_as_item", "item_id"),
+    )
+
+    #: The SHA-256 of the form for comparison, in hexadecimal digits.
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    item_id: Mapped[int] = mapped_column(Key)
+    position: Mapped[int] = mapped_column(Integer)
+    #: The canonical spelling, which is shown.
+    text: Mapped[str] = mapped_column(Text)
+
+
+class Prefix(Base):
+    """The last date that the temporal distributor issued under a prefix.
+
+    Source: [G] 6, Algorithm 4.
+    """
+
+    __tablename__ = "ibi_prefix"
+
+    prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
+    #: The date in POSIX seconds, as a decimal number that is not rounded.
+    last_date: Mapped[str] = mapped_column(String(255))
+
+
+class TombstoneRow(Base):
+    """The tombstone of a Deleted item: the reason, and the item that replaces the deleted item.
+
+    The date of the deletion is the timestamp of the item.
+    """
+
+    __tablename__ = "ibi_tombstone"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id", "state"],
+            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
+            name="fk_ibi_tombstone_item",
+            ondelete="CASCADE",
+        ),
+        CheckConstraint("state = 'Deleted'", name="ck_ibi_tombstone_state"),
+    )
+
+    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    archive_id: Mapped[int] = mapped_column(Key)
+    state: Mapped[str] = mapped_column(String(9), server_default="Deleted")
+    reason: Mapped[str] = mapped_column(Text)
+    #: The text with which the deleted item should be cited.
+    citation: Mapped[str | None] = mapped_column(Text)
+    #: The IBI of the item that replaces the deleted item. This item may be in another Archive.
+    successor: Mapped[str | None] = mapped_column(String(255))
+    #: The service IBI of the Archive to which the item was transferred.
+    original_archive: Mapped[str | None] = mapped_column(String(255))
+
+
+class ReservationRow(Base):
+    """A reservation of an identifier, with both forms of the identifier, for a draft."""
+
+    __tablename__ = "ibi_reservation"
+    __table_args__ = (
+        UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
+        CheckConstraint("status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"),
+        CheckConstraint(
+            "host_key IS NULL OR (host_key <> '' AND status = 'held')",
+            name="ck_ibi_reservation_key",
+        ),
+        Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
+        Index(
+            "uq_ibi_reservation_key",
+            "archive_id",
+            "host_key",
+            unique=True,
+            sqlite_where=text("host_key IS NOT NULL"),
+            postgresql_where=text("host_key IS NOT NULL"),
+        ),
+    )
+
+    rep: Mapped[str] = mapped_column(String(255), primary_key=True)
+    ibip: Mapped[str] = mapped_column(String(255))
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_reservation_archive")
+    )
+    status: Mapped[str] = mapped_column(String(8), server_default="held")
+    note: Mapped[str | None] = mapped_column(Text)
+    reserved_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    #: The time when the identifier was used or released; None: the status is held.
+    settled_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The table and the primary key of the row that is not public yet.
+    host_key: Mapped[str | None] = mapped_column(HostKey)
+
+
+class AccessCount(Base):
+    """The number of accesses to a requested item on one day, to one content type.
+
+    The transaction that stores an access also counts the access. When accesses are deleted, the
+    number does not change.
+    """
+
+    __tablename__ = "ibi_access_count"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_count_item",
+        ),
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
+        ),
+        Index("ix_ibi_access_count_archive", "archive_id", "day"),
+    )
+
+    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    #: "Metadata": the accesses are views. "Data": the accesses are downloads.
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: The number of accesses without double clicks and without accesses of robots.
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ArchiveAccessCount(Base):
+    """The number of accesses to all requested items of an Archive on one day."""
+
+    __tablename__ = "ibi_archive_access_count"
+    __table_args__ = (
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
+        ),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_archive_access_count_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class Registration(Base):
+    """The results of the last inclusion and exclusion requests of an Archive ([R] 5.2)."""
+
+    __tablename__ = "ibi_registration"
+    __table_args__ = (
+        CheckConstraint(
+            "confirmed_at IS NULL OR included_at IS NOT NULL", name="ck_ibi_registration_confirmed"
+        ),
+        CheckConstraint(
+            "included_at IS NULL OR (registered_at IS NOT NULL AND address IS NOT NULL)",
+            name="ck_ibi_registration_included",
+        ),
+        CheckConstraint("(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_registration_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    resolver_url: Mapped[str] = mapped_column(Text)
+    #: The address of the Archive in the last request. If the address or the IP of the Archive has
+    #: changed, the database may be a copy.
+    address: Mapped[str | None] = mapped_column(String(255))
+    ip: Mapped[str | None] = mapped_column(String(45))
+    #: The time when the resolver first accepted the registration key.
+    registered_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The time when the resolver included the Archive; None: the Archive is not included.
+    included_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The time when the resolver sent a request to confirm the inclusion; None: not confirmed.
+    confirmed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    excluded_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The error of the last request; None: the request succeeded.
+    error: Mapped[str | None] = mapped_column(Text)
+    error_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

@@ -1,0 +1,362 @@
+"""The lists of public items: by year of publication, the newest, and the sitemap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import wraps
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+from flask import Response, abort
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    func,
+    select,
+    union_all,
+)
+from sqlalchemy.orm import aliased
+
+from flask_ibi_archive.archive.items.pages import page, unavailable_page
+from flask_ibi_archive.archive.items.read import (
+    describe_host_item,
+    describes,
+    is_public,
+    is_public_record,
+    read_works,
+)
+from flask_ibi_archive.archive.items.tables import Item
+from flask_ibi_archive.archive.pages import labels
+from flask_ibi_archive.archive.service.catalogue import CannotList, RecordSource
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.server.pages.requests import current_archive, read_query
+from flask_ibi_archive.server.pages.responses import (
+    find_items_path,
+    hide_from_search,
+    set_headers,
+)
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+
+#: The number of items on a page, and on the page of the years.
+SHOWN, NEWEST = 100, 10
+#: The maximum number of URLs in a sitemap (sitemaps.org).
+SITEMAP_SIZE = 50_000
+#: The years that a date may have.
+YEARS = range(1, 10_000)
+#: Matches the position of an item of a host's catalogue: its timestamp and its identifier.
+_PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z_(.+)", re.ASCII)
+_NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a list.
+
+    :param works: the items, the newest first.
+    :param next: the position after which the list continues; None at the end of the list.
+    """
+
+    works: list[Work]
+    next: str | None
+
+
+class StoredLists:
+    """The lists of the items in the tables of this package. The newest item has the highest id."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._database = archive.database
+        self._is_listed = and_(Item.archive_id == archive.served().id, is_public())
+
+    def list_years(self) -> list[int]:
+        """Return the years of publication, the newest first.
+
+        A recursive statement finds the next year with an index. The year of an item may be that of
+        its metadata item.
+        """
+        dated = and_(Item.archive_id == self._archive.served().id, describes(Item))
+        first = select(func.max(Item.issued_year).label("year")).where(dated).cte(recursive=True)
+        earlier = (
+            select(func.max(Item.issued_year))
+            .where(dated, Item.issued_year < first.c.year)
+            .correlate(first)
+            .scalar_subquery()
+        )
+        chain = first.union_all(select(earlier).where(first.c.year.is_not(None)))
+        statement = select(chain.c.year).where(chain.c.year.is_not(None))
+        return self._database.read(lambda connection: list(connection.scalars(statement)))
+
+    def list_year(self, year: int, after: str | None, limit: int) -> Part:
+        """Return a part of the list of a year.
+
+        :param after: the position after which the part begins; None: the beginning of the list.
+        :param limit: the maximum number of items.
+        """
+        return self._read_part(self._select_year(year, after, limit + 1), limit)
+
+    def list_newest(self, after: str | None, limit: int) -> Part:
+        """Return a part of the list of all items; see :meth:`list_year`."""
+        return self._read_part(self._select(after, limit + 1), limit)
+
+    def _select_year(self, year: int, after: str | None, limit: int) -> Select[Any]:
+        metadata = aliased(Item)
+        own = self._select(after, limit, Item.issued_year == year).subquery()
+        of_year = select(metadata.id).where(
+            metadata.archive_id == self._archive.served().id,
+            metadata.issued_year == year,
+            describes(metadata),
+        )
+        # "+ 0" keeps databases from reading all items in the order of their ids
+        other = (
+            select(Item.id)
+            .where(is_public(), Item.metadata_item_id.in_(of_year), *_is_after(after))
+            .order_by((Item.id + 0).desc())
+            .limit(limit)
+            .subquery()
+        )
+        # each part of the union has its own index
+        both = union_all(select(own.c.id), select(other.c.id)).subquery()
+        return select(both.c.id).order_by(both.c.id.desc()).limit(limit)
+
+    def _select(self, after: str | None, limit: int, *where: ColumnElement[bool]) -> Select[Any]:
+        statement = select(Item.id).where(self._is_listed, *_is_after(after), *where)
+        return statement.order_by(Item.id.desc()).limit(limit)
+
+    def _read_part(self, statement: Select[Any], limit: int) -> Part:
+        def read(connection: Connection) -> Part:
+            ids = list(connection.scalars(statement))
+            works = read_works(self._archive, connection, ids[:limit])
+            following = str(ids[limit - 1]) if len(ids) > limit else None
+            return Part([*works.values()], following)
+
+        return self._database.read(read)
+
+    @staticmethod
+    def is_place(text: str) -> bool:
+        """Return whether a text is a position in a list."""
+        return text.isascii() and text.isdecimal() and len(text) < 19
+
+    def list_sitemaps(self, size: int) -> list[int]:
+        """Return the numbers of the sitemaps that contain items.
+
+        The sitemap with the number n contains the ids from n * size to (n + 1) * size - 1. A
+        recursive statement finds the smallest id of each sitemap with an index.
+
+        :param size: the maximum number of items in a sitemap.
+        """
+        first = select(func.min(Item.id).label("id")).where(self._is_listed).cte(recursive=True)
+        later = (
+            select(func.min(Item.id))
+            .where(self._is_listed, Item.id >= (first.c.id / size + 1) * size)
+            .correlate(first)
+            .scalar_subquery()
+        )
+        chain = first.union_all(select(later).where(first.c.id.is_not(None)))
+        statement = select(chain.c.id).where(chain.c.id.is_not(None))
+        ids = self._database.read(lambda connection: connection.scalars(statement).all())
+        return sorted(item_id // size for item_id in ids)
+
+    def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
+        """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
+        statement = (
+            select(Item.rep, Item.ibip, Item.timestamp)
+            .where(self._is_listed, Item.id >= number * size, Item.id < (number + 1) * size)
+            .order_by(Item.id)
+        )
+        rows = self._database.read_rows(statement)
+        return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
+
+
+def _is_after(place: str | None) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition for the items after a position, the newest first."""
+    return () if place is None else (Item.id < int(place),)
+
+
+class HostLists:
+    """The lists of the items in the catalogue of a host."""
+
+    def __init__(self, archive: Archive, records: RecordSource) -> None:
+        self._archive = archive
+        self._records = records
+
+    def list_years(self) -> list[int]:
+        """Return the years of publication; see :meth:`StoredLists.list_years`."""
+        years = {self._find_year(record) for record in self._public()}
+        return sorted((year for year in years if year is not None), reverse=True)
+
+    def list_year(self, year: int, after: str | None, limit: int) -> Part:
+        """Return a part of the list of a year; see :meth:`StoredLists.list_year`."""
+        of_year = (record for record in self._public() if self._find_year(record) == year)
+        return self._list_part(of_year, after, limit)
+
+    def list_newest(self, after: str | None, limit: int) -> Part:
+        """Return a part of the list of all items; see :meth:`StoredLists.list_newest`."""
+        return self._list_part(self._public(), after, limit)
+
+    def _list_part(self, records: Iterable[Record], after: str | None, limit: int) -> Part:
+        def find_place(record: Record) -> tuple[str, str]:
+            return format_timestamp(_find_time(record)), record.ibip or record.identifiers[0]
+
+        last = after and tuple(after.split("_", 1))
+        chosen = (record for record in records if not last or find_place(record) < last)
+        items = nlargest(limit + 1, chosen, key=find_place)
+        following = "_".join(find_place(items[limit - 1])) if len(items) > limit else None
+        return Part([self._describe(item) for item in items[:limit]], following)
+
+    def _find_year(self, record: Record) -> int | None:
+        return self._describe(record).year
+
+    def _describe(self, record: Record) -> Work:
+        return describe_host_item(self._archive, self._records.find_record, record)
+
+    @staticmethod
+    def is_place(text: str) -> bool:
+        """Return whether a text is a position in a list."""
+        found = _PLACE.fullmatch(text)
+        try:
+            return found is not None and bool(datetime.fromisoformat(found[1]))
+        except ValueError:
+            return False
+
+    def list_sitemaps(self, size: int) -> list[int]:
+        """Return the numbers of the sitemaps that contain items."""
+        return list(range(-(-sum(1 for _ in self._public()) // size)))
+
+    def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
+        """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
+        records = list(self._public())[number * size : (number + 1) * size]
+        return [(self._archive.addresses.item(record), _find_time(record)) for record in records]
+
+    def _public(self) -> Iterator[Record]:
+        return (record for record in self._records.list() if is_public_record(record))
+
+
+def open_lists(archive: Archive) -> StoredLists | HostLists:
+    """Return the lists of the items of an Archive."""
+    records = archive.items.records
+    return StoredLists(archive) if records is None else HostLists(archive, records)
+
+
+#: Reads a part of a list after a position.
+ReadPart = Callable[["StoredLists | HostLists", "str | None"], Part]
+
+
+def _find_time(record: Record) -> datetime:
+    assert record.timestamp is not None  # parse_catalogue_record() has checked this
+    return record.timestamp.astimezone(timezone.utc)
+
+
+def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
+    """Decorate a view. If its list does not exist, or cannot be read now, show an error page."""
+
+    @wraps(view)
+    def answer(**parameters: int) -> Response:
+        try:
+            return view(**parameters)
+        except CannotList:
+            abort(404)
+        except (NotReady, ConfigError) as error:
+            return unavailable_page(error)
+
+    return answer
+
+
+@_answering
+def show_years() -> Response:
+    """Show the years of publication, and the newest items."""
+    lists = open_lists(current_archive())
+    newest = lists.list_newest(None, NEWEST)
+    return _list_page(name="years", years=lists.list_years(), works=newest.works)
+
+
+@_answering
+def show_year(year: int) -> Response:
+    """Show the items that were published in a year, the newest first."""
+    if year not in YEARS:
+        abort(404)
+    return _show_part(
+        "year", f"items/{year}", lambda lists, after: lists.list_year(year, after, SHOWN), year
+    )
+
+
+@_answering
+def show_newest() -> Response:
+    """Show all items, the newest first."""
+    return _show_part("newest", "newest", lambda lists, after: lists.list_newest(after, SHOWN))
+
+
+def _show_part(
+    name: str,
+    path: str,
+    read: ReadPart,
+    year: int | None = None,
+) -> Response:
+    """Show a part of a list. The parameter ``page`` is the last item on the page before.
+
+    :param path: the path of the list, after ``/ibi/``.
+    """
+    lists, after = open_lists(current_archive()), read_query().get("page")
+    if after is not None and not lists.is_place(after):
+        abort(404)
+    part = read(lists, after)
+    if not part.works and after is None:
+        abort(404)
+    response = _list_page(
+        name=name, path=path, works=part.works, year=year, after=after, next=part.next
+    )
+    return response if after is None else hide_from_search(response)
+
+
+@_answering
+def send_sitemap() -> Response:
+    """Send the sitemap; if there are many items, an index of sitemaps."""
+    archive = current_archive()
+    numbers = open_lists(archive).list_sitemaps(SITEMAP_SIZE)
+    if not numbers:  # a sitemap must not be empty
+        return _send_xml("urlset", "url", [(_base(), None)])
+    if len(numbers) == 1:
+        return send_sitemap_part(number=numbers[0])
+    base = archive.addresses.base
+    entries = [(f"{base}/ibi/sitemap/{number}", None) for number in numbers]
+    return _send_xml("sitemapindex", "sitemap", entries)
+
+
+@_answering
+def send_sitemap_part(number: int) -> Response:
+    """Send one of several sitemaps."""
+    entries = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
+    if not entries:
+        abort(404)
+    return _send_xml("urlset", "url", entries)
+
+
+def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None]]) -> Response:
+    lines = [f"{DECLARATION}<{root} {_NAMESPACE}>"]
+    for url, changed in entries:
+        time = "" if changed is None else element("lastmod", format_timestamp(changed))
+        lines.append(f"<{name}>{element('loc', url)}{time}</{name}>")
+    text = "\n".join([*lines, f"</{root}>", ""])
+    return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+
+
+def _list_page(**values: object) -> Response:
+    base = current_archive().addresses.base
+    return page(
+        "items", 200, base=_base(), root=base, labels=labels, items_path=find_items_path(), **values
+    )
+
+
+def _base() -> str:
+    return f"{current_archive().addresses.base}/ibi/items"

@@ -1,0 +1,292 @@
+"""Defines the views of the metadata of an item, and what programs find at its landing page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from flask import Response, request
+from flask.typing import ResponseReturnValue
+from markupsafe import Markup
+
+from flask_ibi_archive.archive.items import pages
+from flask_ibi_archive.archive.items.access import (
+    AccessDecision,
+    cannot_write,
+    check_access,
+    find_refusal,
+    logging_failure,
+    select_readable_files,
+)
+from flask_ibi_archive.archive.items.pages import find_media_type, hide_access, redirect_to
+from flask_ibi_archive.archive.items.read import find_metadata_url
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.relations import Step, StepKind
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import page_head
+from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
+from flask_ibi_archive.core.records.page_head import list_meta_tags
+from flask_ibi_archive.core.records.record import (
+    DublinCoreMetadata,
+    ItemView,
+    MetadataAddress,
+    MetadataItem,
+)
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import HostFunctionFailed
+from flask_ibi_archive.server.pages.negotiation import choose_format, choose_media_type
+from flask_ibi_archive.server.pages.requests import (
+    UNKNOWN_USER,
+    current_archive,
+    is_request_url,
+    read_query,
+    user_address,
+)
+from flask_ibi_archive.server.pages.responses import (
+    allow_origins,
+    hide_from_search,
+    make_conditional,
+    set_headers,
+)
+from flask_ibi_archive.server.pages.texts import gettext
+
+# --- machine readable --------------------------------------------------------------------------
+
+
+PDF = "application/pdf"
+
+
+def find_formats(item: ItemView) -> dict[str, str | None]:
+    """Return the formats in which the metadata of an item have an address.
+
+    :returns: the media type of each format by name; None if the media type is unknown.
+    """
+    known: dict[str, str | None] = {
+        format.name: format.media_type for format in current_archive().formats
+    }
+    if item.dublin_core:
+        return known
+    found = item.record.metadata
+    names = found.formats if isinstance(found, MetadataAddress) else item.record.formats
+    return {name: known.get(name) for name in names}
+
+
+def negotiate(item: ItemView) -> Response | None:
+    """Return the redirect to the metadata that the client prefers to a page.
+
+    :returns: None if the client prefers a page. If it accepts nothing that the Archive has, the
+        response lists what it has (406).
+    """
+    formats = find_formats(item)
+    chosen = choose_format(request.accept_mimetypes, formats)
+    if chosen == "":
+        return None
+    if chosen is None:
+        response = _list_forms(item, formats)
+    else:
+        url = current_archive().addresses.metadata(item, chosen)
+        response = share(redirect_to(url, 303), item)
+    response.vary.add("Accept")
+    return response
+
+
+def _list_forms(item: ItemView, formats: dict[str, str | None]) -> Response:
+    """Return the media types in which an item is available, and their addresses (406)."""
+    addresses = current_archive().addresses
+    lines = [f"The item {item.ibi} is not available in the requested form. It is available as:"]
+    lines.append(f"text/html {addresses.item(item)}")
+    lines += [
+        f"{media_type or name} {addresses.metadata(item, name)}"
+        for name, media_type in formats.items()
+    ]
+    text = "".join(f"{line}\n" for line in lines)
+    return set_headers(Response(text, 406, content_type="text/plain; charset=utf-8"))
+
+
+def list_descriptions(item: ItemView) -> tuple[page_head.Description, ...]:
+    """Return the addresses of the metadata of an item in all formats."""
+    addresses = current_archive().addresses
+    return tuple(
+        page_head.Description(addresses.metadata(item, name), media_type)
+        for name, media_type in find_formats(item).items()
+    )
+
+
+def add_item_links(response: Response, item: ItemView, work: Work) -> Response:
+    """Add the typed links of an item to its landing page, and return the response."""
+    return add_links(response, page_head.list_item_links(work, list_descriptions(item)))
+
+
+def add_part_links(response: Response, item: ItemView, relation: str) -> Response:
+    """Add the typed links of a file or of metadata of an item, and return the response.
+
+    :param relation: the relation to the landing page: ``collection`` or ``describes``.
+    """
+    archive = current_archive()
+    persistent_url = f"{archive.config.persistent_url_base}/{item.ibi}"
+    page_url = archive.addresses.item(item)
+    return add_links(response, page_head.list_part_links(relation, persistent_url, page_url))
+
+
+def add_links(response: Response, links: Iterable[page_head.Link]) -> Response:
+    """Add a Link header to a response, and return the response."""
+    response.headers.add("Link", page_head.format_link_header(links))
+    return response
+
+
+def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
+    """Return the variables for the ``head`` element of the landing page.
+
+    :param item: the item without the files that the reader may not see.
+    """
+    is_described = bool(work.dublin_core)
+    return {
+        # the original of a copy is in another Archive
+        "canonical_url": work.url if work.state == State.COPY else work.page_url,
+        "head_links": [
+            link
+            for link in page_head.list_item_links(work, list_descriptions(item))
+            if link.relation in ("cite-as", "describedby", "license")
+        ],
+        "meta_tags": list(list_meta_tags(work, _find_pdf_url(item))) if is_described else [],
+        "json_ld": Markup(write_json_ld(hide_access(work), indent=None)) if is_described else None,
+    }
+
+
+def _find_pdf_url(item: ItemView) -> str | None:
+    """Return the URL of a PDF that the Archive itself sends; None if there is none."""
+    archive, target = current_archive(), item.record.target_path
+    for file in sorted(item.record.files, key=lambda file: file.path != target):
+        is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
+        if file.source is not None and is_here and find_media_type(file.path) == PDF:
+            return archive.addresses.file(item, file.path)
+    return None
+
+
+def share(response: Response, item: ItemView) -> Response:
+    """Let programs in browsers read a response from any site, and return the response (CORS).
+
+    What depends on the reader's network is not shared: another site that the reader visits could
+    read it. Browsers send no cookies with these requests.
+    """
+    if item.record.access is None:
+        allow_origins(response)
+    return response
+
+
+# --- metadata pages ----------------------------------------------------------------------------
+
+
+@partial(pages.with_item, shows_description=True)
+def metadata(item: ItemView) -> ResponseReturnValue:
+    """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
+
+    If the metadata are another item or on another server, the access rule of this item does not
+    apply to them.
+    """
+    choice = read_query().get("choice") or None
+    if choice is None and find_refusal(item) is None and (chosen := negotiate(item)):
+        return chosen
+    try:
+        step = Step(StepKind.METADATA, choice)
+    except ValueError:
+        return _no_metadata_page(item, choice)
+    format = None if choice is None else current_archive().formats.get(choice)
+    # resolvers do not ask for the metadata of a removed item, but readers may
+    is_own = (
+        isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == State.DELETED
+    )
+    is_listed = format is None or format.name in current_archive().facts().own_formats
+    # a metadata item itself has the page of its metadata, and their Dublin Core
+    if not is_own and (is_listed or not item.dublin_core):
+        return _linked_metadata(item, step, format)
+    if choice is None:
+        return _metadata_page(item)
+    if format is None:
+        return _no_metadata_page(item, choice)
+    return _send_metadata(item, format)
+
+
+@pages.describing
+def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
+    in_format = gettext("The item has no metadata in this format")
+    title = in_format if choice else gettext("The item has no metadata.")
+    return pages.message(404, title, item=select_readable_files(item))
+
+
+@pages.describing
+def _metadata_page(item: ItemView) -> Response:
+    """Return the page of the metadata.
+
+    If the network of the user or an embargo closes the files, the persistent URL of the item leads
+    to this address. Then the user is redirected to the landing page, which states the reason, and
+    which the host may have replaced by its own.
+    """
+    if item.record.state == State.DELETED or item.allows(user_address()):
+        response = hide_from_search(pages.page("metadata", item=select_readable_files(item)))
+    else:
+        response = pages.redirect_to(current_archive().addresses.item(item))
+    response.vary.add("Accept")
+    return add_part_links(response, item, "describes")
+
+
+@pages.describing
+def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
+    """Return the metadata of an item in a format; an error page if the format can't be written."""
+    readable = select_readable_files(item)
+    work = pages.describe_work(readable)
+    try:
+        with logging_failure(cannot_write(work.ibi, format.name)):
+            body = pages.write_metadata(format, work)
+    except HostFunctionFailed:
+        return pages.message(
+            500, gettext("The metadata can't be shown in this format"), item=readable
+        )
+    # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
+    media_type = choose_media_type(request.accept_mimetypes, format.name, format.media_type)
+    charset = "" if media_type.endswith("json") else "; charset=utf-8"
+    response = Response(body, content_type=f"{media_type}{charset}")
+    response.vary.add("Accept")
+    pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
+    share(hide_from_search(make_conditional(set_headers(response))), item)
+    return add_part_links(response, item, "describes")
+
+
+def _linked_metadata(
+    item: ItemView, step: Step, format: MetadataFormat | None
+) -> ResponseReturnValue:
+    """Redirect to the metadata of an item that are another item or have a URL.
+
+    If these metadata have no URL in the format, the Archive writes their Dublin Core.
+    """
+    archive, user = current_archive(), user_address()
+    # an item that is metadata and has no metadata describes itself
+    target = item if item.record.content_type == "Metadata" else None
+    if isinstance(item.record.metadata, MetadataItem):
+        ibi = item.record.metadata.ibi
+        target = pages.view_item(ibi)
+        if target is None:
+            modifier = f":({step.parameter})" if step.parameter else ""
+            return pages.redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
+    access = AccessDecision(True) if target is None else check_access(target)
+    if target is not None and access.by_policy and not access.is_allowed:
+        return pages.restricted_page(target, access)
+    # find_metadata_url would treat UNKNOWN_USER like the address of a known user
+    url = None
+    if access.is_allowed or user != UNKNOWN_USER:
+        identifier = parse_identifier(item.record.identifiers[0])
+        facts, is_open = archive.facts(), access.by_policy
+        url = archive.read_catalogue(
+            lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
+        )
+    if format is not None and url == archive.addresses.metadata(item, format.name):
+        return _send_metadata(item, format)
+    if url is not None:
+        return pages.redirect_to(url)
+    if target is not None and not access.is_allowed:
+        return pages.restricted_page(target, access)
+    if format is not None and item.dublin_core:
+        return _send_metadata(item, format)
+    return _no_metadata_page(item, step.parameter)

@@ -1,0 +1,234 @@
+"""The formats of reference managers that are lines of text: BibTeX and RIS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from flask_ibi_archive.core.records.description import IN_JOURNALS, IssuedDate, Name, Role, WorkType
+from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import one_line
+
+_BIBTEX_TYPES = {
+    WorkType.ARTICLE: "article",
+    WorkType.BACHELOR_THESIS: "mastersthesis",
+    WorkType.BOOK: "book",
+    WorkType.CHAPTER: "incollection",
+    WorkType.CONFERENCE_PAPER: "inproceedings",
+    WorkType.DOCTORAL_THESIS: "phdthesis",
+    WorkType.MASTER_THESIS: "mastersthesis",
+    WorkType.PROCEEDINGS: "proceedings",
+    WorkType.REPORT: "techreport",
+    WorkType.REVIEW: "article",
+    WorkType.THESIS: "phdthesis",
+}
+#: The fields for the publisher and for the container; the others have other names.
+_PUBLISHERS = {"phdthesis": "school", "mastersthesis": "school", "techreport": "institution"}
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_NOT_IN_KEY = re.compile(r"[^A-Za-z0-9./:+-]")
+
+#: The characters that LaTeX interprets.
+_SPECIAL = {
+    **{character: f"\\{character}" for character in "#$%&_"},
+    "\\": r"\textbackslash{}",
+    # BibTeX counts braces even after a backslash
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+#: Matches between characters that LaTeX joins, such as two hyphens.
+_LIGATURES = re.compile(r"(?<=[-'`,?!<>])(?=[-'`,<>])")
+
+
+def escape(text: str) -> str:
+    """Return a text that LaTeX prints as it is, on one line."""
+    parts = _LIGATURES.split(one_line(text))
+    return "{}".join(
+        "".join(_SPECIAL.get(character, character) for character in part) for part in parts
+    )
+
+
+def write_bibtex(work: Work) -> str:
+    """Return the BibTeX entry of a work."""
+    kind = _BIBTEX_TYPES.get(work.type, "misc")
+    key = _NOT_IN_KEY.sub("_", work.ibi)
+    lines = [f"  {name} = {value}" for name, value in _list_fields(work, kind)]
+    return f"@{kind}{{{key},\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and the delimited values of the fields."""
+    place, publisher = split_publisher(work.publisher)
+    container = work.container
+    values = {
+        "title": work.title,
+        _PUBLISHERS.get(kind, "publisher"): _find_institution(work) or publisher,
+        "address": place or (container and container.place),
+        "journal" if kind == "article" else "booktitle": container and container.title,
+        "volume": container and container.volume,
+        "number": container.number if container else work.number,
+        "pages": container and container.pages,
+        "edition" if kind == "book" else "version": work.version,
+        "type": _find_degree(work) if kind.endswith(("thesis", "report")) else None,
+        "abstract": work.abstracts[0][0] if work.abstracts else None,
+        "keywords": ", ".join(text for text, *_ in work.subjects),
+        "language": work.language,
+        "isbn": work.isbn,
+        "issn": work.issn,
+        "orcid-numbers": "; ".join(
+            f"{name.inverted}/{name.orcid}" for name in work.creators if name.orcid
+        ),
+        "note": ". ".join(_list_notes(work)),
+        "copyright": work.licence_url,
+    }
+    for field, names in (
+        ("author", work.creators),
+        ("editor", _find_contributors(work, "editor")),
+        ("translator", _find_contributors(work, "translator")),
+        ("advisor", _find_contributors(work, "advisor", "co-advisor")),
+    ):
+        if names:
+            yield field, "{" + " and ".join(map(_format_name, names)) + "}"
+    for name, value in values.items():
+        if value:
+            yield name, "{" + escape(value) + "}"
+    yield from _list_dates(work)
+    # the packages hyperref and url read these values verbatim
+    for name, value in (("doi", work.doi), ("url", work.url)):
+        if value:
+            yield name, "{" + _escape_url(value) + "}"
+
+
+def _find_contributors(work: Work, *roles: Role) -> list[Name]:
+    return [name for name in work.contributors if name.role in roles]
+
+
+def _find_institution(work: Work) -> str | None:
+    """Return the institution that grants the degree."""
+    institution = work.degree and work.degree.institution
+    return institution.name if institution else None
+
+
+def _find_degree(work: Work) -> str | None:
+    """Return the name of the degree, or the type in words."""
+    return (work.degree and work.degree.name) or work.type_text
+
+
+def _list_notes(work: Work) -> Iterator[str]:
+    """Yield the remarks, and a sentence about the grants."""
+    yield from (text for text, _ in work.notes)
+    if work.funding:
+        grants = (", ".join(filter(None, (each.funder, each.number))) for each in work.funding)
+        yield f"Funding: {'; '.join(grants)}"
+
+
+def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
+    issued = _find_date(work)
+    if issued is None:
+        return
+    year = f"{issued.year:04}" if issued.year is not None else escape(issued.text)
+    yield "year", "{" + year + "}"
+    if issued.month is not None:
+        yield "month", _MONTHS[issued.month - 1]
+
+
+def _find_date(work: Work) -> IssuedDate | None:
+    """Return the date of publication, or that of the defence."""
+    return work.issued or (work.degree.defended if work.degree else None)
+
+
+def _format_name(name: Name) -> str:
+    """Return a name. Braces protect a name that BibTeX would divide, such as an organisation."""
+    if name.given is None:
+        return "{" + escape(name.family) + "}"
+    return f"{_protect(name.family)}, {_protect(name.given)}"
+
+
+def _protect(text: str) -> str:
+    is_divided = re.search(r",|(?:^|\s)and(?:\s|$)", text, re.IGNORECASE)
+    return "{" + escape(text) + "}" if is_divided else escape(text)
+
+
+def _escape_url(text: str) -> str:
+    """Return a URL in which %XX replaces the characters that would end the value."""
+    return re.sub(r"[\\{}]", lambda found: f"%{ord(found[0]):02X}", one_line(text))
+
+
+_RIS_TYPES = {
+    WorkType.ARTICLE: "JOUR",
+    WorkType.BACHELOR_THESIS: "THES",
+    WorkType.BOOK: "BOOK",
+    WorkType.CHAPTER: "CHAP",
+    WorkType.CONFERENCE_PAPER: "CPAPER",
+    WorkType.DATASET: "DATA",
+    WorkType.DOCTORAL_THESIS: "THES",
+    WorkType.IMAGE: "ART",
+    WorkType.LECTURE: "SLIDE",
+    WorkType.MAP: "MAP",
+    WorkType.MASTER_THESIS: "THES",
+    WorkType.MUSIC: "MUSIC",
+    WorkType.PATENT: "PAT",
+    WorkType.PREPRINT: "UNPB",
+    WorkType.PROCEEDINGS: "CONF",
+    WorkType.REPORT: "RPRT",
+    WorkType.REVIEW: "JOUR",
+    WorkType.SOFTWARE: "COMP",
+    WorkType.SOUND: "SOUND",
+    WorkType.STANDARD: "STAND",
+    WorkType.THESIS: "THES",
+    WorkType.VIDEO: "VIDEO",
+}
+
+
+#: The tags of contributors.
+_RIS_ROLES: dict[str, tuple[Role, ...]] = {
+    "A2": ("editor",),
+    "A3": ("advisor", "co-advisor"),
+    "A4": ("translator",),
+}
+
+
+def write_ris(work: Work) -> str:
+    """Return the RIS record of a work. Each value is on one line."""
+    lines = [(tag, one_line(text)) for tag, text in _list_values(work) if text]
+    return "".join(f"{tag}  - {text}\r\n" for tag, text in lines) + "ER  - \r\n"
+
+
+def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
+    """Yield tags and values. TY must be the first tag."""
+    place, publisher = split_publisher(work.publisher)
+    yield "TY", _RIS_TYPES.get(work.type, "GEN")
+    yield "ID", work.ibi
+    yield "TI", work.title
+    yield from (("TT", title.value) for title in work.other_titles if title.kind == "translated")
+    yield from (("AU", author.inverted) for author in work.creators)
+    for tag, roles in _RIS_ROLES.items():
+        yield from ((tag, name.inverted) for name in _find_contributors(work, *roles))
+    issued = _find_date(work)
+    if issued is not None:
+        # unknown parts of the date are empty
+        year, month, day = (*map(str, issued.parts), "", "", "")[:3]
+        unparsed = "" if issued.iso else issued.text
+        yield "PY", year and f"{year:0>4}"
+        yield "DA", f"{year:0>4}/{month:0>2}/{day:0>2}" if day else unparsed
+    yield "PB", _find_institution(work) or publisher
+    if work.container is not None:
+        place = place or work.container.place
+        yield "JO" if work.type in IN_JOURNALS else "T2", work.container.title
+        yield "VL", work.container.volume
+        yield "IS", work.container.number
+        yield "SP", work.container.first_page
+        yield "EP", work.container.last_page
+    yield "CY", place
+    yield "M3", _find_degree(work)
+    yield "ET", work.version
+    yield "M1", work.number
+    yield from (("AB", text) for text, _ in work.abstracts[:1])
+    yield from (("KW", text) for text, *_ in work.subjects)
+    yield from (("N1", text) for text in _list_notes(work))
+    yield "LA", work.language
+    yield "SN", work.isbn or work.issn
+    yield "DO", work.doi
+    yield "UR", work.url

@@ -1,0 +1,883 @@
+"""Readers of works without identifiers: tables, CSL-JSON, JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from hashlib import sha256
+from itertools import chain
+from typing import Any, NamedTuple
+
+from flask_ibi_archive.core.records.description import THESES, find_type
+from flask_ibi_archive.core.records.fields import FieldError, quoted, quoted_name
+from flask_ibi_archive.core.records.parse import check_json, decode_json, read_json
+from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
+from flask_ibi_archive.core.records.values import find_licence
+
+# --- work fields -------------------------------------------------------------------------------
+
+
+class Column(NamedTuple):
+    """A column of a table: the name of its field, and the language of its texts, or None."""
+
+    field: str
+    lang: str | None = None
+
+
+class WorkField(NamedTuple):
+    """What a field becomes in the JSON of a record.
+
+    :param path: the path of the value; ``[]`` means that the value is added to a list.
+    :param words: the names of the field in Portuguese and Spanish, and other English names.
+    :param is_list: whether a cell of a table may contain several values.
+    :param convert: reads the usual spellings of a value; raises ValueError.
+    :param member: the member of an object that contains the value, if the value has a language or
+        ``extra``.
+    :param extra: the other members of the object.
+    :param is_parallel: whether the values of several fields belong together: the first funder and
+        the first number of a grant.
+    """
+
+    path: str
+    words: str = ""
+    is_list: bool = False
+    convert: Callable[[str], Any] | None = None
+    member: str | None = None
+    extra: Mapping[str, str] = {}
+    is_parallel: bool = False
+
+
+def fold(name: str) -> str:
+    """Return a name in lower case without accents, spaces and punctuation."""
+    # one by one, because to sort many accents on one letter takes quadratic time
+    decomposed = "".join(unicodedata.normalize("NFKD", letter) for letter in name.casefold())
+    return re.sub(r"[^\w]|_|[\u0300-\u036f]", "", decomposed)
+
+
+def _split_words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _choose(words: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that replaces the words of other languages; other texts stay."""
+    known = {fold(word): value for value, text in words.items() for word in _split_words(text)}
+    return lambda text: known.get(fold(text), text)
+
+
+_LEVELS = _choose(
+    {
+        "bachelor": "graduação, bacharelado, licenciatura, grado, undergraduate",
+        "specialist": "especialização, especialización, especialista, specialisation",
+        "master": "mestrado, mestrado profissional, maestría, masters",
+        "doctoral": "doutorado, doctorado, doctorate, phd",
+        "postdoctoral": "pós-doutorado, posdoctorado, postdoctorado",
+    }
+)
+_RIGHTS = _choose(
+    {
+        "open": "aberto, acesso aberto, abierto, acceso abierto, open access, openAccess",
+        "embargoed": "embargado, acesso embargado, acceso embargado, embargoedAccess",
+        "restricted": "restrito, acesso restrito, acceso restringido, restrictedAccess",
+        "metadata only": "somente metadados, apenas metadados, solo metadatos, metadataOnly",
+    }
+)
+_LANGUAGES = _choose(
+    {
+        "pt": "por, português, portugués, portuguese",
+        "pt-BR": "pt_br, português do brasil, português (Brasil), brazilian portuguese",
+        "en": "eng, inglês, inglés, english",
+        "es": "spa, espanhol, español, castellano, spanish",
+        "fr": "fra, fre, francês, francés, french",
+        "de": "deu, ger, alemão, alemán, german",
+        "it": "ita, italiano, italian",
+        "ja": "jpn, japonês, japonés, japanese",
+        "zh": "zho, chi, chinês, chino, chinese",
+        "ru": "rus, russo, ruso, russian",
+    }
+)
+
+
+def read_language(text: str) -> str:
+    """Return a language such as ``pt-BR``, which a table writes as ``pt_BR`` or ``Português``."""
+    found = _LANGUAGES(text)
+    primary, dash, region = found.replace("_", "-").partition("-")
+    return f"{primary.lower()}-{region.upper()}" if dash and len(region) == 2 else found
+
+
+def read_date(text: str) -> str:
+    """Return a date in ISO 8601, which a table may write as ``21/07/2009``.
+
+    :raises ValueError: if the day and the month cannot be distinguished.
+    """
+    if re.fullmatch(r"[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{4}", text):
+        day, month, year = (int(part) for part in re.split("[/.]", text))
+        if month > 12:
+            day, month = month, day
+        elif day <= 12 and day != month:
+            raise ValueError(
+                f"{quoted(text)} may be {year}-{month:02}-{day:02} or {year}-{day:02}-{month:02}; "
+                "write the date as in 2009-07-21"
+            )
+        return f"{year}-{month:02}-{day:02}"
+    if found := re.fullmatch(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ][0-9:.]+Z?)?", text):
+        return f"{found[1]}-{int(found[2]):02}-{int(found[3]):02}"
+    return re.sub(r"^\[?(?:c|ca|circa)\.? ?([0-9]{4})\]?$", r"c. \1", text)
+
+
+def read_licence(text: str) -> str:
+    """Return the URL of a licence such as ``CC BY 4.0``; other texts stay."""
+    return find_licence(text) or text
+
+
+def read_file(text: str) -> dict[str, str]:
+    """Return the file at a path: its name in the item is that of the file."""
+    return {"path": re.split(r"[/\\]", text)[-1], "source": text.replace("\\", "/")}
+
+
+def read_doi(text: str) -> str:
+    """Return a DOI with its scheme."""
+    return f"doi:{text}" if re.match(r"10\.[0-9]", text) else text
+
+
+def _names(path: str, words: str, role: str | None = None) -> WorkField:
+    extra = {} if role is None else {"role": role}
+    return WorkField(path, words, is_list=True, member="name", extra=extra)
+
+
+_WORK = "metadata.work."
+#: The fields by their English names.
+FIELDS: Mapping[str, WorkField] = {
+    "title": WorkField(_WORK + "titles[]", "título, títulos, titles", member="value"),
+    "subtitle": WorkField(
+        _WORK + "titles[]", "subtítulo", member="value", extra={"kind": "subtitle"}
+    ),
+    "translated_title": WorkField(
+        _WORK + "titles[]",
+        "título traduzido, título traducido",
+        member="value",
+        extra={"kind": "translated"},
+    ),
+    "other_title": WorkField(
+        _WORK + "titles[]",
+        "outro título, título alternativo, otro título, alternative title",
+        member="value",
+        extra={"kind": "alternative"},
+    ),
+    "creators": _names(
+        _WORK + "creators[]", "autor, autores, autoria, autor(es), creator, author, authors"
+    ),
+    "advisors": _names(
+        _WORK + "contributors[]",
+        "orientador, orientadora, orientadores, orientador(es), advisor, director, directores, "
+        "director de tesis",
+        "advisor",
+    ),
+    "co_advisors": _names(
+        _WORK + "contributors[]",
+        "coorientador, coorientadora, coorientadores, co-orientador, codirector, codirectores",
+        "co-advisor",
+    ),
+    "committee": _names(
+        _WORK + "contributors[]",
+        "banca, banca examinadora, membros da banca, jurado, tribunal, committee members",
+        "committee member",
+    ),
+    "editors": _names(
+        _WORK + "contributors[]",
+        "editor, editores, organizador, organizadores, organizador(es), compilador",
+        "editor",
+    ),
+    "translators": _names(
+        _WORK + "contributors[]", "tradutor, tradutores, traductor, traductores, translator",
+        "translator",
+    ),
+    "illustrators": _names(
+        _WORK + "contributors[]", "ilustrador, ilustradores, illustrator", "illustrator"
+    ),
+    "supervisors": _names(
+        _WORK + "contributors[]", "supervisor, supervisora, supervisores", "supervisor"
+    ),
+    "producers": _names(_WORK + "contributors[]", "produtor, productor, producer", "producer"),
+    "other_contributors": _names(
+        _WORK + "contributors[]",
+        "colaborador, colaboradores, contributors, contributor, contribuidores",
+        "other",
+    ),
+    "type": WorkField(_WORK + "type", "tipo, tipo de documento, document type"),
+    "publisher": WorkField(_WORK + "publisher", "editora, editorial, publicador"),
+    "place": WorkField(
+        _WORK + "publisher", "local, cidade, lugar, ciudad, local de publicação, publisher place"
+    ),
+    "issued": WorkField(
+        _WORK + "issued",
+        "data, ano, data de publicação, ano de publicação, fecha, año, fecha de publicación, date, "
+        "year, publication date",
+        convert=read_date,
+    ),
+    "submitted": WorkField(
+        _WORK + "dates.submitted",
+        "data de submissão, fecha de envío, submission date",
+        convert=read_date,
+    ),
+    "available": WorkField(
+        _WORK + "dates.available",
+        "data de disponibilização, fecha de disponibilidad, date available",
+        convert=read_date,
+    ),
+    "degree": WorkField(_WORK + "degree.name", "grau, título obtido, grado, degree name"),
+    "degree_level": WorkField(
+        _WORK + "degree.level", "nível, nível do grau, nivel, level", convert=_LEVELS
+    ),
+    "programme": WorkField(
+        _WORK + "degree.programme",
+        "programa, programa de pós-graduação, programa de posgrado, program, curso",
+    ),
+    "institution": WorkField(
+        _WORK + "degree.institution", "instituição, instituición, institución, universidade"
+    ),
+    "defended": WorkField(
+        _WORK + "degree.defended",
+        "data da defesa, data de defesa, defesa, fecha de defensa, defence date",
+        convert=read_date,
+    ),
+    "journal": WorkField(
+        _WORK + "container.title",
+        "revista, periódico, título do periódico, livro, evento, anais, container, book title, "
+        "event, título do livro, libro",
+    ),
+    "volume": WorkField(_WORK + "container.volume", "vol"),
+    "issue": WorkField(_WORK + "container.number", "número, fascículo, number, n"),
+    "pages": WorkField(_WORK + "container.pages", "páginas, paginação, page"),
+    "abstract": WorkField(_WORK + "abstracts[]", "resumo, resumen, abstracts", member="value"),
+    "subjects": WorkField(
+        _WORK + "subjects[]",
+        "assunto, assuntos, palavras-chave, palavra-chave, palabras clave, materia, materias, "
+        "keywords, subject, tema",
+        is_list=True,
+        member="value",
+    ),
+    "rights": WorkField(_WORK + "rights[]", "direitos, derechos", member="value"),
+    "licence": WorkField(_WORK + "licence", "licença, licencia, license", convert=read_licence),
+    "access_right": WorkField(
+        _WORK + "access_right",
+        "acesso, direito de acesso, tipo de acesso, acceso, tipo de acceso, access, access rights",
+        convert=_RIGHTS,
+    ),
+    "issn": WorkField(_WORK + "issn"),
+    "isbn": WorkField(_WORK + "isbn"),
+    "report_number": WorkField(
+        _WORK + "number",
+        "número do relatório, número da patente, número do documento, número de informe, "
+        "patent number",
+    ),
+    "version": WorkField(_WORK + "version", "versão, edição, versión, edición, edition"),
+    "extent": WorkField(
+        _WORK + "extent", "extensão, número de páginas, extensión, number of pages"
+    ),
+    "coverage": WorkField(
+        _WORK + "coverage[]", "cobertura", is_list=True, member="value"
+    ),
+    "notes": WorkField(
+        _WORK + "notes[]", "nota, notas, observações, observação, observaciones, note",
+        member="value",
+    ),
+    "related": WorkField(
+        _WORK + "related[]",
+        "relacionados, relação, obras relacionadas, related works",
+        is_list=True,
+        member="identifier",
+    ),
+    "same_work": WorkField(
+        _WORK + "related[]",
+        "url, link, endereço, enlace",
+        member="identifier",
+        extra={"relation": "IsIdenticalTo"},
+    ),
+    "funders": WorkField(
+        _WORK + "funding[].funder",
+        "financiador, financiadores, agência de fomento, fomento, financiamento, funder, funding",
+        is_list=True,
+        is_parallel=True,
+    ),
+    "grants": WorkField(
+        _WORK + "funding[].number",
+        "processo, número do processo, projeto, grant, grant number, award",
+        is_list=True,
+        is_parallel=True,
+    ),
+    "language": WorkField("language", "idioma, língua, lengua", convert=read_language),
+    "doi": WorkField("same_as[]", convert=read_doi),
+    "same_as": WorkField(
+        "same_as[]",
+        "handle, identificadores, outros identificadores, otros identificadores, identifiers",
+        is_list=True,
+    ),
+    "files": WorkField(
+        "files[]", "arquivo, arquivos, archivo, archivos, file", is_list=True, convert=read_file
+    ),
+    "embargo": WorkField("embargo", "fim do embargo, embargo até", convert=read_date),
+    "key": WorkField("key", "chave, clave, id, código"),
+}  # fmt: skip
+
+#: The paths of objects and lists of objects that several fields fill.
+OBJECTS = frozenset({"metadata.work.container", "metadata.work.degree", "metadata.work.funding"})
+_BY_NAME = {
+    fold(word): name
+    for name, described in FIELDS.items()
+    for word in [name, *_split_words(described.words)]
+}
+#: The language at the end of a name. The name itself is not matched, because that takes quadratic
+#: time if it contains many spaces.
+_LANGUAGE = re.compile(r"[\[(]([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*)[\])]\s*\Z")
+
+
+def find_column(name: str) -> Column | None:
+    """Return what a column with a name contains; None if the name is unknown.
+
+    A language may follow in brackets, as in ``title[en]`` or ``Resumo (pt-BR)``.
+    """
+    if (field := _BY_NAME.get(fold(name))) is not None:
+        return Column(field)
+    found = _LANGUAGE.search(name)
+    field = None if found is None else _BY_NAME.get(fold(name[: found.start()]))
+    if found is None or field is None or FIELDS[field].member != "value":
+        return None
+    return Column(field, found[1].replace("_", "-"))
+
+
+def list_names() -> list[str]:
+    """Return all names that columns may have, without languages."""
+    return [word for name, one in FIELDS.items() for word in [name, *_split_words(one.words)]]
+
+
+# --- entries -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of a table, or an entry of another file.
+
+    :param place: where the entry is in the file, for messages, such as ``row 7``.
+    :param data: the JSON object of a record without identifiers.
+    :param key: the name of the entry in the file. The key of the entry is made from it, unless
+        ``data`` has a key.
+    :param errors: what is wrong with the entry; the fields have the names of the file.
+    """
+
+    place: str
+    data: dict[str, Any]
+    key: str
+    errors: tuple[FieldError, ...] = ()
+
+
+#: A value: the name of the field in the file, the field, and the value (a text, or a JSON object
+#: such as a name).
+Value = tuple[str, Column, Any]
+
+
+def digest(text: str) -> str:
+    """Return a short digest of a text, by which an entry without a name is found again."""
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
+    """Return the entry with some values.
+
+    :param values: the values in the order of the file; empty ones are ignored.
+    """
+    data: dict[str, Any] = {}
+    errors: list[FieldError] = []
+    counts: Counter[str] = Counter()
+    town: str | None = None
+    for name, column, value in values:
+        described = FIELDS[column.field]
+        if isinstance(value, str):
+            value = value.strip()
+            if described.convert is not None and value:
+                try:
+                    value = described.convert(value)
+                except ValueError as error:
+                    errors.append(FieldError(name, str(error)))
+                    continue
+        number = counts[column.field]
+        counts[column.field] += 1
+        if not value:
+            continue
+        if column.field == "place":
+            town = value
+        elif described.is_parallel:
+            _set_parallel(data, described.path, number, value)
+        else:
+            _set(data, described.path, _complete(value, described, column.lang))
+    if town is not None:
+        _set_place(data, town)
+    return Entry(place, data, key, tuple(errors))
+
+
+def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
+    """Return the value with its language and with what the field says, such as the role."""
+    extra = {**described.extra, **({} if lang is None else {"lang": lang})}
+    if not extra or described.member is None:
+        return value
+    return {**(value if isinstance(value, dict) else {described.member: value}), **extra}
+
+
+def _set(data: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value at a path. ``[]`` at its end means that the value is added to a list."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        data = data.setdefault(parent, {})
+    if last.endswith("[]"):
+        data.setdefault(last[:-2], []).append(value)
+    else:
+        data.setdefault(last, value)
+
+
+def _set_parallel(data: dict[str, Any], path: str, number: int, value: str) -> None:
+    """Set a member of the object with a number in a list of objects."""
+    *parents, name, member = path.split(".")
+    for parent in parents:
+        data = data.setdefault(parent, {})
+    objects = data.setdefault(name.removesuffix("[]"), [])
+    objects.extend({} for _ in range(number + 1 - len(objects)))
+    objects[number][member] = value
+
+
+def _set_place(data: dict[str, Any], town: str) -> None:
+    """Set the place of publication: of the publisher if there is one, or of the container."""
+    work = data.get("metadata", {}).get("work", {})
+    if "publisher" in work:
+        work["publisher"] = f"{town}: {work['publisher']}"
+    elif "container" in work:
+        work["container"]["place"] = town
+
+
+def name_fields(columns: Iterable[tuple[str, Column]]) -> Mapping[str, str]:
+    """Return for the paths of a record the names of the fields in a file."""
+    names: dict[str, list[str]] = {}
+    for name, column in columns:
+        path = FIELDS[column.field].path.replace("[]", "")
+        names.setdefault(path, []).append(name)
+    return {path: "/".join(dict.fromkeys(found)) for path, found in names.items()}
+
+
+def name_field(path: str | None, names: Mapping[str, str]) -> str | None:
+    """Return the name in the file of the field at the path of an error."""
+    plain = re.sub(r"\[[0-9]+\]", "", path or "")
+    while plain:
+        if plain in names:
+            return names[plain]
+        # the object at a path may be made of several fields
+        if plain in OBJECTS:
+            inside = [name for one, name in names.items() if one.startswith(f"{plain}.")]
+            return "/".join(inside) or path
+        plain = plain.rpartition(".")[0]
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class WorksFile:
+    """What a reader reads in a file.
+
+    :param entries: the entries.
+    :param names: the names of the fields in the file, by the paths of records.
+    """
+
+    entries: Iterable[Entry]
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+# --- csl items ---------------------------------------------------------------------------------
+
+
+#: The variables with texts, and the fields.
+_TEXTS = {
+    "title": "title",
+    "title-short": "other_title",
+    "publisher": "publisher",
+    "publisher-place": "place",
+    "container-title": "journal",
+    "event-title": "journal",
+    "event": "journal",
+    "volume": "volume",
+    "issue": "issue",
+    "page": "pages",
+    "abstract": "abstract",
+    "language": "language",
+    "license": "licence",
+    "ISSN": "issn",
+    "ISBN": "isbn",
+    "DOI": "doi",
+    "URL": "same_work",
+    "number": "report_number",
+    "version": "version",
+    "edition": "version",
+    "number-of-pages": "extent",
+    "dimensions": "extent",
+    "note": "notes",
+}
+#: The variables with names, and the fields.
+_NAMES = {
+    "author": "creators",
+    "editor": "editors",
+    "translator": "translators",
+    "illustrator": "illustrators",
+    "producer": "producers",
+    "collection-editor": "editors",
+    "contributor": "other_contributors",
+    "recipient": "other_contributors",
+    "interviewer": "other_contributors",
+    "director": "other_contributors",
+    "composer": "other_contributors",
+    "editorial-director": "editors",
+}
+_NAME_PARTS = (
+    "literal", "family", "given", "suffix", "dropping-particle", "non-dropping-particle",
+)  # fmt: skip
+_DATES = {"issued": "issued", "submitted": "submitted", "available-date": "available"}
+#: The types of CSL, and the words for them that a description knows.
+_TYPES = {
+    "article": "preprint",
+    "article-journal": "article",
+    "article-magazine": "article",
+    "article-newspaper": "article",
+    "book": "book",
+    "chapter": "chapter",
+    "collection": "collection",
+    "dataset": "dataset",
+    "document": "other",
+    "entry": "chapter",
+    "entry-dictionary": "chapter",
+    "entry-encyclopedia": "chapter",
+    "figure": "image",
+    "graphic": "image",
+    "map": "map",
+    "motion_picture": "video",
+    "broadcast": "video",
+    "musical_score": "music",
+    "paper-conference": "conference paper",
+    "patent": "patent",
+    "periodical": "collection",
+    "report": "report",
+    "review": "review",
+    "review-book": "review",
+    "software": "software",
+    "song": "sound",
+    "speech": "lecture",
+    "standard": "standard",
+    "thesis": "thesis",
+    "manuscript": "text",
+    "pamphlet": "text",
+    "post": "text",
+    "post-weblog": "text",
+    "webpage": "text",
+    "bill": "text",
+    "legal_case": "text",
+    "legislation": "text",
+    "regulation": "text",
+    "treaty": "text",
+    "hearing": "text",
+    "interview": "text",
+    "classic": "text",
+    "personal_communication": "text",
+    "performance": "other",
+    "event": "other",
+}
+_NAMED = [
+    *((name, Column(field)) for name, field in (_TEXTS | _NAMES | _DATES).items()),
+    ("type", Column("type")),
+    ("keyword", Column("subjects")),
+]
+
+
+def read_csl_json(text: str) -> WorksFile:
+    """Return the works of a CSL-JSON document: a list of items, or one item.
+
+    :raises FieldError: if the text is no such document.
+    """
+    start = len(text) - len(text.lstrip())
+    if text[start : start + 1] == "{":
+        text, start = f"[{text[start:]}]", 0
+    if text[start : start + 1] != "[":
+        raise FieldError("", "the text is not CSL-JSON, a list of items in brackets")
+    return WorksFile(_read_items(text, start + 1), name_fields(_NAMED))
+
+
+_BETWEEN = re.compile(r"\s*,?\s*")
+
+
+def _read_items(text: str, position: int) -> Iterator[Entry]:
+    """Yield the items one by one, because all of them would need much memory."""
+    decoder, number = json.JSONDecoder(), 0
+    while True:
+        found = _BETWEEN.match(text, position)
+        position = found.end() if found else position
+        if text[position : position + 1] == "]":
+            return
+        number += 1
+        place = f"item {number}"
+        try:
+            item, position = decode_json(decoder.raw_decode, text, position)
+        except FieldError as error:
+            yield Entry(place, {}, "", (error,))
+            return
+        yield _read_item(place, item)
+
+
+def _read_item(place: str, item: Any) -> Entry:
+    try:
+        check_json("", item)
+        if not isinstance(item, dict):
+            raise FieldError("", f"{quoted(item)} is not an item of CSL-JSON")
+        if item.get("id") not in (None, ""):
+            place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
+        name = str(item.get("id") or digest(json.dumps(item, sort_keys=True)))
+        entry = build_entry(place, name, _list_values(item))
+    except FieldError as error:
+        return Entry(place, {}, "", (error,))
+    if isinstance(custom := item.get("custom"), dict):
+        # what an export of this package states in the words of records
+        stated = {field: value for field, value in custom.items() if field in WORK_FIELDS}
+        entry.data["metadata"]["work"].update(stated)
+    return entry
+
+
+def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
+    kind = item.get("type") or "document"  # pandoc writes "" for @misc
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise FieldError("type", f"{quoted(kind)} is not a type of CSL, such as article-journal")
+    genre = item.get("genre")
+    yield "type", Column("type"), _find_type(kind, genre if isinstance(genre, str) else "")
+    for variable, value in item.items():
+        if variable in _NAMES and isinstance(value, list):
+            for name in value:
+                yield variable, Column(_NAMES[variable]), read_csl_name(variable, name)
+    for variable, path in _DATES.items():
+        if isinstance(date := item.get(variable), dict):
+            yield variable, Column(path), _read_date(date)
+    for variable, path in _TEXTS.items():
+        value = item.get(variable)
+        if isinstance(value, int | float):
+            value = str(value)
+        if isinstance(value, str):
+            yield variable, Column(path), value
+    if isinstance(keywords := item.get("keyword"), str):
+        for word in re.split("[;,]" if ";" not in keywords else ";", keywords):
+            yield "keyword", Column("subjects"), word
+
+
+def _find_type(kind: str, genre: str) -> str:
+    """Return the type; that of a thesis is stated by the genre."""
+    stated = find_type(genre) if genre else None
+    known = find_type(_TYPES[kind])
+    if stated is not None and (stated is known or (kind == "thesis" and stated in THESES)):
+        return genre
+    return _TYPES[kind]
+
+
+def read_csl_name(variable: str, name: Any) -> dict[str, str]:
+    """Return the JSON of a name.
+
+    :raises FieldError: if the value is not a name of CSL-JSON.
+    """
+    if not isinstance(name, dict) or not all(
+        isinstance(name.get(part) or "", str) for part in _NAME_PARTS
+    ):
+        raise FieldError(variable, f'{quoted(name)} is not a name such as {{"family": "Silva"}}')
+    if literal := name.get("literal"):
+        return {"name": literal, "kind": "organisation"}
+    family = " ".join(filter(None, (name.get("non-dropping-particle"), name.get("family"))))
+    given = " ".join(filter(None, (name.get("given"), name.get("dropping-particle"))))
+    given = ", ".join(filter(None, (given, name.get("suffix"))))
+    if not family:
+        return {"name": given}
+    return {"name": f"{family}, {given}" if given else family}
+
+
+def _read_date(date: Mapping[str, Any]) -> str:
+    """Return a date of CSL-JSON; of a period, the beginning."""
+    parts = date.get("date-parts")
+    if isinstance(parts, list) and parts and isinstance(parts[0], list) and parts[0]:
+        texts = [str(part).strip() for part in parts[0] if part not in (None, "")]
+        iso = "-".join(text.zfill(width) for text, width in zip(texts, (4, 2, 2), strict=False))
+        return f"c. {iso}" if date.get("circa") and len(texts) == 1 else iso
+    return str(date.get("raw") or date.get("literal") or "").partition("/")[0]
+
+
+def read_json_lines(lines: Iterable[bytes]) -> WorksFile:
+    """Return the works of JSON Lines: records without identifiers."""
+    return WorksFile(_read_lines(lines))
+
+
+def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
+    for number, line in enumerate(lines, 1):
+        text, place = line.removeprefix(b"\xef\xbb\xbf").strip(), f"line {number}"
+        if not text:
+            continue
+        try:
+            data = read_json(text)
+        except FieldError as error:
+            yield Entry(place, {}, "", (error,))
+            continue
+        if not isinstance(data, dict):
+            reason = f'{quoted(data)} is not an object (write {{"...": ...}})'
+            yield Entry(place, {}, "", (FieldError("", reason),))
+            continue
+        errors = tuple(
+            FieldError(name, "an item that gets new identifiers has none; import without --mint")
+            for name in ("rep", "ibip", "aliases")
+            if name in data
+        )
+        yield Entry(place, data, digest(text.decode("utf-8")), errors)
+
+
+# --- csv table ---------------------------------------------------------------------------------
+
+
+#: What separates the values in a cell, unless the user states another text.
+SEPARATOR = ";"
+#: What replaces a byte that is not UTF-8.
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_DELIMITERS = ",;\t"
+#: Excel reads the delimiter in this line, which is not part of the table.
+_SEP = re.compile("sep=(.)\r?\n?", re.IGNORECASE)
+
+
+def read_csv(
+    lines: Iterable[str],
+    columns: Mapping[str, str] | None = None,
+    separator: str = SEPARATOR,
+    ignored: Collection[str] = (),
+) -> WorksFile:
+    """Return the works of a table.
+
+    :param lines: the lines of the file with their line ends. U+FFFD stands for a byte that is not
+        UTF-8.
+    :param columns: the fields of the columns whose names are not known, by the names of columns.
+    :param separator: what separates several values in a cell.
+    :param ignored: the names of columns that are not read.
+    :raises FieldError: if the table has no row, or no column with titles.
+    """
+    try:
+        rows = _open(iter(lines), columns or {})
+        header = [name.strip() for name in next(rows, [])]
+    except csv.Error as error:
+        raise FieldError("", f"the first row is not CSV: {error}") from error
+    found, errors = _find_columns(header, columns or {}, ignored)
+    if not any(column and column.field == "title" for column in found):
+        raise (
+            errors[0]
+            if errors
+            else FieldError("", "the table has no column title; name it with --map title=COLUMN")
+        )
+    named = [(name, column) for name, column in zip(header, found, strict=True) if column]
+
+    def read() -> Iterator[Entry]:
+        if errors:
+            yield Entry("row 1", {}, "", tuple(errors))
+        yield from _read_rows(rows, header, found, separator)
+
+    return WorksFile(read(), name_fields(named))
+
+
+def _open(lines: Iterator[str], columns: Mapping[str, str]) -> Iterator[list[str]]:
+    """Return the rows of a table with the delimiter that gives the most known columns."""
+    first = next(lines, "").removeprefix("\ufeff")
+    if stated := _SEP.fullmatch(first):
+        return csv.reader(lines, delimiter=stated[1], strict=True)
+
+    def count(delimiter: str) -> int:
+        names = next(csv.reader([first], delimiter=delimiter), [])
+        return sum(name in columns or find_column(name) is not None for name in names)
+
+    best = max(_DELIMITERS, key=count)
+    return csv.reader(chain([first], lines), delimiter=best, strict=True)
+
+
+def _find_columns(
+    header: list[str], columns: Mapping[str, str], ignored: Collection[str]
+) -> tuple[list[Column | None], list[FieldError]]:
+    """Return what each column contains (None: it is not read), and the errors of the header."""
+    found: list[Column | None] = []
+    names = list(map(quoted_name, header))
+    errors = [
+        FieldError(name, f"the table has no such column; its columns are {', '.join(names)}")
+        for name in (*columns, *ignored)
+        if name not in header
+    ]
+    taken: dict[Column, str] = {}
+    for name in header:
+        column = find_column(columns.get(name, name))
+        if name in ignored or not name:
+            found.append(None)
+            continue
+        found.append(column)
+        if column is None:
+            errors.append(FieldError(quoted_name(name), _explain_unknown(name)))
+        elif column in taken and not FIELDS[column.field].path.endswith("[]"):
+            reason = f"the column {taken[column]} already contains the field {column.field}"
+            errors.append(FieldError(name, reason))
+        else:
+            taken[column] = name
+    return found, errors
+
+
+def _explain_unknown(name: str) -> str:
+    """Return the message that a column is unknown, with the most similar known name."""
+    folded = {fold(word): word for word in list_names()}
+    close = get_close_matches(fold(name), folded, n=1, cutoff=0.6)
+    meant = f"; did you mean {folded[close[0]]}?" if close else ""
+    return (
+        f"the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
+        "out with --ignore COLUMN"
+    )
+
+
+def _read_rows(
+    rows: Iterator[list[str]], header: list[str], columns: list[Column | None], separator: str
+) -> Iterator[Entry]:
+    number = 1
+    while True:
+        number += 1
+        place = f"row {number}"
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield Entry(place, {}, "", (FieldError("", f"the row is not CSV: {error}"),))
+            continue
+        if not any(map(str.strip, row)):
+            continue
+        if len(row) != len(header):
+            reason = f"the row has {len(row)} cells, but the first row has {len(header)}"
+            yield Entry(place, {}, "", (FieldError("", reason),))
+            continue
+        wrong = [
+            FieldError(name, "the cell is not UTF-8; save the table as CSV UTF-8")
+            for name, cell in zip(header, row, strict=True)
+            if _REPLACEMENT in cell
+        ]
+        if any(cell.strip() for name, cell in zip(header, row, strict=True) if not name):
+            wrong.append(FieldError("", "a cell is in a column that has no name in the first row"))
+        if wrong:
+            yield Entry(place, {}, "", tuple(wrong))
+            continue
+        values = _list_cells(row, header, columns, separator)
+        yield build_entry(place, digest("\x1f".join(row)), values)
+
+
+def _list_cells(
+    row: list[str], header: list[str], columns: list[Column | None], separator: str
+) -> Iterator[Value]:
+    for name, column, cell in zip(header, columns, row, strict=True):
+        if column is None:
+            continue
+        for text in cell.split(separator) if FIELDS[column.field].is_list else [cell]:
+            yield name, column, text
