@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.items.files import GRACE, Content, FileStore, mea
 from flask_ibi_archive.archive.items.read import remove_unneeded
 from flask_ibi_archive.archive.items.tables import Base, File, Item
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
     Key,
@@ -74,7 +74,7 @@ def read_links(database: Database, archive_id: int) -> dict[str, list[str]]:
     """Return the addresses of files, metadata and formats, with the items that use them."""
     ibi, links = func.coalesce(Item.rep, Item.ibip).label("ibi"), defaultdict(list)
     # the others show no links to readers
-    shown = Item.archive_id == archive_id, Item.state.not_in((State.DELETED.value, ELSEWHERE))
+    shown = Item.archive_id == archive_id, Item.state != State.DELETED.value
     files = select(File.url, ibi).join(Item, Item.id == File.item_id)
     of_url = files.where(*shown, File.url.is_not(None)).order_by(Item.id, File.position)
     for row in database.read_rows(of_url):

@@ -125,8 +125,8 @@ def grammar(dialect: str) -> str:
 def forms(dialect: str) -> str:
     """Give the condition of ck_ibi_item_grammar: rep and ibip hold these forms, in canonical case.
 
-    Only what lives elsewhere may stand behind ibip with a legacy identifier. The whole grammar is
-    checked where the same text stands as an identifier, which foreign keys ask for.
+    The whole grammar is checked where the same text stands as an identifier, which foreign keys ask
+    for.
     """
     if dialect == "sqlite":
         rep = "rep GLOB '*/*/*/*' AND rep NOT GLOB '*[^a-z0-9.@/-]*'"
@@ -141,7 +141,7 @@ def forms(dialect: str) -> str:
         WHEN replace(original_archive, 'Z', '') <> original_archive THEN original_archive
         ELSE upper(original_archive) END"""
     return (
-        f"(rep IS NULL OR ({rep})) AND (ibip IS NULL OR state = 'Elsewhere' OR ({ibip}))"
+        f"(rep IS NULL OR ({rep})) AND (ibip IS NULL OR ({ibip}))"
         f" AND (original_archive IS NULL OR original_archive = {canonical})"
     )
 
@@ -184,6 +184,94 @@ SERVICE_CHANGES = """
 SERVICE_OF_NEW = """
     SELECT 1 FROM ibi_item WHERE id = NEW.service_item_id AND archive_id = NEW.id AND is_service
 """
+
+
+# --- rules 7 and 8: references are identifiers as text --------------------------------------------
+
+#: The earlier editions of NEW, and NEW itself, contain its next edition.
+CIRCLE = """
+    WITH RECURSIVE earlier (ibi) AS (
+        SELECT coalesce(NEW.rep, NEW.ibip)
+        UNION SELECT coalesce(item.rep, item.ibip) FROM earlier
+        JOIN ibi_item item ON item.archive_id = NEW.archive_id AND item.next_edition = earlier.ibi
+    )
+    SELECT 1 FROM earlier WHERE ibi = NEW.next_edition
+"""
+
+
+def not_primary(*columns: str) -> str:
+    """Return the statement that finds an item here by another form than its primary form."""
+    return f"""
+    SELECT 1 FROM ibi_identifier name JOIN ibi_item item ON item.id = name.item_id
+    WHERE name.archive_id = NEW.archive_id AND name.text IN ({", ".join(columns)})
+    AND name.text <> coalesce(item.rep, item.ibip)
+"""
+
+
+#: NEW, an identifier of an item, is not its primary form, but others refer to it.
+REFERENCES = """
+    SELECT 1 FROM ibi_item item
+    WHERE item.id = NEW.item_id AND NEW.text <> coalesce(item.rep, item.ibip) AND (
+        EXISTS (SELECT 1 FROM ibi_item other
+            WHERE other.archive_id = NEW.archive_id AND other.next_edition = NEW.text)
+        OR EXISTS (SELECT 1 FROM ibi_item other
+            WHERE other.archive_id = NEW.archive_id AND other.metadata_ibi = NEW.text)
+        OR EXISTS (SELECT 1 FROM ibi_translation other
+            WHERE other.archive_id = NEW.archive_id AND other.ibi = NEW.text))
+"""
+#: The member NEW of a group is an item here with another language.
+OTHER_LANGUAGE = """
+    SELECT 1 FROM ibi_identifier name JOIN ibi_item item ON item.id = name.item_id
+    WHERE name.archive_id = NEW.archive_id AND name.text = NEW.ibi
+    AND coalesce(item.language, '') <> coalesce(NEW.language, '')
+"""
+#: The item NEW, or that of the identifier NEW, is in a group with another language.
+OTHER_LANGUAGE_OF_ITEM = """
+    SELECT 1 FROM ibi_translation member
+    WHERE member.archive_id = NEW.archive_id AND member.ibi = coalesce(NEW.rep, NEW.ibip)
+    AND coalesce(member.language, '') <> coalesce(NEW.language, '')
+"""
+OTHER_LANGUAGE_OF_NAME = """
+    SELECT 1 FROM ibi_translation member JOIN ibi_item item ON item.id = NEW.item_id
+    WHERE member.archive_id = NEW.archive_id AND member.ibi = NEW.text
+    AND coalesce(member.language, '') <> coalesce(item.language, '')
+"""
+#: For each trigger: its table, the columns whose update it checks, the name of the constraint, and
+#: what must not exist after the change.
+REFERENCE_CHECKS = {
+    "tr_ibi_item_circle": ("ibi_item", "next_edition", "tr_ibi_item_circle", CIRCLE),
+    "tr_ibi_item_reference": (
+        "ibi_item",
+        "next_edition, metadata_ibi",
+        "tr_ibi_reference",
+        not_primary("NEW.next_edition", "NEW.metadata_ibi"),
+    ),
+    "tr_ibi_item_language": (
+        "ibi_item",
+        "language",
+        "tr_ibi_translation_language",
+        OTHER_LANGUAGE_OF_ITEM,
+    ),
+    "tr_ibi_translation_reference": (
+        "ibi_translation",
+        "ibi, head",
+        "tr_ibi_reference",
+        not_primary("NEW.ibi", "NEW.head"),
+    ),
+    "tr_ibi_translation_language": (
+        "ibi_translation",
+        "ibi, language",
+        "tr_ibi_translation_language",
+        OTHER_LANGUAGE,
+    ),
+    "tr_ibi_identifier_reference": ("ibi_identifier", "text", "tr_ibi_reference", REFERENCES),
+    "tr_ibi_identifier_language": (
+        "ibi_identifier",
+        "text",
+        "tr_ibi_translation_language",
+        OTHER_LANGUAGE_OF_NAME,
+    ),
+}
 
 #: The change of an item for the harvest log.
 NOTE_CHANGE = "INSERT INTO ibi_changed_item (archive_id, item_id) VALUES (NEW.archive_id, NEW.id);"
@@ -228,6 +316,12 @@ SQLITE_TRIGGERS = {
         BEGIN SELECT RAISE(ABORT, 'tr_ibi_archive_service'); END""",
     **{
         f"tr_ibi_item_changed_{event.lower()}": f"AFTER {event} ON ibi_item BEGIN {NOTE_CHANGE} END"
+        for event in ("INSERT", "UPDATE")
+    },
+    **{
+        f"{name}_{event.lower()}": f"""AFTER {event} {f"OF {columns} " * (event == "UPDATE")}ON {table}
+        WHEN EXISTS ({unwanted}) BEGIN SELECT RAISE(ABORT, '{constraint}'); END"""
+        for name, (table, columns, constraint, unwanted) in REFERENCE_CHECKS.items()
         for event in ("INSERT", "UPDATE")
     },
     # SQLite can be used without checks of foreign keys, as on the connections of a host: then their
@@ -287,6 +381,16 @@ POSTGRESQL_FUNCTIONS = {
         END IF;
         RETURN NEW;""",
     "tr_ibi_item_changed": f"BEGIN {NOTE_CHANGE} RETURN NULL;",
+    **{
+        name: f"""
+    BEGIN
+        IF EXISTS ({unwanted}) THEN
+            RAISE EXCEPTION 'a reference is refused'
+                USING ERRCODE = 'check_violation', CONSTRAINT = '{constraint}';
+        END IF;
+        RETURN NULL;"""
+        for name, (_, _, constraint, unwanted) in REFERENCE_CHECKS.items()
+    },
 }
 POSTGRESQL_TRIGGERS = {
     "tr_ibi_item_copy": "BEFORE INSERT OR UPDATE ON ibi_item",
@@ -295,6 +399,10 @@ POSTGRESQL_TRIGGERS = {
     "tr_ibi_item_service": "BEFORE UPDATE OR DELETE ON ibi_item",
     "tr_ibi_archive_service": "BEFORE INSERT OR UPDATE OF service_item_id ON ibi_archive",
     "tr_ibi_item_changed": "AFTER INSERT OR UPDATE ON ibi_item",
+    **{
+        name: f"AFTER INSERT OR UPDATE OF {columns} ON {table}"
+        for name, (table, columns, _, _) in REFERENCE_CHECKS.items()
+    },
 }
 
 
@@ -321,29 +429,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         ),
     )
     sa.Table(
-        "ibi_edition_series",
-        metadata,
-        sa.Column("id", KEY, primary_key=True, autoincrement=True),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_edition_series_archive"
-        ),
-        sa.UniqueConstraint("id", "archive_id", name="uq_ibi_edition_series_archive"),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
-        "ibi_translation_group",
-        metadata,
-        sa.Column("id", KEY, primary_key=True, autoincrement=True),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("head_item_id", KEY),
-        sa.ForeignKeyConstraint(
-            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_translation_group_archive"
-        ),
-        sa.UniqueConstraint("id", "archive_id", name="uq_ibi_translation_group_archive"),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
         "ibi_item",
         metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),
@@ -357,10 +442,8 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("transferable", sa.Boolean(), nullable=False, server_default=sa.true()),
         sa.Column("is_service", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.Column("original_archive", sa.String(255)),
-        sa.Column("edition_series_id", KEY),
-        sa.Column("edition_no", sa.Integer()),
-        sa.Column("translation_group_id", KEY),
-        sa.Column("metadata_item_id", KEY),
+        sa.Column("next_edition", sa.String(255)),
+        sa.Column("metadata_ibi", sa.String(255)),
         sa.Column("metadata_url", sa.Text()),
         sa.Column("metadata_formats", sa.JSON()),
         sa.Column("metadata_timestamp", MOMENT),
@@ -376,27 +459,9 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("issued_year", sa.Integer()),
         sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
-        sa.UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
-        sa.UniqueConstraint("translation_group_id", "language", name="uq_ibi_item_translation"),
+        sa.UniqueConstraint("archive_id", "next_edition", name="uq_ibi_item_edition"),
         sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_item_archive"),
-        sa.ForeignKeyConstraint(
-            ["edition_series_id", "archive_id"],
-            ["ibi_edition_series.id", "ibi_edition_series.archive_id"],
-            name="fk_ibi_item_edition_series",
-        ),
-        sa.ForeignKeyConstraint(
-            ["translation_group_id", "archive_id"],
-            ["ibi_translation_group.id", "ibi_translation_group.archive_id"],
-            name="fk_ibi_item_translation_group",
-        ),
-        sa.ForeignKeyConstraint(
-            ["metadata_item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_item_metadata",
-        ),
-        sa.CheckConstraint(
-            "state IN ('Original', 'Copy', 'Deleted', 'Elsewhere')", name="ck_ibi_item_state"
-        ),
+        sa.CheckConstraint("state IN ('Original', 'Copy', 'Deleted')", name="ck_ibi_item_state"),
         sa.CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
         sa.CheckConstraint(forms(dialect), name="ck_ibi_item_grammar"),
         sa.CheckConstraint(
@@ -404,15 +469,12 @@ def define_tables(dialect: str) -> sa.MetaData:
             name="ck_ibi_item_original_archive",
         ),
         sa.CheckConstraint(
-            "NOT is_service OR (state = 'Original' AND NOT transferable)",
+            "NOT is_service OR (state = 'Original' AND NOT transferable AND next_edition IS NULL)",
             name="ck_ibi_item_service",
         ),
         sa.CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_item_content_type"),
         sa.CheckConstraint(
-            "(edition_series_id IS NULL) = (edition_no IS NULL)", name="ck_ibi_item_edition"
-        ),
-        sa.CheckConstraint(
-            "(CASE WHEN metadata_item_id IS NULL THEN 0 ELSE 1 END)"
+            "(CASE WHEN metadata_ibi IS NULL THEN 0 ELSE 1 END)"
             " + (CASE WHEN metadata_url IS NULL THEN 0 ELSE 1 END)"
             " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
             name="ck_ibi_item_metadata",
@@ -423,13 +485,9 @@ def define_tables(dialect: str) -> sa.MetaData:
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
             name="ck_ibi_item_access",
         ),
+        sa.CheckConstraint("embargo IS NULL OR NOT is_service", name="ck_ibi_item_embargo"),
         sa.CheckConstraint(
-            "embargo IS NULL OR (state <> 'Elsewhere' AND NOT is_service)",
-            name="ck_ibi_item_embargo",
-        ),
-        sa.CheckConstraint(
-            "host_key IS NULL OR (host_key <> '' AND state <> 'Elsewhere' AND NOT is_service)",
-            name="ck_ibi_item_key",
+            "host_key IS NULL OR (host_key <> '' AND NOT is_service)", name="ck_ibi_item_key"
         ),
         sa.ForeignKeyConstraint(
             ["id", "rep"],
@@ -450,7 +508,7 @@ def define_tables(dialect: str) -> sa.MetaData:
             **DEFERRED,
         ),
         sa.Index("ix_ibi_item_archive", "archive_id", "id"),
-        sa.Index("ix_ibi_item_metadata", "metadata_item_id"),
+        sa.Index("ix_ibi_item_metadata", "archive_id", "metadata_ibi"),
         sa.Index(
             "uq_ibi_item_service",
             "archive_id",
@@ -469,6 +527,18 @@ def define_tables(dialect: str) -> sa.MetaData:
             postgresql_where=sa.text("host_key IS NOT NULL"),
         ),
         sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_translation",
+        metadata,
+        sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("ibi", sa.String(255), primary_key=True),
+        sa.Column("head", sa.String(255), nullable=False),
+        sa.Column("language", sa.String(5)),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_translation_archive"
+        ),
+        sa.UniqueConstraint("archive_id", "head", "language", name="uq_ibi_translation_language"),
     )
     sa.Table(
         "ibi_identifier",
@@ -970,7 +1040,7 @@ def note_items(dialect: str, items: str, condition: str) -> str:
     return (
         f"{NOTE} SELECT item.archive_id, item.id, {CHANGE[dialect]}, {COLUMNS.format('item')},"
         f" {aliases}, {SHA256}, {HIDDEN.format('item')} FROM {items} {LOG}"
-        f" WHERE item.state <> 'Elsewhere' AND {condition} ORDER BY item.id;"
+        f" WHERE {condition} ORDER BY item.id;"
     )
 
 
@@ -994,7 +1064,7 @@ def sqlite_triggers() -> dict[str, str]:
     changed_file = "NEW.path <> OLD.path OR NEW.sha256 IS NOT OLD.sha256"
     return {
         "tr_ibi_claim_item_insert": "AFTER INSERT ON ibi_item"
-        f" WHEN NEW.state <> 'Elsewhere' AND NEW.target_path IS NULL BEGIN {new_item} END",
+        f" WHEN NEW.target_path IS NULL BEGIN {new_item} END",
         "tr_ibi_claim_item_update": f"AFTER UPDATE OF {', '.join(WATCHED)} ON ibi_item"
         f" WHEN {changed} BEGIN {note_items('sqlite', 'ibi_item item', 'item.id = NEW.id')} END",
         "tr_ibi_claim_identifier_insert": "AFTER INSERT ON ibi_identifier"
@@ -1034,7 +1104,7 @@ def postgresql_functions() -> dict[str, str]:
     new_items = (
         f"{NOTE} SELECT item.archive_id, item.id, txid_current(), {COLUMNS.format('item')}, NULL,"
         f" NULL, {HIDDEN.format('item')} FROM changed item {LOG}"
-        " WHERE item.state <> 'Elsewhere' AND item.target_path IS NULL ORDER BY item.id;"
+        " WHERE item.target_path IS NULL ORDER BY item.id;"
     )
     return {
         "tr_ibi_claim_item_insert": new_items,
@@ -1209,8 +1279,8 @@ def downgrade() -> None:
     for name in SQLITE_TRIGGERS:
         op.execute(sa.DDL(f"DROP TRIGGER {name}"))
     # SQLite empties a table before it drops the table. The tables are in the order in which they
-    # refer to each other, but files, metadata items and items also refer to each other.
+    # refer to each other, but files and items also refer to each other.
     op.execute("DELETE FROM ibi_file")
-    op.execute("UPDATE ibi_item SET target_path = NULL, metadata_item_id = NULL")
+    op.execute("UPDATE ibi_item SET target_path = NULL")
     for table in reversed(metadata.tables.values()):
         op.drop_table(table.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timezone
+from datetime import date
 from logging import getLogger
 from typing import NamedTuple
 from urllib.parse import quote
@@ -26,7 +26,6 @@ from flask_ibi_archive.archive.accesses.visitors import (
     is_robot_access,
 )
 from flask_ibi_archive.archive.items.archives import ServedArchive
-from flask_ibi_archive.archive.items.relations import find_or_create_stub
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -93,8 +92,7 @@ def get_row_id(connection: Connection, archive_id: int, key: ItemKey) -> int:
     """
     if isinstance(key, int):
         return key
-    now = datetime.now(timezone.utc).replace(microsecond=0)
-    return find_or_create_stub(connection, archive_id, key, now)
+    raise NotCounted(f"{key} has no row")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.archive.items.relations import STORING_KEY
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Base
-from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.server.database.dialects import Key, insert_or_update
 
 
@@ -104,10 +103,7 @@ PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
 
 NUMBERS = ("accesses", "double_clicks", "robots")
 
-_SELECT_ITEM = sa.text(
-    "SELECT archive_id, coalesce(rep, ibip) FROM ibi_item"
-    f" WHERE id = :item_id AND state <> '{ELSEWHERE}'"
-)
+_SELECT_ITEM = sa.text("SELECT archive_id, coalesce(rep, ibip) FROM ibi_item WHERE id = :item_id")
 #: Selects the time of the last access before a new access, or of the first access after it, of the
 #: same user to the same item.
 _SELECT_CLICK = """

@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, S
 from flask_ibi_archive.core.claims.claim import Claim, format_claim, parse_claim
 from flask_ibi_archive.core.claims.tiles import MAX_ENTRY
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.server.database.dialects import is_one_of
 
@@ -127,9 +127,7 @@ def read_items(
     ).all()
     aliases = _read_aliases(connection, [row.id for row in rows])
     return {
-        row.id: None
-        if row.state == ELSEWHERE
-        else _make(
+        row.id: _make(
             row.rep,
             row.ibip,
             row.state,

@@ -17,12 +17,12 @@ from sqlalchemy import (
     Text,
     false,
     func,
+    insert,
     select,
     update,
 )
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
-from flask_ibi_archive.archive.items.relations import insert_rows
 from flask_ibi_archive.archive.items.tables import Base
 from flask_ibi_archive.core.claims.merkle import Frontier, compute_root, hash_leaf
 from flask_ibi_archive.core.claims.tiles import HEIGHT, WIDTH, Tile, TileHashes, find_width
@@ -194,8 +194,9 @@ def append(connection: Connection, log: Log, claims: Sequence[tuple[str, bytes]]
         for level, root in enumerate(completed[HEIGHT::HEIGHT]):
             number = position >> HEIGHT * (level + 1)
             tiles.append({**log_id, "level": level, "number": number, "root": root.hex()})
-    insert_rows(connection, ClaimRow, rows)
-    insert_rows(connection, ClaimTile, tiles)
+    connection.execute(insert(ClaimRow), rows)
+    if tiles:
+        connection.execute(insert(ClaimTile), tiles)
     return log._replace(size=frontier.size, frontier=frontier.to_bytes().hex())
 
 

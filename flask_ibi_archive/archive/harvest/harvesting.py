@@ -36,6 +36,7 @@ from flask_ibi_archive.archive.items.read import (
     find_owners,
     is_public,
     is_public_record,
+    primary_form,
     read_works,
 )
 from flask_ibi_archive.archive.items.tables import Base, Item
@@ -213,7 +214,12 @@ class HarvestLog:
         changed = list(dict.fromkeys(note.item_id for note in notes))
         # if a metadata item changes, the items that it describes change, too
         described = self._connection.scalars(
-            sa.select(Item.id).where(Item.metadata_item_id.in_(changed)).order_by(Item.id)
+            sa.select(Item.id)
+            .where(
+                Item.archive_id == self._archive_id,
+                Item.metadata_ibi.in_(sa.select(primary_form()).where(Item.id.in_(changed))),
+            )
+            .order_by(Item.id)
         )
         self.publish_items(list(dict.fromkeys([*changed, *described])), end, find_sets)
         self._connection.execute(
@@ -520,7 +526,8 @@ class StoredHarvests:
         database = self._archive.database
 
         def find(connection: Connection) -> tuple[int | None, list[HarvestedRecord]]:
-            item_id, _ = find_owners(connection, self._archive_id, [ibi]).get(ibi, (None, ""))
+            owner = find_owners(connection, self._archive_id, [ibi]).get(ibi)
+            item_id = None if owner is None else owner.id
             change = None if item_id is None else self._log(connection).find_change(item_id)
             return item_id, self._complete(connection, [change] if change else [], True)
 

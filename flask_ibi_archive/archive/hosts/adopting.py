@@ -37,8 +37,7 @@ from flask_ibi_archive.archive.hosts.row_writer import RowWriter
 from flask_ibi_archive.archive.items.files import Staging
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations import OperationContext
-from flask_ibi_archive.archive.items.relations import renew_plans
-from flask_ibi_archive.archive.items.write import count_holders, find_holders
+from flask_ibi_archive.archive.items.write import count_holders, find_holders, renew_plans
 from flask_ibi_archive.errors import IBIError, RowError, StorageError, one_line
 from flask_ibi_archive.server.database.database_errors import is_write_conflict
 

@@ -90,7 +90,7 @@ def _find_described(
 ) -> Iterator[tuple[IdentifiedItem, Difference]]:
     """Yield the rows that have identifiers, but differ from their items."""
     texts = [text for one in described for text in one.identifiers]
-    items = select_items(store.find_all_owners(texts))
+    items = select_items(store.find_owners(texts))
     unknown = [text for text in texts if text not in items]
     held = find_held(store.connection, store.archive_id, unknown)
     for one in described:

@@ -110,7 +110,7 @@ class HostItems:
         if record is None:
             raise UnknownItem(ibi)
         owners = find_owners(connection, self._stored.find_served().id, record.identifiers)
-        return {item_id for item_id, _ in owners.values()}
+        return {owner.id for owner in owners.values()}
 
     def find_by_alias(
         self, connection: Connection, aliases: Sequence[ForeignIdentifier]

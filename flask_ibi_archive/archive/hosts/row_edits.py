@@ -30,8 +30,9 @@ from flask_ibi_archive.archive.items.operations import (
     validate_tombstone,
     with_all_identifiers,
 )
+from flask_ibi_archive.archive.items.read import Owner
 from flask_ibi_archive.archive.items.write import Contents, ItemStore, find_unchanged
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import FileRecord, Record
 from flask_ibi_archive.errors import StorageError
 
@@ -202,9 +203,9 @@ class RowEdits:
             return None if before.key is None else (replace(before, key=None), {})
 
 
-def select_items(owners: Mapping[str, tuple[int, str]]) -> dict[str, int]:
-    """Return the row IDs of the items among the owners of identifiers, which may also be stubs."""
-    return {text: item_id for text, (item_id, state) in owners.items() if state != ELSEWHERE}
+def select_items(owners: Mapping[str, Owner]) -> dict[str, int]:
+    """Return the row IDs of the owners of identifiers."""
+    return {text: owner.id for text, owner in owners.items()}
 
 
 def check_owner(context: OperationContext, row: DescribedRow, key: str | None) -> None:

@@ -71,26 +71,34 @@ def find_changed_links(
     if not links:
         return [], set()
     texts = {text for link in links for text in (link.edition_of, link.translation_of) if text}
-    owners = {text: owner for text, (owner, _) in store.find_all_owners(texts).items()}
-    items = {link.item_id for link in links if link.item_id}
-    previous = store.relations.editions.find_all_previous(items)
+    own = [link.described.ibi for link in links if link.item_id]
+    owners = store.find_owners({*texts, *own})
+    names = {owner.ibi: owner for owner in owners.values()}
+    previous = store.relations.find_previous(names)
     translated = any(link.translation_of for link in links)
-    groups = (
-        store.relations.translations.find_groups(items.union(owners.values())) if translated else {}
-    )
+    groups = store.relations.find_heads(names) if translated else {}
+    owners.update(store.find_owners(previous.values()))
     changed: list[RowLink] = []
     concerned: set[int] = set()
     for link in links:
-        # The ID of an unknown item is 0. None: the row states no such item.
-        edition_of = None if link.edition_of is None else owners.get(link.edition_of, 0)
-        translation_of = None if link.translation_of is None else owners.get(link.translation_of, 0)
-        before, group = previous.get(link.item_id), groups.get(link.item_id)
-        if (link.states_edition and edition_of != before) or (
-            translation_of is not None and (group is None or group != groups.get(translation_of))
-        ):
+        item = owners.get(link.described.ibi) if link.item_id else None
+        edition_of, translation_of = (
+            owners.get(text) if text else None for text in (link.edition_of, link.translation_of)
+        )
+        before = owners.get(previous.get(item.ibi, "")) if item else None
+        group = groups.get(item.ibi) if item else None
+        is_edition = edition_of == before if edition_of or not link.edition_of else False
+        is_translation = link.translation_of is None or (
+            translation_of is not None
+            and group is not None
+            and group == groups.get(translation_of.ibi)
+        )
+        if (link.states_edition and not is_edition) or not is_translation:
             changed.append(link)
-            concerned |= {link.item_id, edition_of or 0, translation_of or 0, before or 0}
-    return changed, concerned - {0}
+            concerned |= {
+                one.id for one in (item, edition_of, translation_of, before) if one is not None
+            }
+    return changed, concerned
 
 
 @dataclass
@@ -107,7 +115,7 @@ class RowLinks:
     def write(self) -> None:
         """Store the relations."""
         for link in self.links:
-            link.item_id, _ = find_item(self.store, link.described.ibi)
+            link.item_id = find_item(self.store, link.described.ibi).id
         for link in _order(self.store, self.links):
             with naming(link.described.name, link.described.ibi), _explaining():
                 if link.states_edition:
@@ -117,18 +125,19 @@ class RowLinks:
 
     def _link_edition(self, link: RowLink) -> None:
         """Store the previous edition that a row states, or that there is none."""
-        editions = self.store.relations.editions
-        stated = link.edition_of
-        previous = editions.find_all_previous([link.item_id]).get(link.item_id)
-        if stated is not None and find_item(self.store, stated)[0] == previous:
+        relations, stated = self.store.relations, link.edition_of
+        ibi = find_item(self.store, link.described.ibi).ibi
+        previous = relations.find_previous([ibi]).get(ibi)
+        if stated is not None and find_item(self.store, stated).ibi == previous:
             return
         if previous is not None:
-            editions.unlink_next(previous)
-            self._note_next_edition(previous)
+            other = find_item(self.store, previous)
+            relations.set_next_edition(other.id, None)
+            self._note_next_edition(other.id)
         if stated is not None:
-            other_id = find_related(self.store, stated, None)
-            editions.link(other_id, link.item_id, stated)
-            self._note_next_edition(other_id)
+            other = find_related(self.store, stated, None)
+            relations.set_next_edition(other.id, ibi)
+            self._note_next_edition(other.id)
 
     def _note_next_edition(self, item_id: int) -> None:
         """Store and note that the next edition of an item has changed."""
@@ -137,19 +146,20 @@ class RowLinks:
 
     def _link_translation(self, link: RowLink, translation_of: str) -> None:
         """Put the item of a row into the group of the item that the row translates."""
-        translations = self.store.relations.translations
-        other_id = find_related(self.store, None, translation_of)
-        members = [member.id for member in translations.find_members(link.item_id)]
-        if other_id in members:
+        relations = self.store.relations
+        item = find_item(self.store, link.described.ibi)
+        other = find_related(self.store, None, translation_of)
+        members = [member.ibi for member in relations.find_members(item.ibi)]
+        if other.ibi in members:
             return
         if members:
-            translations.leave(link.item_id)
-        language = self.store.reader.read_record(link.item_id).language
+            relations.leave(item.ibi)
+        language = item.language
         if language is None:
             raise StorageError(
                 "language: a translation needs a language, for example language='pt'"
             )
-        translations.add_member(link.item_id, other_id, language, link.described.ibi)
+        relations.add_translation(item.ibi, other.ibi, language)
 
 
 @contextmanager
@@ -172,7 +182,7 @@ def _order(store: ItemStore, links: Sequence[RowLink]) -> Iterator[RowLink]:
         chain = [waiting.pop(next(iter(waiting)))]
         while (ibi := chain[-1].translation_of) is not None:
             owner = store.find_owners([ibi]).get(ibi)
-            if owner is None or owner[0] not in waiting:
+            if owner is None or owner.id not in waiting:
                 break
-            chain.append(waiting.pop(owner[0]))
+            chain.append(waiting.pop(owner.id))
         yield from reversed(chain)

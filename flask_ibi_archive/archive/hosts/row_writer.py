@@ -50,6 +50,7 @@ from flask_ibi_archive.archive.items.operations import (
 from flask_ibi_archive.archive.items.read import (
     RELEASED,
     USED,
+    Owner,
     add_reservation,
     find_held,
     renew_reservation,
@@ -108,7 +109,7 @@ class RowWriter:
         with self.context.transaction() as store:
             described = self._describe(rows)
             texts = [text for one in described for text in one.identifiers]
-            owners = store.find_all_owners([*texts, *(one.ibi for one in removals)])
+            owners = store.find_owners([*texts, *(one.ibi for one in removals)])
             new = self._prepare_all(store, described, removals, owners)
             edits = RowEdits(self.context, store, self.staging)
             batch = UpdateBatch(store, edits.find(described, removals, select_items(owners)))
@@ -153,7 +154,7 @@ class RowWriter:
         store: ItemStore,
         described: Iterable[DescribedRow],
         removals: Iterable[Removal],
-        owners: Mapping[str, tuple[int, str]],
+        owners: Mapping[str, Owner],
     ) -> list[NewItem]:
         """Return the items to insert. Reserve and release the identifiers of other rows."""
         items = select_items(owners)
@@ -233,12 +234,9 @@ class RowWriter:
                 if not item.is_simple:
                     _free_keys_for(store, [item.described])
                     upsert_item(store, item.record, item.contents, now, Event.DEPOSIT)
-                elif item.record.has_references:
-                    item_id, _ = find_item(store, item.described.ibi)
-                    store.relations.add(item_id, item.record, now)
 
     def _insert_together(self, store: ItemStore, new: Sequence[NewItem], now: datetime) -> None:
-        """Insert items without their relations.
+        """Insert items.
 
         Most keys are free. Therefore the keys are only freed after the database has refused one.
         """
@@ -246,15 +244,13 @@ class RowWriter:
             return
         try:
             with store.connection.begin_nested():
-                store.insert_items(
-                    [item.record for item in new], [item.contents for item in new], now
-                )
+                store.insert([item.record for item in new], [item.contents for item in new], now)
         except (IntegrityError, StorageError):
             _free_keys_for(store, [item.described for item in new])
             # one by one, to find the row whose item is refused
             for item in new:
                 with naming(item.described.name, item.described.ibi):
-                    store.insert_items([item.record], [item.contents], now)
+                    store.insert([item.record], [item.contents], now)
         for item in new:
             note_signal(store, item_deposited, item.record)
 
@@ -262,7 +258,7 @@ class RowWriter:
         """Withdraw the items of new rows with the state Deleted."""
         withdrawn = [one.described for one in new if one.described.state == State.DELETED]
         if withdrawn:
-            items = {find_item(store, one.ibi)[0]: one for one in withdrawn}
+            items = {find_item(store, one.ibi).id: one for one in withdrawn}
             batch = UpdateBatch(
                 store, {item_id: partial(edits.withdraw, one) for item_id, one in items.items()}
             )

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from sqlalchemy import Connection, and_, delete, or_, select
+from sqlalchemy import Connection, and_, delete, insert, or_, select
 
 from flask_ibi_archive.archive.identification.tables import ApiRequest, IssuedIdentifier
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.relations import insert_rows
 from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: For this time, a repeated request gets the first answer.
@@ -119,4 +118,4 @@ def store_issued(
             raise AlreadyAnswered
     shared = {"key_id": key_id, "request_id": request_id, "issued_at": now}
     rows = [{**shared, "rep": new.rep, "ibip": new.ibip} for new in minted]
-    insert_rows(connection, IssuedIdentifier, rows)
+    connection.execute(insert(IssuedIdentifier), rows)

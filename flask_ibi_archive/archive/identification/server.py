@@ -41,7 +41,7 @@ from flask_ibi_archive.archive.items.operations import (
 from flask_ibi_archive.archive.items.read import HELD, RELEASED, find_held, find_status
 from flask_ibi_archive.archive.items.tables import Item, ReservationRow
 from flask_ibi_archive.archive.items.write import ItemStore
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError, UnknownItem
@@ -285,7 +285,7 @@ class IdentificationServer:
         with self.archive.own_context.reading() as store:
             for field, ibi in related.items():
                 if self._find_issued(store.connection, [ibi]) is None and (
-                    store.find_owners([ibi]).get(ibi, (0, ELSEWHERE))[1] != ELSEWHERE
+                    ibi in store.find_owners([ibi])
                     or find_held(store.connection, store.archive_id, [ibi])
                     or self._find_issued(store.connection, [ibi], of_all=True)
                 ):
@@ -320,10 +320,10 @@ def _storing(context: OperationContext, model: Any, store: StoreMinted) -> _Oper
 
 def _find_record(store: ItemStore, ibi: str) -> Record | None:
     """Return the record of the item that has an identifier; None for the service of the Archive."""
-    item_id, state = store.find_owners([ibi]).get(ibi, (0, ELSEWHERE))
-    if state == ELSEWHERE or store.is_service(item_id):
+    owner = store.find_owners([ibi]).get(ibi)
+    if owner is None or owner.is_service:
         return None
-    return store.reader.read_record(item_id)
+    return store.reader.read_record(owner.id)
 
 
 def _check_reserved(found: Identification) -> None:

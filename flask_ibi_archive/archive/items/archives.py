@@ -161,7 +161,7 @@ def create_archive(
     ).scalar_one()
     record = Record(rep=rep, ibip=ibip, timestamp=now, transferable=False)
     store = ItemStore(connection, archive_id)
-    [item_id] = store.insert_items([record], [{}], now, is_service=True)
+    [item_id] = store.insert([record], [{}], now, is_service=True)
     connection.execute(
         update(ArchiveRow).where(ArchiveRow.id == archive_id).values(service_item_id=item_id)
     )

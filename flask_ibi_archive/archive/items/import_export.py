@@ -9,10 +9,9 @@ import shutil
 import stat
 import sys
 import tempfile
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -29,30 +28,31 @@ from flask_ibi_archive.archive.items.operations import (
     OperationContext,
     begin_change,
     name_archives,
-    note_import,
+    note_change,
+    note_signal,
     with_all_identifiers,
 )
-from flask_ibi_archive.archive.items.read import ItemReader, find_owners, find_owners_and_originals
-from flask_ibi_archive.archive.items.relations import (
-    STORING,
-    AssignedLanguage,
-    RelationBatch,
-    examine_tables,
-    lock_items,
-    prepare_for_many_rows,
+from flask_ibi_archive.archive.items.read import (
+    ItemReader,
+    Owner,
+    find_owners,
+    find_owners_and_originals,
 )
-from flask_ibi_archive.archive.items.rules import RULES, explain_refusal, find_broken_rule
+from flask_ibi_archive.archive.items.relations import STORING, lock_items
+from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Item
 from flask_ibi_archive.archive.items.write import (
     ItemStore,
-    KeyHolder,
+    Update,
+    examine_tables,
     explain_taken,
     find_all_holders,
     find_holders,
     keep_same_as,
+    renew_plans,
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError, format_record, parse_key, quoted
 from flask_ibi_archive.core.records.parse import check_record, find_errors, parse_record, read_json
 from flask_ibi_archive.core.records.readers import (
@@ -62,7 +62,7 @@ from flask_ibi_archive.core.records.readers import (
     read_csv,
     read_json_lines,
 )
-from flask_ibi_archive.core.records.record import Record, References
+from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.switches import DailyCount, format_counts, parse_counts
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
@@ -72,7 +72,7 @@ from flask_ibi_archive.server.database.dialects import (
     is_one_of,
     run_on_postgresql,
 )
-from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_minted
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_deposited, item_minted
 
 # --- daily counts ------------------------------------------------------------------------------
 
@@ -223,13 +223,6 @@ class Errors:
         self.lines.add(error.line)
         self._report(error)
 
-    def rolling_back_on_error(self, connection: Connection) -> AbstractContextManager[object]:
-        """Return a context manager that rolls back the changes of its context after an error.
-
-        If the first error ends the import, the context manager does nothing.
-        """
-        return connection.begin_nested() if self.collects else nullcontext()
-
 
 @dataclass(slots=True)
 class ImportSource:
@@ -337,19 +330,6 @@ class LineReader:
                 break
         return lines
 
-    def read_references(self, numbers: Iterable[int]) -> list[References]:
-        """Return the references of the lines with certain numbers.
-
-        The file is read only up to the last of these lines.
-
-        :param numbers: the numbers of the lines, in ascending order.
-        """
-        found: list[References] = []
-        for number in numbers:
-            text = next((text for text in self._lines if self.line == number), b"")
-            found.append(self.parse(text).record.references)
-        return found
-
     def parse(self, text: bytes) -> Line:
         """Parse the line that was read last.
 
@@ -447,291 +427,381 @@ def open_file(path: str, folder: Path | None) -> Iterator[BinaryIO]:
 # --- items -------------------------------------------------------------------------------------
 
 
+#: The maximum number of lines that are stored together.
+BATCH = 500
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 
 
-def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None) -> RecordError:
-    """Return the error for a line whose record breaks a rule.
-
-    :param name: the name of the file in messages.
-    :param line: the number of the line.
-    :param field: the wrong field; None if the field follows from the number of the rule.
-    """
-    return RecordError(name, line, field or FIELD_OF_RULE.get(error.rule), str(error))
-
-
-def find_field(record: Record, text: str) -> str:
-    """Return the name of the field of a record that contains an identifier."""
+def find_field(record: Record, text: str | None) -> str | None:
+    """Return the name of the field of a record that contains an identifier of the item."""
     if text == record.rep:
         return "rep"
-    return "ibip" if text == record.ibip else "aliases"
-
-
-class StoredLines:
-    """What an import remembers of the lines whose items are stored, until the relations are stored.
-
-    The arrays need a few bytes for each line, so that a file may have millions of lines.
-
-    :param newest_item: the highest row ID of an item before the import.
-    """
-
-    def __init__(self, newest_item: int) -> None:
-        self.newest_item = newest_item
-        #: For each of these row IDs: 1 if a line has replaced the item or stub.
-        self.replaced = bytearray(newest_item + 1)
-        #: The line number and the row ID of each item whose relations must be stored.
-        self.related = array("q")
-        #: The line number, the row ID and the former group of each replaced item that got its
-        #: language from the record of another item.
-        self.grouped = array("q")
-        self.languages: list[str] = []
+    if text == record.ibip:
+        return "ibip"
+    return "aliases" if text in record.aliases else None
 
 
 @dataclass
 class Counts:
-    """The numbers of records of a file that were added, updated and skipped."""
+    """The numbers of records of a file that were added, updated, skipped and not changed."""
 
     added: int = 0
     updated: int = 0
     skipped: int = 0
+    unchanged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The relations of a line that contradict the present relations of other items.
+
+    They are stored after the last line, because another line may change the other items.
+
+    :param item_id: the row ID of the item of the line.
+    :param next_edition: the next edition to set, or None. Also ``translations``.
+    :param head: the head of the group that the item has left, and its language there.
+    """
+
+    line: Line
+    item_id: int
+    head: tuple[str, str] | None
+    next_edition: str | None
+    translations: Mapping[str, str]
 
 
 @dataclass
-class ItemBatch:
-    """A batch of lines whose items are written together in the transaction of the caller.
+class ImportPass:
+    """Stores the lines of a file, in the order of the file, in the transaction of the caller.
+
+    Lines are stored in batches. If the database refuses a batch, its lines are stored one by one,
+    to find the wrong one. A line whose relations contradict those of other items is stored without
+    them: its next edition and its translations are set after the last line (:meth:`finish`),
+    because a later line may change the other items. So two lines may swap their next editions or
+    their languages.
 
     :param name: the name of the file in messages.
-    :param errors: the object to which errors of lines are added.
-    :param on_conflict: see :class:`~.importer.Importer`; also ``take_back``.
+    :param on_conflict: see :class:`Importer`; also ``take_back``.
     :param now: the timestamp of items whose records have no timestamp.
     """
 
     store: ItemStore
-    stored: StoredLines
-    counts: Counts
     name: str
-    lines: Sequence[Line]
     errors: Errors
     on_conflict: str
     take_back: bool
     now: datetime
-    #: For each known identifier of the batch: the row ID and the state of the item or stub.
-    _known: dict[str, tuple[int, str]] = field(default_factory=dict)
-    #: The line number and the row ID of each item whose relations must be stored.
-    _related: list[tuple[int, int]] = field(default_factory=list)
-    #: The items that have keys of the batch, by their keys.
-    _keys: dict[str, KeyHolder] = field(default_factory=dict)
-    #: The daily counts of the items whose lines have some, by the row IDs of the items.
-    _counts: dict[int, Sequence[DailyCount]] = field(default_factory=dict)
-    #: The row IDs and the names of the items that have foreign identifiers, by their digests.
-    _aliases: dict[str, tuple[int, str]] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    #: The row IDs of the items that were present before the import, and that a line has named.
+    _named: set[int] = field(default_factory=set)
+    _postponed: list[Postponed] = field(default_factory=list)
+    _newest: int = 0
 
-    def write(self) -> None:
-        """Write the items without their relations."""
-        identifiers = [text for line in self.lines for text in line.record.identifiers]
-        self._known, elsewhere = find_owners_and_originals(
-            self.store.connection, self.store.archive_id, identifiers
-        )
-        keys = [line.record.key for line in self.lines if line.record.key is not None]
-        holders = find_holders(self.store.connection, self.store.archive_id, keys)
-        self._keys = {key: one for key, one in holders.items() if one.item_id is not None}
-        digests = [
-            parse_foreign(text).digest for line in self.lines for text in line.record.same_as
-        ]
-        self._aliases = find_all_holders(self.store.connection, self.store.archive_id, digests)
-        in_batch: dict[str, int] = {}
-        new: list[Line] = []
-        for line in self.lines:
+    def __post_init__(self) -> None:
+        newest = self.store.connection.scalar(select(func.max(Item.id)))
+        self._newest = newest or 0
+
+    def write(self, lines: Sequence[Line]) -> None:
+        """Store a batch of lines."""
+        renew_plans(self.store.connection)
+        if len(lines) > 1 and not self.errors.collects:
+            with suppress(IntegrityError, StorageError, RecordError):
+                self._attempt(lines)
+                return
+        for line in lines:
             try:
-                texts = line.record.identifiers
-                self._check(line, texts, in_batch, elsewhere)
-                if self._known.keys().isdisjoint(texts):
-                    self._check_same_as(line, 0)
-                    new.append(line)
-                else:
-                    self._write_existing(line)
+                self._write_one(line)
             except RecordError as error:
                 self.errors.add(error)
-        self._insert(new)
-        if self._counts:
-            replace_counts(self.store.connection, self.store.archive_id, self._counts)
-        for pair in sorted(self._related):
-            self.stored.related.extend(pair)
 
-    def _insert(self, lines: Sequence[Line]) -> None:
-        """Insert the items of lines whose identifiers are unknown."""
-        ids = self.store.insert_items(
-            [line.record for line in lines],
-            [line.contents for line in lines],
-            self.now,
-        )
-        self.counts.added += len(ids)
-        for item_id, line in zip(ids, lines, strict=True):
-            note_import(self.store, item_id, None, line.record)
-            if line.counts is not None:
-                self._counts[item_id] = line.counts
-            if line.record.has_references:
-                self._related.append((line.number, item_id))
+    def _write_one(self, line: Line) -> None:
+        """Store one line; if its relations are refused, without them.
 
-    def _check(
-        self, line: Line, texts: Sequence[str], in_batch: dict[str, int], elsewhere: set[str]
-    ) -> None:
-        """Check that a line does not conflict with earlier lines or with other Archives.
-
-        :param texts: the identifiers of the line.
-        :param in_batch: the line numbers of the identifiers of earlier lines.
-        :param elsewhere: the identifiers of Originals in other Archives of the database.
-        :raises RecordError: if the line conflicts.
+        :raises RecordError: if the line is wrong.
         """
+        try:
+            self._attempt([line])
+        except (IntegrityError, StorageError) as error:
+            if self._explain(line, error).field not in ("next_edition", "translations"):
+                raise self._explain(line, error) from error
+            try:
+                self._attempt([line], postpones=True)
+            except (IntegrityError, StorageError) as again:
+                raise self._explain(line, again) from again
+
+    def _explain(self, line: Line, error: IntegrityError | StorageError) -> RecordError:
+        """Return the error of a line."""
+        ibi = line.record.identifiers[0]
+        if isinstance(error, IntegrityError):
+            error = explain_refusal(error, ibi)
+        if not isinstance(error, RuleBroken):
+            name, _, reason = str(error).partition(": ")
+            return RecordError(self.name, line.number, name, reason)
+        field = FIELD_OF_RULE.get(error.rule) or find_field(line.record, error.ibi)
+        return RecordError(self.name, line.number, field, str(error))
+
+    def _attempt(self, lines: Sequence[Line], postpones: bool = False) -> None:
+        """Store lines in a savepoint. If this fails, nothing has changed.
+
+        :param postpones: whether the relations of the lines are set after the last line.
+        """
+        before = replace(self.counts), len(self.store.notices), len(self._postponed)
+        try:
+            with self.store.connection.begin_nested():
+                self._write(lines, postpones)
+        except BaseException:
+            self.counts, notices, postponed = before
+            del self.store.notices[notices:], self._postponed[postponed:]
+            raise
+
+    def _write(self, lines: Sequence[Line], postpones: bool) -> None:
+        store = self.store
+        texts = [text for line in lines for text in line.record.identifiers]
+        owners, elsewhere = find_owners_and_originals(store.connection, store.archive_id, texts)
+        new: list[Line] = []
+        present: list[Line] = []
+        for line in lines:
+            (new if owners.keys().isdisjoint(line.record.identifiers) else present).append(line)
+            if len(lines) == 1:
+                self._check(line, owners, elsewhere)
+        counts: dict[int, Sequence[DailyCount]] = {}
+        if new:
+            ids = self._insert(new, postpones)
+            counts.update(
+                (item_id, line.counts)
+                for item_id, line in zip(ids, new, strict=True)
+                if line.counts is not None
+            )
+        named = self._find_present(present, owners)
+        self._update(named, postpones)
+        counts.update((item_id, line.counts) for item_id, line in named.items() if line.counts)
+        if counts:
+            stored = read_counts(store.connection, list(counts))
+            changed = {
+                item_id: of_item
+                for item_id, of_item in counts.items()
+                if stored.get(item_id, ()) != tuple(sorted(of_item))
+            }
+            replace_counts(store.connection, store.archive_id, changed)
+        self._named |= {*named}
+
+    def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
+        """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
+        records = [line.record for line in lines]
+        heads: dict[str, tuple[str, str]] = {}
+        if postpones:
+            heads = self._leave(lines[0])
+            records = [replace(records[0], next_edition=None, translations={})]
+        ids = self.store.insert(records, [line.contents for line in lines], self.now)
+        self.counts.added += len(ids)
+        for record in records:
+            if record.state == State.ORIGINAL.value:
+                note_signal(self.store, item_deposited, record)
+            else:
+                note_change(self.store, None, record)
+        if postpones:
+            self._postpone(lines[0], ids[0], heads)
+        return ids
+
+    def _leave(self, line: Line) -> dict[str, tuple[str, str]]:
+        """Remove the item of a line from its group; return the head and the language there."""
+        texts = line.record.identifiers
+        heads = {
+            member.ibi: (member.head, str(member.language))
+            for text in texts
+            for member in self.store.relations.find_members(text)
+            if member.ibi in texts and member.head not in texts
+        }
+        self.store.relations.remove(heads)
+        return heads
+
+    def _postpone(self, line: Line, item_id: int, heads: Mapping[str, tuple[str, str]]) -> None:
         record = line.record
-        for text in texts:
-            if text in in_batch:
-                raise self._error(line, text, f"{text} is already in line {in_batch[text]}")
-            in_batch[text] = line.number
+        head = next(iter(heads.values()), None)
+        self._postponed.append(
+            Postponed(line, item_id, head, record.next_edition, record.translations)
+        )
+
+    def _find_present(self, lines: Sequence[Line], owners: Mapping[str, Owner]) -> dict[int, Line]:
+        """Return the lines that may update items, by the row IDs of the items.
+
+        :raises RecordError: if a line is refused, because an item already has its identifiers.
+        """
+        named: dict[int, Line] = {}
+        for line in lines:
+            texts = [text for text in line.record.identifiers if text in owners]
+            items = {owners[text].id for text in texts}
+            in_file = any(item > self._newest or item in self._named for item in items)
+            if self.on_conflict == "skip" and not in_file and not items & named.keys():
+                self.counts.skipped += 1
+                continue
+            reason = None
+            if owners[texts[0]].is_service:
+                reason = "{} is the Archive service, and the Archive service can't be imported"
+            elif len(items) > 1:
+                reason = "the identifiers of the record belong to several items of the Archive"
+            elif in_file or items & named.keys():
+                reason = "{} is already in an earlier line"
+            elif self.on_conflict != "update":
+                reason = "an item of the Archive already has {}; see the option --on-conflict"
+            if reason is not None:
+                place = find_field(line.record, texts[0])
+                raise RecordError(self.name, line.number, place, reason.format(texts[0]))
+            named[items.pop()] = line
+        return named
+
+    def _update(self, lines: Mapping[int, Line], postpones: bool) -> None:
+        """Update items from lines. An item that does not change is not written."""
+        store, relations = self.store, self.store.relations
+        lock_items(store.connection, list(lines))
+        views = store.reader.read_items(list(lines)) if lines else {}
+        updates, lists = [], {}
+        for item_id, view in views.items():
+            line, before = lines[item_id], view.record
+            try:
+                record = self._merge(line, before)
+            except FieldError as error:
+                raise RecordError(self.name, line.number, error.field, error.reason) from error
+            [record] = store.resolve([record])
+            ibi = before.identifiers[0]
+            heads: dict[str, tuple[str, str]] = {}
+            if view.head is not None:  # the record of another item lists this item
+                record = self._join_present(line, ibi, before, record, postpones)
+            if is_unchanged(before, record):
+                self.counts.unchanged += 1
+                continue
+            store.copies.check_no_copies(item_id, record)
+            if record.translations != before.translations:
+                relations.dissolve(ibi)
+                if record.translations:
+                    lists[record.identifiers[0]] = record.translations
+            if postpones:
+                heads = self._leave(line)
+                relations.dissolve(ibi)
+                self._postpone(line, item_id, heads)
+                record, lists = replace(record, next_edition=None), {}
+            updates.append(Update(item_id, before, record, line.contents))
+            note_change(store, before, record)
+        store.replace(updates, self.now)
+        if lists:
+            relations.join(lists)
+        self.counts.updated += len(updates)
+
+    def _merge(self, line: Line, before: Record) -> Record:
+        """Return the new record of an item: that of the line, with what the item always keeps."""
+        record, elsewhere = line.record, before.original_elsewhere
+        if elsewhere and record.state == State.ORIGINAL and not self.take_back:
+            reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
+            raise FieldError("state", reason)
+        record = with_all_identifiers(record, before)
+        record = keep_same_as(record, before)
+        check_record(record)
+        checksums = {file.path: file.sha256 for file in before.files if file.url is None}
+        files = []
+        for file in record.files:
+            sha256 = file.sha256
+            if file.path in line.contents:
+                sha256 = line.contents[file.path].sha256
+            elif sha256 is None and file.url is None:
+                sha256 = checksums.get(file.path)
+            files.append(replace(file, source=None, sha256=sha256))
+        first = files[0].path if files else None
+        return replace(
+            record,
+            key=record.key or before.key,
+            files=tuple(files),
+            target_file=None if record.target_file == first else record.target_file,
+        )
+
+    def _join_present(
+        self, line: Line, ibi: str, before: Record, record: Record, postpones: bool
+    ) -> Record:
+        """Return the record of an item that the record of another item lists as a translation.
+
+        The item keeps the language of the list, and stays in its group.
+
+        :raises RecordError: if the line states another language.
+        """
+        others = self.store.relations.find_others(ibi)
+        listed = {
+            language: text
+            for language, text in record.translations.items()
+            if others.get(language) != text
+        }
+        if record.language not in (None, before.language) and not postpones:
+            raise RuleBroken(
+                8,
+                ibi,
+                f"the item states the language {record.language}, but the record of another item "
+                f"lists the item as the translation into {before.language}",
+            )
+        language = record.language if postpones else before.language
+        return replace(record, language=language, translations=listed)
+
+    def _check(self, line: Line, owners: Mapping[str, Owner], elsewhere: Collection[str]) -> None:
+        """Check what the database would refuse without naming the field.
+
+        :raises RecordError: if the line conflicts with another item.
+        """
+        record, store = line.record, self.store
+        own = {owner.id for owner in owners.values()}
+        for text in record.identifiers:
             if text in elsewhere and record.state == State.ORIGINAL:
                 broken = RuleBroken(3, text, RULES[3])
-                raise rule_error(self.name, line.number, broken, find_field(record, text))
-        self._check_key(line)
-        try:
-            self.store.copies.check_original_of(record)
-        except RuleBroken as error:
-            raise rule_error(self.name, line.number, error) from error
-
-    def _check_key(self, line: Line) -> None:
-        """Check that no other item has the key of a line.
-
-        :raises RecordError: if another item has the key.
-        """
-        key, owned = line.record.key, [self._known.get(text) for text in line.record.identifiers]
-        if key is None:
-            return
-        holder = self._keys.get(key)
-        if holder is not None and holder.item_id not in [owner[0] for owner in owned if owner]:
-            reason = f"the item {holder.ibi} of the Archive already has the key {quoted(key)}"
-            raise RecordError(self.name, line.number, "key", reason)
-        # the next line of the file with the key is another item
-        ibi = line.record.identifiers[0]
-        self._keys[key] = KeyHolder(key, holder.item_id if holder else 0, ibi, None)
-
-    def _check_same_as(self, line: Line, item_id: int) -> None:
-        """Check that no other item has a foreign identifier of a line.
-
-        :param item_id: the row ID of the item or stub that the line replaces; 0 for a new item.
-        :raises RecordError: if another item has the identifier.
-        """
-        for number, text in enumerate(line.record.same_as):
-            digest = parse_foreign(text).digest
-            own = (item_id, f"the item of line {line.number}")
-            holder = self._aliases.setdefault(digest, own)
-            if holder != own and (item_id == 0 or holder[0] != item_id):
-                reason = explain_taken(text, holder[1])
+                raise RecordError(self.name, line.number, find_field(record, text), str(broken))
+        store.copies.check_original_of(record)
+        if record.key is not None:
+            holder = find_holders(store.connection, store.archive_id, [record.key]).get(record.key)
+            if holder is not None and holder.item_id is not None and holder.item_id not in own:
+                reason = (
+                    f"the item {holder.ibi} of the Archive already has the key {quoted(record.key)}"
+                )
+                raise RecordError(self.name, line.number, "key", reason)
+        digests = [parse_foreign(text).digest for text in record.same_as]
+        holders = find_all_holders(store.connection, store.archive_id, digests)
+        for number, digest in enumerate(digests):
+            holder_id, holder_ibi = holders.get(digest, (0, ""))
+            if holder_ibi and holder_id not in own:
+                reason = explain_taken(record.same_as[number], holder_ibi)
                 raise RecordError(self.name, line.number, f"same_as[{number}]", reason)
 
-    def _write_existing(self, line: Line) -> None:
-        """Handle a line whose identifiers belong to an item or a stub.
+    def finish(self) -> None:
+        """Set the relations that were postponed."""
+        for one in self._postponed:
+            try:
+                with self.store.connection.begin_nested():
+                    self._set_relations(one)
+            except (IntegrityError, StorageError) as error:
+                self.errors.add(self._explain(one.line, error))
 
-        If an item exists, the line is skipped, updates the item or is refused. A stub is replaced
-        by the item of the line.
+    def _set_relations(self, one: Postponed) -> None:
+        relations = self.store.relations
+        record = self.store.reader.read_record(one.item_id)
+        ibi = record.identifiers[0]
+        stated = replace(record, next_edition=one.next_edition, translations=one.translations)
+        [stated] = self.store.resolve([stated])
+        if stated.next_edition is not None:
+            relations.set_next_edition(one.item_id, stated.next_edition)
+        if one.head is not None and relations.find_members(one.head[0]):
+            head, language = one.head
+            if record.language not in (None, language):
+                raise RuleBroken(
+                    8,
+                    ibi,
+                    f"the item states the language {record.language}, but the record of another "
+                    f"item lists the item as the translation into {language}",
+                )
+            relations.join({head: {language: ibi}})
+        if stated.translations:
+            relations.join({ibi: stated.translations})
 
-        :raises RecordError: if the line is refused.
-        """
-        found = {self._known[text] for text in line.record.identifiers if text in self._known}
-        items = {item_id for item_id, state in found if state != ELSEWHERE}
-        in_this_file = any(
-            item_id > self.stored.newest_item or self.stored.replaced[item_id] for item_id in items
-        )
-        if items and self.on_conflict == "skip" and not in_this_file:
-            self.counts.skipped += 1
-            return
-        self._refuse_service(line)
-        if items and (self.on_conflict != "update" or len(items) > 1 or in_this_file):
-            raise self._build_conflict_error(line, len(items), in_this_file)
-        owners = {item_id for item_id, _ in found}
-        self._check_same_as(line, min(items or owners))
-        try:
-            with self.errors.rolling_back_on_error(self.store.connection):
-                self._replace(line, min(items or owners), owners, bool(items))
-        except RuleBroken as error:
-            raise rule_error(self.name, line.number, error) from error
-        except FieldError as error:
-            raise RecordError(self.name, line.number, error.field, error.reason) from error
-        except IntegrityError as error:
-            broken = find_broken_rule(error, line.record.identifiers[0])
-            raise (rule_error(self.name, line.number, broken) if broken else error) from error
 
-    def _replace(self, line: Line, item_id: int, owners: set[int], exists: bool) -> None:
-        """Replace an item or its stubs with the item of a line.
-
-        :param item_id: the row ID of the item or stub that is replaced.
-        :param owners: the row IDs of all items and stubs that have an identifier of the line.
-        :param exists: true if an item is replaced, false if a stub is replaced.
-        """
-        record, before = line.record, None
-        if exists:
-            lock_items(self.store.connection, [item_id])
-            before = self.store.reader.read_record(item_id)
-            elsewhere = before.original_elsewhere
-            if elsewhere and record.state == State.ORIGINAL and not self.take_back:
-                reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
-                raise FieldError("state", reason)
-            record = with_all_identifiers(record, before)
-            record = replace(keep_same_as(record, before), key=record.key or before.key)
-            check_record(record)
-            self.store.copies.check_no_copies(item_id, record)
-            self.store.relations.remove(item_id)
-        assigned = [
-            self.store.relations.translations.leave_for_update(owner) for owner in sorted(owners)
-        ]
-        self.store.replace_item(item_id, record, line.contents, self.now)
-        note_import(self.store, item_id, before, record)
-        if line.counts is not None:
-            self._counts[item_id] = line.counts
-        self.counts.added += not exists
-        self.counts.updated += exists
-        if item_id <= self.stored.newest_item:  # otherwise, another transaction has just stored it
-            self.stored.replaced[item_id] = 1
-        if line.record.has_references:
-            self._related.append((line.number, item_id))
-        for language in assigned:
-            if language is not None:
-                self.stored.grouped.extend((line.number, item_id, language.group))
-                self.stored.languages.append(sys.intern(language.language))
-
-    def _refuse_service(self, line: Line) -> None:
-        for text in line.record.identifiers:
-            if text in self._known and self.store.is_service(self._known[text][0]):
-                reason = f"{text} is the Archive service, and the Archive service can't be imported"
-                raise self._error(line, text, reason)
-
-    def _build_conflict_error(self, line: Line, items: int, in_this_file: bool) -> RecordError:
-        """Return the error for a line whose item already exists.
-
-        :param items: the number of items that have identifiers of the line.
-        :param in_this_file: whether an earlier line of the file has written the item.
-        """
-        text = next(
-            text
-            for text in line.record.identifiers
-            if self._known.get(text, (0, ELSEWHERE))[1] != ELSEWHERE
-        )
-        if items > 1:
-            reason = "the identifiers of the record belong to several items of the Archive"
-        elif in_this_file:
-            reason = f"{text} is already in an earlier line"
-        else:
-            reason = f"an item of the Archive already has {text}; see the option --on-conflict"
-        return self._error(line, text, reason)
-
-    def _error(self, line: Line, text: str, reason: str) -> RecordError:
-        return RecordError(self.name, line.number, find_field(line.record, text), reason)
+def is_unchanged(before: Record, record: Record) -> bool:
+    """Return whether a line states what the item has. A line may omit the timestamp."""
+    return before == replace(record, timestamp=record.timestamp or before.timestamp)
 
 
 # --- importer ----------------------------------------------------------------------------------
-
-
-#: The maximum number of lines that are stored together.
-BATCH = 2000
 
 
 class _Rollback(Exception):
@@ -744,7 +814,7 @@ def _now() -> datetime:
 
 @dataclass
 class Importer:
-    """Imports the records of one file.
+    """Imports the records of one file, in one transaction: an interrupted import leaves nothing.
 
     :param files: the folder of stored files.
     :param on_conflict: what is done if an item already exists: error, skip or update.
@@ -769,10 +839,6 @@ class Importer:
     clock: Callable[[], datetime] = _now
     on_error: Callable[[RecordError], None] | None = None
     notifier: Notifier = NOBODY
-    _errors: Errors = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._errors = Errors(self.on_error if self.dry_run else None)
 
     def run(self, source: ImportSource) -> Counts:
         """Import the file.
@@ -780,19 +846,26 @@ class Importer:
         :raises RecordError: if a record is wrong. The error names the line and the field. Nothing
             was changed.
         """
+        errors = Errors(self.on_error if self.dry_run else None)
         self._report(source, 0)
         try:
             with self.files.staging() as staging:
                 add_file = measure_file if self.dry_run else staging.add_stream
                 reader = LineReader(source)
-                read = partial(reader.read_batch, Limits(BATCH), self._errors, add_file)
+                read = partial(reader.read_batch, Limits(BATCH), errors, add_file)
                 # the first files are copied before the transaction, which blocks other writers
                 first = read()
                 with self.database.writing() as connection:
                     begin_change(connection)
                     store = ItemStore(connection, self.archive_id)
                     store.lock_relations(limited=False)
-                    counts = self._store(store, source, chain([first], iter(read, [])))
+                    lines = ImportPass(
+                        store, source.name, errors, self.on_conflict, self.take_back, self.clock()
+                    )
+                    for batch in chain([first], iter(read, [])):
+                        lines.write(batch)
+                        self._report(source, source.stream.tell())
+                    lines.finish()
                     if self.dry_run:
                         raise _Rollback
                     staging.move_all_to_store()
@@ -800,86 +873,15 @@ class Importer:
             self.notifier.send(notices)
         except _Rollback:
             pass
-        except IntegrityError as error:
-            raise explain_refusal(error) from error
-        if counts.added + counts.updated >= BATCH and not self.dry_run:
+        if lines.counts.added + lines.counts.updated >= BATCH and not self.dry_run:
             with self.database.writing() as connection:
                 examine_tables(connection)
-        self._report(source, 3 * source.size)
-        return counts
+        self._report(source, source.size)
+        return lines.counts
 
     def _report(self, source: ImportSource, done: int) -> None:
-        """Report the progress. Items take about twice as much time as their relations."""
         if self.progress is not None:
-            self.progress(done, 3 * source.size)
-
-    def _store(
-        self, store: ItemStore, source: ImportSource, batches: Iterable[list[Line]]
-    ) -> Counts:
-        """Store the items of batches of lines and their relations."""
-        counts, now = Counts(), self.clock()
-        newest = store.connection.execute(select(func.max(Item.id))).scalar() or 0
-        stored = StoredLines(newest)
-        for lines in batches:
-            prepare_for_many_rows(store.connection)
-            ItemBatch(
-                store,
-                stored,
-                counts,
-                source.name,
-                lines,
-                self._errors,
-                self.on_conflict,
-                self.take_back,
-                now,
-            ).write()
-            self._report(source, 2 * source.stream.tell())
-        self._store_languages(store, source, stored)
-        self._store_relations(store, source, stored, now)
-        if self.on_conflict == "update":
-            store.relations.delete_unused_stubs()
-        return counts
-
-    def _store_languages(self, store: ItemStore, source: ImportSource, stored: StoredLines) -> None:
-        """Put replaced items back into the groups of translations that records of others define.
-
-        Only now, because two items of the file may swap their languages.
-        """
-        numbers = iter(stored.grouped)
-        columns = zip(numbers, numbers, numbers, stored.languages, strict=True)
-        for line, item_id, group, language in columns:
-            ibi, _ = store.get_name_and_state(item_id)
-            try:
-                with self._errors.rolling_back_on_error(store.connection):
-                    assigned = AssignedLanguage(group, language)
-                    store.relations.translations.rejoin(item_id, assigned, ibi)
-            except RuleBroken as error:
-                self._errors.add(rule_error(source.name, line, error, "language"))
-
-    def _store_relations(
-        self, store: ItemStore, source: ImportSource, stored: StoredLines, now: datetime
-    ) -> None:
-        """Store next editions, translations and metadata items, and read the file again for it."""
-        reader = LineReader(source)
-        for start in range(0, len(stored.related), 2 * BATCH):
-            prepare_for_many_rows(store.connection)
-            pairs = stored.related[start : start + 2 * BATCH]
-            lines = pairs[::2]
-            items = list(zip(pairs[1::2], reader.read_references(lines), strict=True))
-            batch = RelationBatch(store.connection, store.archive_id, items, now)
-            for line, (item_id, references) in zip(lines, items, strict=True):
-                if batch.known[references.identifiers[0]][0] != item_id:
-                    reason = "the line was changed during the import; run the import again"
-                    raise RecordError(source.name, line, None, reason)
-                try:
-                    batch.add(item_id, references)
-                except RuleBroken as error:
-                    self._errors.add(rule_error(source.name, line, error))
-            batch.write()
-            self._report(source, 2 * source.size + source.stream.tell())
-
-
-__all__ = ["BATCH", "Counts", "ImportSource", "Importer", "open_source"]
+            self.progress(done, source.size)
 
 
 # --- works -------------------------------------------------------------------------------------
@@ -1173,10 +1175,10 @@ def format_with_counts(
         names = [record.identifiers[0] for record in batch]
         with database.reading() as connection:
             owners = find_owners(connection, archive_id, names)
-            counts = read_counts(connection, [item_id for item_id, _ in owners.values()])
+            counts = read_counts(connection, [owner.id for owner in owners.values()])
         for record, name in zip(batch, names, strict=True):
             line = format_record(record)
-            if of_item := counts.get(owners.get(name, (0, ""))[0]):
+            if name in owners and (of_item := counts.get(owners[name].id)):
                 line["counts"] = format_counts(of_item)
             yield json.dumps(line, ensure_ascii=False)
 

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, CursorResult, bindparam, select, union_all
 from sqlalchemy.exc import DBAPIError
 
-from flask_ibi_archive.archive.items.relations import renew_plans
 from flask_ibi_archive.archive.items.tables import ItemIdentifier, Prefix, ReservationRow
+from flask_ibi_archive.archive.items.write import renew_plans
 from flask_ibi_archive.core.identifiers import (
     build_ibip_suffix,
     build_repository_suffix,

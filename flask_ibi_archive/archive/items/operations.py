@@ -32,6 +32,7 @@ from flask_ibi_archive.archive.items.read import (
     RELEASED,
     USED,
     ItemReader,
+    Owner,
     Reservation,
     add_reservation,
     find_needed_checksums,
@@ -46,11 +47,12 @@ from flask_ibi_archive.archive.items.write import (
     Contents,
     ItemStore,
     KeyHolder,
+    Update,
     find_holders,
     free_keys,
 )
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
+from flask_ibi_archive.core.protocol.states import Event, State, next_state
 from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
 from flask_ibi_archive.core.records.description import (
     Container,
@@ -755,32 +757,6 @@ def find_changed_fields(before: Record, after: Record) -> list[str]:
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
-def note_import(store: ItemStore, item_id: int, before: Record | None, record: Record) -> None:
-    """Note the signal of an imported item, whose relations are not stored yet.
-
-    A change of the translations is not noted, because the import of another item of the same group
-    may have caused the change.
-
-    :param before: the record before the import; None if the Archive did not have the item.
-    """
-    if before is None:
-        if record.state == State.ORIGINAL.value:
-            note_signal(store, item_deposited, record)
-        else:
-            note_change(store, None, record)
-    elif item_changed.receivers or item_state_changed.receivers:
-        # The stored record also has the fields that the import has completed, such as checksums.
-        stored = store.reader.read_record(item_id)
-        is_item = isinstance(record.metadata, MetadataItem)
-        after = replace(
-            stored,
-            next_edition=record.next_edition,
-            translations=before.translations,
-            metadata=record.metadata if is_item else stored.metadata,
-        )
-        note_change(store, before, after)
-
-
 def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) -> None:
     """Note the signal that fields of a stored item have changed.
 
@@ -983,19 +959,19 @@ def canonicalize(ibi: str) -> str:
         raise UnknownItem(quoted(ibi)) from error
 
 
-def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
-    """Return the row ID and the state of the item that has an identifier.
+def find_item(store: ItemStore, ibi: str) -> Owner:
+    """Return the item that has an identifier.
 
     :raises UnknownItem: if there is no such item.
     :raises RuleBroken: rule 6, if the item is the service.
     """
     text = canonicalize(ibi)
-    item_id, state = store.find_owners([text]).get(text, (0, ELSEWHERE))
-    if state == ELSEWHERE:
+    owner = store.find_owners([text]).get(text)
+    if owner is None:
         raise UnknownItem(ibi)
-    if store.is_service(item_id):
+    if owner.is_service:
         raise RuleBroken(6, text, RULES[6])
-    return item_id, State(state)
+    return owner
 
 
 def validate_record(record: Record, name: str | None) -> Record:
@@ -1152,16 +1128,6 @@ def with_all_identifiers(record: Record, before: Record) -> Record:
 Edit: TypeAlias = "Callable[[Record], tuple[Record, Contents] | None]"
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """The present and the new record of an item, and the contents of its new files."""
-
-    item_id: int
-    before: Record
-    record: Record
-    contents: Contents
-
-
 class UpdateBatch:
     """New records for items of the Archive, which are stored together.
 
@@ -1211,7 +1177,8 @@ class UpdateBatch:
             or change.before.language != change.record.language
         }
         if removed:
-            related |= self._store.relations.translations.find_groups(removed).keys()
+            names = {self._updates[item_id].before.identifiers[0]: item_id for item_id in removed}
+            related |= {names[ibi] for ibi in self._store.relations.find_heads(names)}
             related |= self._store.copies.find_copied(removed)
         return related
 
@@ -1239,63 +1206,47 @@ class UpdateBatch:
         """Store the new records."""
         simple = [new for item_id, new in self._updates.items() if item_id not in self._related]
         for part in batched(simple, BATCH):
-            items = [(update.item_id, update.record, update.contents) for update in part]
-            self._store.replace_records(items, now)
-        for update in self._updates.values():
-            if update.item_id in self._related:
-                update_item(self._store, update, now)
-            else:
-                note_change(self._store, update.before, update.record)
+            self._store.replace(part, now)
+        for new in self._updates.values():
+            if new.item_id in self._related:
+                update_item(self._store, new, now)
+            note_change(self._store, new.before, new.record)
 
 
-def update_item(store: ItemStore, update: Update, now: datetime) -> None:
-    """Replace the record of an item of the Archive. Unchanged relations are not written.
+def update_item(store: ItemStore, new: Update, now: datetime) -> None:
+    """Replace the record of an item of the Archive, and change its group of translations.
 
-    Stubs to which no relation refers any more are deleted. If the translations in the new record
-    differ from those in the old record, the new translations define the whole group. A removed item
-    leaves its group, unless its Original is in another Archive: then the group leads a resolver to
-    the Original.
+    If the translations in the new record differ from those in the old record, the new translations
+    define the whole group. A removed item leaves its group, unless its Original is in another
+    Archive: then the group leads a resolver to the Original.
 
-    :param update: the new record has all identifiers of the item (:func:`with_all_identifiers`).
     :raises RuleBroken: if a rule does not allow the change.
     """
-    relations, item_id = store.relations, update.item_id
-    before, record = update.before, update.record
-    store.copies.check_no_copies(item_id, record)
-    old_stubs = relations.find_related_stubs(item_id)
-    translations = record.translations if record.translations != before.translations else None
-    if record.tombstone is not None and record.tombstone.original_archive is None:
-        relations.translations.leave(item_id)
-    elif translations is not None:
-        relations.translations.dissolve(item_id)
-        relations.translations.leave(item_id)
-    elif (
-        record.language is None
-        and not before.translations
-        and relations.translations.find_members(item_id)
-    ):
+    relations, before, record = store.relations, new.before, new.record
+    ibi = before.identifiers[0]
+    store.copies.check_no_copies(new.item_id, record)
+    is_removed = record.tombstone is not None and record.tombstone.original_archive is None
+    is_listed = not is_removed and record.translations != before.translations
+    if is_removed or is_listed:
+        if is_listed:
+            relations.dissolve(ibi)
+        relations.leave(ibi)
+    elif record.language is None and not before.translations and relations.find_members(ibi):
         raise RuleBroken(
             8,
             record.identifiers[0],
             f"the item is in a group of translations with the language {before.language}; "
             "the record must state a language",
         )
-    _replace(store, item_id, record, update.contents, now)
-    next_edition = record.next_edition
-    if next_edition != before.next_edition:
-        relations.editions.unlink_next(item_id)
-    else:
-        next_edition = None
-    changed = replace(record, next_edition=next_edition, translations=translations or {})
-    relations.add(item_id, changed, now)
-    relations.delete_unused_stubs(old_stubs)
-    note_change(store, before, record)
+    store.replace([new], now)
+    if is_listed and record.translations:
+        store.join(record)
 
 
 def upsert_item(
     store: ItemStore, record: Record, contents: Contents, now: datetime, event: Event
 ) -> int:
-    """Insert an item, or replace the item or stub that already has the identifiers.
+    """Insert an item, or replace the item that already has the identifiers.
 
     :param record: the record. It lists the whole group of translations.
     :param event: the operation. The state of an existing item must allow the operation.
@@ -1304,125 +1255,57 @@ def upsert_item(
     :raises RuleBroken: if a rule does not allow the operation.
     """
     ibi = record.identifiers[0]
-    owners = store.find_owners(record.identifiers)
-    existing = {item_id: State(state) for item_id, state in owners.values() if state != ELSEWHERE}
-    if len(existing) > 1:
+    owners = {owner.id: owner for owner in store.find_owners(record.identifiers).values()}
+    if not owners:
+        next_state(None, event, ibi)
+        [item_id] = store.insert([record], [contents], now)
+        _note(store, event, None, record)
+        return item_id
+    if len(owners) > 1:
         raise RuleBroken(
             1, ibi, "the identifiers in the record belong to several items of the Archive"
         )
-    if not existing:
-        next_state(None, event, ibi)
-    if not owners:
-        [item_id] = store.insert_items([record], [contents], now)
-        if record.has_references:
-            store.relations.add(item_id, record, now)
-        _note(store, event, None, record)
-        return item_id
-    old_stubs: list[int] = []
-    before = None
-    lock_items(store.connection, existing)
-    for item_id, state in existing.items():
-        next_state(state, event, ibi)
-        if store.is_service(item_id):
-            raise RuleBroken(6, ibi, RULES[6])
-        before = store.reader.read_record(item_id)
-        record = with_all_identifiers(record, before)
-        record = replace(record, key=record.key or before.key)
-        old_stubs = store.relations.find_related_stubs(item_id)
-        record = _leave_translations(store, item_id, record)
-    item_id = min(existing or {owner for owner, _ in owners.values()})
-    _replace(store, item_id, record, contents, now)
-    if existing or record.next_edition is not None:
-        store.relations.editions.unlink_next(item_id)
-    store.relations.add(item_id, record, now)
-    store.relations.delete_unused_stubs(old_stubs)
+    [(item_id, owner)] = owners.items()
+    lock_items(store.connection, [item_id])
+    next_state(State(owner.state), event, ibi)
+    if owner.is_service:
+        raise RuleBroken(6, ibi, RULES[6])
+    before = store.reader.read_record(item_id)
+    record = with_all_identifiers(record, before)
+    record = replace(record, key=record.key or before.key)
+    record = _leave_translations(store, owner.ibi, record)
+    store.replace([Update(item_id, before, record, contents)], now)
+    if record.translations:
+        store.join(record)
     _note(store, event, before, record)
     return item_id
 
 
-def insert_minted_item(store: ItemStore, record: Record, contents: Contents, now: datetime) -> int:
-    """Insert an item whose identifiers were just minted, and return its row ID.
-
-    The minter has checked that no item, stub or reservation has the identifiers.
-
-    :raises RuleBroken: if a rule does not allow a relation of the record.
-    :raises IntegrityError: if another process has stored the identifiers since they were minted.
-    """
-    [item_id] = store.insert_items([record], [contents], now, is_minted=True)
-    store.relations.add(item_id, record, now)
-    _note(store, Event.DEPOSIT, None, record)
-    return item_id
-
-
 def _note(store: ItemStore, event: Event, before: Record | None, record: Record) -> None:
-    if event is Event.DEPOSIT:
-        note_signal(store, item_deposited, record)
-    elif event is Event.COPY:  # a transfer notes its changes itself
+    if event is Event.COPY:  # a transfer notes its changes itself
         note_change(store, before, record)
 
 
-def _replace(
-    store: ItemStore, item_id: int, record: Record, contents: Contents, now: datetime
-) -> None:
-    """Replace the record of an item.
-
-    If stubs have identifiers of the record, the item takes the place of the stubs, also in their
-    groups of translations.
-    """
-    translations = store.relations.translations
-    assigned = [
-        translations.leave_for_update(stub_id)
-        for stub_id in sorted(_find_stubs(store, record, item_id))
-    ]
-    store.relations.set_metadata_item(item_id, None)
-    store.replace_item(item_id, record, contents, now)
-    for language in assigned:
-        if language is not None:
-            translations.rejoin(item_id, language, record.identifiers[0])
-
-
-def _find_stubs(store: ItemStore, record: Record, item_id: int) -> set[int]:
-    """Return the row IDs of the stubs that have an identifier of a record.
-
-    :raises RuleBroken: rule 1, if another item has one of the identifiers.
-    """
-    stubs = set()
-    for ibi, (owner, state) in store.find_owners(record.identifiers).items():
-        if state == ELSEWHERE:
-            stubs.add(owner)
-        elif owner != item_id:
-            raise RuleBroken(1, ibi, RULES[1])
-    return stubs
-
-
-def _leave_translations(store: ItemStore, item_id: int, record: Record) -> Record:
+def _leave_translations(store: ItemStore, ibi: str, record: Record) -> Record:
     """Remove an item, and all members that are not Originals, from its group of translations.
 
     :returns: the record, to whose translations the Originals of the group are added. Therefore
         translations that were added in this Archive remain.
     """
-    translations = store.relations.translations
     added = {}
-    for member in translations.find_members(item_id):
-        if member.id == item_id:
+    for member in store.relations.find_members(ibi):
+        if member.ibi == ibi:
             continue
         if member.state != State.ORIGINAL.value:
-            translations.leave(member.id)
+            store.relations.leave(member.ibi)
         elif member.language is not None and member.ibi not in record.translations.values():
             added[member.language] = member.ibi
-    translations.leave(item_id)
-    added.pop(record.language, None)
+    store.relations.leave(ibi)
+    added.pop(str(record.language), None)
     return replace(record, translations={**added, **record.translations})
 
 
 # --- depositing --------------------------------------------------------------------------------
-
-
-#: A function that inserts an item and returns its row ID.
-InsertItem: TypeAlias = "Callable[[ItemStore, Record, Contents, datetime], int]"
-
-#: Inserts an item. If other items already refer to its identifiers, the item replaces their stub.
-upsert_deposit = partial(upsert_item, event=Event.DEPOSIT)
 
 
 def deposit(
@@ -1574,18 +1457,16 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
             with context.reading() as store:
                 find_related(store, edition_of, translation_of)
 
-        def add(store: ItemStore, minted: Minted | None, insert: InsertItem) -> Minted:
-            """Store the item. ``minted`` is None if the item has a reserved identifier."""
+        minted = None if minter is None else context.mint(minter)
+        with context.transaction(reserved if minted is None else minted.rep) as store:
             # The related item is read again after the lock, because another transaction may have
             # changed the item before.
             if related_to is not None:
-                store.lock_relations([find_related(store, edition_of, translation_of)])
+                store.lock_relations([find_related(store, edition_of, translation_of).id])
             elif record.has_references or minted is None:
                 store.lock_relations()
             now = context.now()
-            other_id = 0
-            if related_to is not None:
-                other_id = find_related(store, edition_of, translation_of)
+            other = find_related(store, edition_of, translation_of) if related_to else None
             if minted is None:
                 ibi = canonicalize(str(reserved))
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
@@ -1595,39 +1476,17 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
             named = replace(record, rep=minted.rep, ibip=minted.ibip)
             if record.key is not None:
                 release_key(store, record.key)
-            item_id = insert(store, named, contents, now)
-            if edition_of is not None:
-                store.relations.editions.link(other_id, item_id, canonicalize(edition_of))
-                store.set_timestamp(other_id, now)
-                note_changed_item(store, other_id, ["next_edition"])
-            elif translation_of is not None:
-                translations, language = store.relations.translations, str(named.language)
-                translations.add_member(item_id, other_id, language, minted.rep)
+            store.insert([named], [contents], now, is_minted=True)
+            note_signal(store, item_deposited, named)
+            if other is not None and edition_of is not None:
+                store.relations.set_next_edition(other.id, minted.rep)
+                store.set_timestamp(other.id, now)
+                note_changed_item(store, other.id, ["next_edition"])
+            elif other is not None:
+                store.relations.add_translation(minted.rep, other.ibi, str(named.language))
             for content in contents.values():
                 staging.move_to_store(content)
             return minted
-
-        if minter is None:
-            with context.transaction(reserved) as store:
-                return add(store, None, upsert_deposit)
-        minted: Minted | None = None
-        try:
-            with context.new_item(minter) as (store, minted):
-                return add(store, minted, insert_minted_item)
-        except RuleBroken as broken:
-            if broken.rule != 1 or minted is None or not is_mentioned(context, minted):
-                raise
-        # Since the identifier was minted, another process has stored an item that refers to it. The
-        # new item replaces the stub.
-        with context.transaction(minted.rep) as store:
-            return add(store, minted, upsert_deposit)
-
-
-def is_mentioned(context: OperationContext, minted: Minted) -> bool:
-    """Return whether a stub of the Archive has one of the two identifiers."""
-    with context.reading() as store:
-        owners = store.find_owners((minted.rep, minted.ibip))
-    return any(state == ELSEWHERE for _, state in owners.values())
 
 
 def check_new(description: ItemDescription) -> None:
@@ -1650,30 +1509,29 @@ def check_new(description: ItemDescription) -> None:
         )
 
 
-def find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> int:
-    """Return the row ID of the earlier edition, or of the translated item.
+def find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> Owner:
+    """Return the earlier edition, or the translated item.
 
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
         names the last edition.
     """
     if translation_of is not None:
-        other_id, state = find_item(store, translation_of)
-        next_state(state, Event.TRANSLATION, canonicalize(translation_of))
-        return other_id
+        other = find_item(store, translation_of)
+        next_state(State(other.state), Event.TRANSLATION, canonicalize(translation_of))
+        return other
     ibi = canonicalize(str(edition_of))
-    other_id, state = find_item(store, ibi)
-    next_state(state, Event.EDITION, ibi)
-    last_id = store.relations.editions.find_last_edition(other_id)
-    if last_id != other_id:
-        last, last_state = store.get_name_and_state(last_id)
-        where = " (not in this Archive)" if last_state == ELSEWHERE else ""
+    other = find_item(store, ibi)
+    next_state(State(other.state), Event.EDITION, ibi)
+    last, is_here = store.relations.find_last_edition(other.ibi)
+    if last != other.ibi:
+        where = "" if is_here else " (not in this Archive)"
         raise RuleBroken(
             7,
             ibi,
             f"the item already has a next edition; the last edition is {last}{where}; add the new "
             "edition to the last edition",
         )
-    return other_id
+    return other
 
 
 def reserve(archive: HasContext, note: str | None = None) -> Minted:
@@ -1811,8 +1669,7 @@ def edit(
             return record, contents
 
         with context.transaction(canonicalize(text)) as store:
-            item_id, _ = find_item(store, text)
-            batch = UpdateBatch(store, {item_id: change})
+            batch = UpdateBatch(store, {find_item(store, text).id: change})
             batch.lock()
             batch.write(now)
             for content in contents.values():
@@ -1936,7 +1793,7 @@ def delete(
     tombstone = validate_tombstone(stated, text)
     now = context.now()
     with context.transaction(canonicalize(text)) as store:
-        item_id, _ = find_item(store, text)
+        item_id = find_item(store, text).id
         batch = UpdateBatch(store, {item_id: lambda before: remove(before, text, tombstone, now)})
         batch.lock()
         batch.write(now)
@@ -2055,7 +1912,7 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
         source_store = ItemStore(store.connection, source.id, store.notices)
-        item_id, _ = find_item(source_store, text)
+        item_id = find_item(source_store, text).id
         lock_relations(store.connection, [source.id, target.id], [item_id])
         _copy(source_store, source, target, text, context.now())
 
@@ -2086,17 +1943,17 @@ def _copy(
     :param source: the Archive that has the Original.
     :param target: the Archive that gets the Copy.
     """
-    item_id, state = find_item(store, ibi)
-    next_state(state, Event.BE_COPIED, canonicalize(ibi))
+    item = find_item(store, ibi)
+    next_state(State(item.state), Event.BE_COPIED, canonicalize(ibi))
     record = replace(
-        store.reader.read_record(item_id),
+        store.reader.read_record(item.id),
         state=State.COPY.value,
         original_archive=source.service_ibi,
-        translations=store.relations.translations.find_others(item_id),
+        translations=store.relations.find_others(item.ibi),
         key=None,  # it is the key of the Archive's own host
     )
     target_store = ItemStore(store.connection, target.id, store.notices)
-    upsert_item(target_store, record, store.get_contents(item_id), now, Event.COPY)
+    upsert_item(target_store, record, store.get_contents(item.id), now, Event.COPY)
 
 
 # --- transferring ------------------------------------------------------------------------------
@@ -2111,9 +1968,8 @@ def transfer(
 
         ibi.archive.transfer(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
 
-    If the other Archive has a Copy, a tombstone or a stub of the item, its row becomes the
-    Original. (A stub is a row for an item that the Archive does not have, but to which items of
-    the Archive refer.) Afterwards all Copies name the new Archive.
+    If the other Archive has a Copy or a tombstone of the item, it becomes the Original. Afterwards
+    all Copies name the new Archive.
 
     :param to: the service IBI of the other Archive.
     :param keep_copy: True: a Copy remains in this Archive. False: a tombstone remains.
@@ -2132,7 +1988,7 @@ def transfer(
             )
         # Read the Copies before the lock: then all Archives can be locked in the same order. New
         # Copies may appear before the lock. The update of their rows locks these Copies.
-        item_id, _ = find_item(store, text)
+        item_id = find_item(store, text).id
         copies = dict(store.copies.find_copies(item_id))
         archives = {*copies.values(), context.archive.id, target.id}
         lock_relations(store.connection, archives, [item_id, *copies])
@@ -2143,16 +1999,16 @@ def _transfer(
     store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool, now: datetime
 ) -> None:
     """Transfer an Original. The caller must lock all Archives that have the item first."""
-    item_id, _ = find_item(store, ibi)
+    item_id, _, primary, _, _ = find_item(store, ibi)
     before = store.reader.read_record(item_id)
     copies = dict(store.copies.find_copies(item_id))
     departure = Departure(store, item_id, before, check_departure(before, keep_copy), copies)
-    translations = store.relations.translations.find_others(item_id)
+    translations = store.relations.find_others(primary)
     record = replace(before, translations=translations, key=None)
     contents = store.get_contents(item_id)
     target_store = ItemStore(store.connection, target.id, store.notices)
     owners = target_store.find_owners(record.identifiers).values()
-    old_state = next((state for _, state in owners if state != ELSEWHERE), None)
+    old_state = next((owner.state for owner in owners), None)
     departure.release()
     new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
     note_signal(
@@ -2186,8 +2042,9 @@ class Departure:
         Original are not allowed either. Therefore the item and its Copies have the state Deleted
         until :meth:`settle` is called.
         """
-        for row_id in (*self.copies, self.item_id):
-            self.store.set_state(row_id, State.DELETED)
+        # Copies first
+        self.store.set_states([*self.copies], State.DELETED)
+        self.store.set_states([self.item_id], State.DELETED)
 
     def settle(self, to: str, now: datetime, received: int | None = None) -> None:
         """Store that another Archive has the Original. All Copies name this Archive afterwards.
@@ -2197,7 +2054,7 @@ class Departure:
         """
         store, item_id = self.store, self.item_id
         if self.new_state is State.COPY:
-            store.set_state(item_id, State.COPY, to)
+            store.set_states([item_id], State.COPY, to)
         else:
             tombstone = Tombstone(f"transferred to {to}", original_archive=to)
             present = store.reader.read_record(item_id)
@@ -2206,7 +2063,7 @@ class Departure:
         note_change(store, self.before, replace(self.before, state=self.new_state.value))
         for copy_id, archive_id in self.copies.items():
             if copy_id != received:
-                store.set_state(copy_id, State.COPY, to)
+                store.set_states([copy_id], State.COPY, to)
                 copy_store = ItemStore(store.connection, archive_id, store.notices)
                 note_changed_item(copy_store, copy_id, ["original_archive"])
 
@@ -2224,22 +2081,22 @@ def give_up(
     :param keep_copy: True: Copies remain. False: tombstones remain.
     """
     copied: list[int] = []
-    removed: list[tuple[int, Record, Contents]] = []
+    removed: list[Update] = []
     for item_id, before in items.items():
         if before.state == State.DELETED.value:
             tombstone = before.tombstone or Tombstone(f"transferred to {to}")
             after = replace(before, tombstone=replace(tombstone, original_archive=to))
-            removed.append((item_id, after, {}))
+            removed.append(Update(item_id, before, after, {}))
         elif keep_copy:
             after = replace(before, state=State.COPY.value, original_archive=to)
             copied.append(item_id)
         else:
             tombstone = Tombstone(f"transferred to {to}", original_archive=to)
             after = add_tombstone(before, tombstone, now)
-            removed.append((item_id, after, {}))
+            removed.append(Update(item_id, before, after, {}))
         note_change(store, before, after)
     store.set_states(copied, State.COPY, to)
-    store.replace_records(removed, now)
+    store.replace(removed, now)
 
 
 def check_departure(before: Record, keep_copy: bool) -> State:

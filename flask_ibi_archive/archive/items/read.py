@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import cache
 from mimetypes import guess_type
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -19,14 +18,13 @@ from sqlalchemy import (
     String,
     Text,
     and_,
-    bindparam,
     case,
     cast,
     exists,
     func,
     insert,
+    join,
     literal,
-    null,
     or_,
     select,
     union_all,
@@ -45,15 +43,15 @@ from flask_ibi_archive.archive.items.tables import (
     ReservationRow,
     SameAs,
     TombstoneRow,
-    TranslationGroup,
+    Translation,
 )
-from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.identifiers import Form, Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.access import HIDDEN
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import Catalogue
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.description import Text as LanguageText
 from flask_ibi_archive.core.records.parse_description import parse_description
@@ -73,7 +71,7 @@ from flask_ibi_archive.core.records.record import (
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import Key, batched, is_one_of, run_on_postgresql
+from flask_ibi_archive.server.database.dialects import batched, is_one_of, run_on_postgresql
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -82,8 +80,13 @@ if TYPE_CHECKING:
 # --- conditions --------------------------------------------------------------------------------
 
 
-#: The conditions for items that are listed and exported. Stubs and the service are not listed.
-LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
+def primary_form(item: Any = Item) -> ColumnElement[str]:
+    """Return the SQL expression of the identifier by which references name an item.
+
+    :param item: the table of items, or an alias of the table.
+    """
+    form: ColumnElement[str] = func.coalesce(item.rep, item.ibip)
+    return form
 
 
 def shows_description(item: Any = Item) -> ColumnElement[bool]:
@@ -119,6 +122,10 @@ def is_public() -> ColumnElement[bool]:
         Item.content_type == "Data",
         shows_description(),
     )
+
+
+#: The items that contain the metadata of other items.
+METADATA = aliased(Item)
 
 
 class TitlesAndCreators(FunctionElement[str]):
@@ -180,141 +187,177 @@ class ItemParts:
     """The aliases, the files and the related items of some items.
 
     :param rows: the rows of the items.
-    :param with_titles: whether the titles of the related items are read.
+    :param with_titles: whether the related items are read with their titles. Otherwise, only the
+        translations are read.
     """
 
     def __init__(
         self, connection: Connection, archive_id: int, rows: Sequence[Row[Any]], with_titles: bool
     ) -> None:
-        self._parts: dict[tuple[str, int | str], list[Row[Any]]] = defaultdict(list)
-        parameters = {
-            "archive_id": archive_id,
-            "ids": [row.id for row in rows],
-            "series": [*{row.edition_series_id for row in rows} - {None}],
-            "groups": [*{row.translation_group_id for row in rows} - {None}],
-            "successors": [*{row.successor for row in rows} - {None}],
-        }
-        for part in connection.execute(_select_parts(with_titles), parameters):
-            self._parts[part.kind, part.text if part.owner is None else part.owner].append(part)
+        self._connection = connection
+        self._archive_id = archive_id
+        self._ids = [row.id for row in rows]
+        name = ItemIdentifier
+        self.aliases = self._group(
+            select(name.item_id, name.text).where(name.alias_no > 0).order_by(name.alias_no), name
+        )
+        self.same_as = self._group(
+            select(SameAs.item_id, SameAs.text).order_by(SameAs.position), SameAs
+        )
+        self.files = self._group(select(File).order_by(File.position), File)
+        heads = {row.head for row in rows} - {None}
+        self.members: dict[str, list[Row[Any]]] = defaultdict(list)
+        if heads:
+            for member in self._read_members(heads, with_titles):
+                self.members[member.head].append(member)
+        self.editions: dict[int, list[Row[Any]]] = defaultdict(list)
+        self.successors: dict[str, Row[Any]] = {}
+        if with_titles:
+            for edition in self._read_editions():
+                self.editions[edition.base].append(edition)
+            successors = {row.successor for row in rows} - {None}
+            if successors:
+                self.successors = {row.text: row for row in self._read_successors(successors)}
 
-    def list_parts(self, kind: str, owner: int | str | None) -> Sequence[Row[Any]]:
-        """Return the parts of one kind, in their order.
+    def _group(self, statement: Any, model: Any) -> dict[int, list[Row[Any]]]:
+        """Return the rows of a statement by the item to which they belong."""
+        is_part = is_one_of(self._connection, model.item_id, self._ids)
+        columns = model.__table__.c
+        found: dict[int, list[Row[Any]]] = defaultdict(list)
+        statement = statement.where(is_part)
+        if model is File:
+            statement = statement.with_only_columns(*columns)
+        for row in self._connection.execute(statement):
+            found[row.item_id].append(row)
+        return found
 
-        :param kind: "alias", "same_as" or "file" of an item; "edition" of a series; "translation"
-            of a group; "successor" with an identifier.
-        :param owner: the id of the item, of the series or of the group; or the identifier.
-        """
-        return () if owner is None else self._parts.get((kind, owner), ())
+    def _read_members(self, heads: Collection[str], with_titles: bool) -> Iterator[Row[Any]]:
+        """Yield the members of groups of translations, sorted by language."""
+        member, name = Translation, ItemIdentifier
+        statement = (
+            select(member.head, member.language, member.ibi, *_list_columns(with_titles))
+            .outerjoin(name, _is_named(name, member.ibi, member.archive_id))
+            .outerjoin(Item, Item.id == name.item_id)
+        )
+        if with_titles:
+            statement = statement.outerjoin(*_described_by(Item))
+        yield from self._connection.execute(
+            statement.where(
+                member.archive_id == self._archive_id,
+                is_one_of(self._connection, member.head, heads),
+            ).order_by(member.language)
+        )
+
+    def _read_editions(self) -> Iterator[Row[Any]]:
+        """Yield the earlier and the later editions of each item, in the order of the chain."""
+        edition, name = aliased(Item), ItemIdentifier
+        first = select(
+            Item.id.label("base"), primary_form().label("ibi"), literal(0).label("position")
+        ).where(is_one_of(self._connection, Item.id, self._ids))
+        earlier = first.cte("earlier", recursive=True)
+        is_earlier = edition.next_edition == earlier.c.ibi
+        earlier = earlier.union_all(
+            select(earlier.c.base, primary_form(edition), earlier.c.position - 1).where(
+                is_earlier, edition.archive_id == self._archive_id
+            )
+        )
+        later = (
+            first.with_only_columns(
+                Item.id.label("base"), Item.next_edition.label("ibi"), literal(1).label("position")
+            )
+            .where(Item.next_edition.is_not(None))
+            .cte("later", recursive=True)
+        )
+        later = later.union_all(
+            select(later.c.base, edition.next_edition, later.c.position + 1)
+            .join(name, _is_named(name, later.c.ibi, literal(self._archive_id)))
+            .join(edition, edition.id == name.item_id)
+            .where(edition.next_edition.is_not(None))
+        )
+        every = union_all(select(earlier).where(earlier.c.position < 0), select(later)).subquery(
+            "editions"
+        )
+        yield from self._connection.execute(
+            select(every, *_list_columns(True))
+            .outerjoin(name, _is_named(name, every.c.ibi, literal(self._archive_id)))
+            .outerjoin(Item, Item.id == name.item_id)
+            .outerjoin(*_described_by(Item))
+            .order_by(every.c.base, every.c.position)
+        )
+
+    def _read_successors(self, texts: Collection[str]) -> Iterator[Row[Any]]:
+        """Yield the items of the Archive that replace deleted items."""
+        name = ItemIdentifier
+        yield from self._connection.execute(
+            select(name.text, name.text.label("ibi"), *_list_columns(True))
+            .join(Item, Item.id == name.item_id)
+            .outerjoin(*_described_by(Item))
+            .where(
+                is_one_of(self._connection, name.text, texts), name.archive_id == self._archive_id
+            )
+        )
 
     def list_related(self, row: Row[Any]) -> Iterator[RelatedItem]:
         """Yield the editions, the translations and the successor of an item."""
-        for edition in self.list_parts("edition", row.edition_series_id):
-            is_later = edition.position > row.edition_no
-            if edition.id != row.id:
-                yield _relate("later_edition" if is_later else "earlier_edition", edition)
-        members = self.list_parts("translation", row.translation_group_id)
-        for member in sorted(members, key=lambda member: str(member.language)):
-            if member.id != row.id and member.language is not None:
+        for edition in self.editions[row.id]:
+            yield _relate("later_edition" if edition.position > 0 else "earlier_edition", edition)
+        for member in self.members[row.head]:
+            if member.ibi != (row.rep or row.ibip) and member.language is not None:
                 # the other items are translations of the head of their group
-                is_original = member.id == row.head_item_id
+                is_original = member.ibi == row.head
                 yield replace(_relate("translation", member), is_original=is_original)
         if row.successor is not None:
-            for successor in self.list_parts("successor", row.successor):
-                if successor.id != row.id:
-                    yield _relate("successor", successor)
-                    return
-            yield RelatedItem("successor", row.successor)
-
-    def find_head(self, row: Row[Any]) -> str | None:
-        """Return an identifier of the head of the item's group; None if the item is the head."""
-        members = self.list_parts("translation", row.translation_group_id)
-        heads = [member for member in members if row.id != member.id == row.head_item_id]
-        return (heads[0].rep or heads[0].ibip) if heads else None
+            successor = self.successors.get(row.successor)
+            if successor is None:
+                yield RelatedItem("successor", row.successor)
+            elif successor.id != row.id:
+                yield _relate("successor", successor)
 
 
-def _relate(kind: RelationKind, part: Row[Any]) -> RelatedItem:
-    """Return a related item from its row in the result of :func:`_select_parts`."""
-    titles = parse_elements(json.loads(part.description or "{}")).get("title")
+def _list_columns(with_titles: bool) -> list[Any]:
+    """Return the columns of related items; see :func:`_relate`."""
+    columns = [Item.id, Item.state, Item.rep, Item.ibip]
+    if not with_titles:
+        return columns
+    own = func.coalesce(Item.dublin_core, case((describes(METADATA), METADATA.dublin_core)))
+    # a hidden description is for its own page to show, after a check of the access
+    return [
+        *columns,
+        Item.language.label("item_language"),
+        cast(case((shows_description(), own)), Text).label("description"),
+    ]
+
+
+def _relate(kind: RelationKind, row: Row[Any]) -> RelatedItem:
+    """Return a related item.
+
+    :param row: the identifier of the item, and its columns, if it is in this Archive.
+    """
+    values = row._mapping
+    titles = parse_elements(json.loads(values.get("description") or "{}")).get("title")
+    form = parse_identifier(row.ibi).form
     return RelatedItem(
         kind,
-        part.rep or part.ibip,
-        part.rep,
-        part.ibip,
+        row.rep or row.ibip or row.ibi,
+        row.rep or (row.ibi if row.id is None and form is Form.REP else None),
+        row.ibip or (row.ibi if row.id is None and form is not Form.REP else None),
         titles[0] if titles else None,
-        part.language,
-        is_here=part.state in (State.ORIGINAL.value, State.COPY.value),
-        is_removed=part.state == State.DELETED.value,
+        values.get("language", values.get("item_language")),
+        is_here=row.state in (State.ORIGINAL.value, State.COPY.value),
+        is_removed=row.state == State.DELETED.value,
     )
 
 
-# cached: SQLAlchemy needs more time to build the statement than to run it
-@cache
-def _select_parts(with_titles: bool) -> Any:
-    """Select the aliases, the files and the related items of some items."""
-    ids: Any = bindparam("ids", expanding=True)
-    metadata, titles = aliased(Item), {}
-    if with_titles:
-        own = func.coalesce(Item.dublin_core, case((describes(metadata), metadata.dublin_core)))
-        # a hidden description is for its own page to show, after a check of the access
-        titles = {"description": cast(case((shows_description(), own)), Text)}
-    other = {
-        "id": Item.id,
-        "state": Item.state,
-        "rep": Item.rep,
-        "ibip": Item.ibip,
-        "language": Item.language,
-        **titles,
-    }
-    by_metadata = (metadata, metadata.id == Item.metadata_item_id)
-    return union_all(
-        _part(
-            "alias",
-            owner=ItemIdentifier.item_id,
-            position=ItemIdentifier.alias_no,
-            text=ItemIdentifier.text,
-        ).where(ItemIdentifier.item_id.in_(ids), ItemIdentifier.alias_no > 0),
-        _part("same_as", owner=SameAs.item_id, position=SameAs.position, text=SameAs.text).where(
-            SameAs.item_id.in_(ids)
-        ),
-        _part(
-            "file",
-            owner=File.item_id,
-            position=File.position,
-            text=File.path,
-            url=File.url,
-            sha256=File.sha256,
-            size=File.size,
-        ).where(File.item_id.in_(ids)),
-        _part("edition", owner=Item.edition_series_id, position=Item.edition_no, **other)
-        .outerjoin(*by_metadata)
-        .where(Item.edition_series_id.in_(bindparam("series", expanding=True))),
-        _part("translation", owner=Item.translation_group_id, **other)
-        .outerjoin(*by_metadata)
-        .where(Item.translation_group_id.in_(bindparam("groups", expanding=True))),
-        _part("successor", text=ItemIdentifier.text, **other)
-        .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
-        .outerjoin(*by_metadata)
-        .where(
-            ItemIdentifier.text.in_(bindparam("successors", expanding=True)),
-            ItemIdentifier.archive_id == bindparam("archive_id"),
-        ),
-    ).order_by("kind", "owner", "position")
+def _is_named(name: Any, ibi: Any, archive_id: Any) -> ColumnElement[bool]:
+    """Return the condition that a row is the identifier that a reference names."""
+    return and_(name.text == ibi, name.archive_id == archive_id)
 
 
-def _part(kind: str, **columns: Any) -> Select[Any]:
-    """Select one kind of parts. All kinds have the same columns, which may be NULL.
-
-    The owner of a part is described in :meth:`ItemParts.list_parts`.
-    """
-    types: dict[str, Any] = {
-        **dict.fromkeys(("id", "owner", "position", "size"), Key),
-        **dict.fromkeys(("text", "url", "sha256", "state", "rep", "ibip"), Text),
-        **dict.fromkeys(("language", "description"), Text),
-    }
-    return select(
-        literal(kind).label("kind"),
-        *(columns.get(name, cast(null(), type)).label(name) for name, type in types.items()),
-    )
+def _described_by(item: Any) -> tuple[Any, ColumnElement[bool]]:
+    """Return the join of items with the items that contain their metadata."""
+    name = aliased(ItemIdentifier)
+    described = join(name, METADATA, METADATA.id == name.item_id)
+    return described, _is_named(name, item.metadata_ibi, item.archive_id)
 
 
 def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
@@ -415,9 +458,9 @@ class ItemReader:
         self.with_descriptions = with_descriptions
 
     def count_records(self) -> int:
-        """Return the number of items that can be listed: all except stubs and the service."""
+        """Return the number of items except the service."""
         return self.connection.scalars(
-            select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
+            select(func.count()).where(Item.archive_id == self.archive_id, ~Item.is_service)
         ).one()
 
     def find_item(self, ibi: str) -> ItemView | None:
@@ -428,8 +471,7 @@ class ItemReader:
         owner = select(ItemIdentifier.item_id).where(
             ItemIdentifier.text == ibi, ItemIdentifier.archive_id == self.archive_id
         )
-        where = (Item.id == owner.scalar_subquery(), Item.state != ELSEWHERE)
-        return next(self._read(where, 1), None)
+        return next(self._read((Item.id == owner.scalar_subquery(),), 1), None)
 
     def read_record(self, item_id: int) -> Record:
         """Return the record of one item. The item may be the service of the Archive."""
@@ -455,7 +497,7 @@ class ItemReader:
         :param limit: the largest number of items.
         :param where: more conditions; see :func:`.select_items`.
         """
-        return self._read_all((Item.id > after, *LISTED, *where), limit)
+        return self._read_all((Item.id > after, ~Item.is_service, *where), limit)
 
     def _read_all(self, where: Iterable[ColumnElement[bool]], limit: int) -> dict[int, ItemView]:
         return {int(item.id or 0): item for item in self._read(where, limit)}
@@ -474,11 +516,11 @@ class ItemReader:
 
     def _make_item(self, row: Row[Any], parts: ItemParts) -> ItemView:
         related = tuple(parts.list_related(row))
-        files = parts.list_parts("file", row.id)
+        files = parts.files[row.id]
         record = _make_record(
             row,
-            tuple(part.text for part in parts.list_parts("alias", row.id)),
-            tuple(part.text for part in parts.list_parts("same_as", row.id)),
+            tuple(part.text for part in parts.aliases[row.id]),
+            tuple(part.text for part in parts.same_as[row.id]),
             tuple(map(self._make_file, files)),
             related,
         )
@@ -490,43 +532,42 @@ class ItemReader:
             None if described is None else _read_stored(described, row.described_work),
             row.described_language if self.with_descriptions else None,
             related,
-            {part.text: part.size for part in files if part.size is not None},
+            {file.path: file.size for file in files if file.size is not None},
             row.id,
-            parts.find_head(row),
+            None if row.head == (row.rep or row.ibip) else row.head,
         )
 
     def _make_file(self, part: Row[Any]) -> FileRecord:
         source = None
         if part.size is not None and self.get_source is not None:
             source = self.get_source(part.sha256)
-        return FileRecord(part.text, part.url, source, part.sha256)
+        return FileRecord(part.path, part.url, source, part.sha256)
 
 
-# cached: SQLAlchemy needs more time to build the statement than to run it
-@cache
 def _select_items(with_descriptions: bool) -> Select[Any]:
-    """Select items, each with its tombstone and the name of its metadata item."""
-    metadata = aliased(Item)
-    described = [
-        case((describes(metadata), metadata.dublin_core)).label("described"),
-        case((describes(metadata), metadata.work)).label("described_work"),
-        case((describes(metadata), metadata.language)).label("described_language"),
-    ]
-    return (
+    """Select items, each with its tombstone and the head of its group of translations."""
+    statement = (
         select(
-            Item.__table__,
-            func.coalesce(metadata.rep, metadata.ibip).label("metadata_name"),
-            TranslationGroup.head_item_id,
+            *Item.__table__.c,
+            Translation.head,
             TombstoneRow.reason,
             TombstoneRow.citation,
             TombstoneRow.successor,
             TombstoneRow.original_archive.label("removed_to"),
-            *(described if with_descriptions else ()),
         )
-        .outerjoin(metadata, metadata.id == Item.metadata_item_id)
-        .outerjoin(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
+        .outerjoin(
+            Translation,
+            and_(Translation.archive_id == Item.archive_id, Translation.ibi == primary_form()),
+        )
         .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
     )
+    if not with_descriptions:
+        return statement
+    return statement.add_columns(
+        case((describes(METADATA), METADATA.dublin_core)).label("described"),
+        case((describes(METADATA), METADATA.work)).label("described_work"),
+        case((describes(METADATA), METADATA.language)).label("described_language"),
+    ).outerjoin(*_described_by(Item))
 
 
 def _make_record(
@@ -548,7 +589,7 @@ def _make_record(
         tombstone = Tombstone(row.reason, row.citation, row.successor, row.removed_to)
     # only the record of the head of a group lists the translations; an item without a language
     # cannot be listed in the records of other items
-    lists_translations = row.id == row.head_item_id or row.language is None
+    lists_translations = row.head == (row.rep or row.ibip) or row.language is None
     first = files[0].path if files else None
     return Record(
         rep=row.rep,
@@ -561,7 +602,7 @@ def _make_record(
         content_type=row.content_type,
         language=row.language,
         transferable=row.transferable,
-        next_edition=next((other.ibi for other in related if other.kind == "later_edition"), None),
+        next_edition=row.next_edition,
         translations={
             str(other.language): other.ibi
             for other in related
@@ -580,8 +621,8 @@ def _make_record(
 
 
 def _find_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
-    if row.metadata_name is not None:
-        return MetadataItem(row.metadata_name)
+    if row.metadata_ibi is not None:
+        return MetadataItem(row.metadata_ibi)
     if row.dublin_core is not None:
         return _read_stored(row.dublin_core, row.work)
     if row.metadata_url is not None:
@@ -746,45 +787,65 @@ def _list_files(archive: Archive, item: ItemView) -> list[WorkFile]:
 HELD, USED, RELEASED = "held", "used", "released"
 
 
+class Owner(NamedTuple):
+    """The item of an Archive that has an identifier.
+
+    :param id: the row ID.
+    :param ibi: the primary form.
+    """
+
+    id: int
+    state: str
+    ibi: str
+    language: str | None
+    is_service: bool
+
+
 def find_owners(
     connection: Connection, archive_id: int, identifiers: Iterable[str]
-) -> dict[str, tuple[int, str]]:
-    """Return the id and the state of the item that has each identifier.
+) -> dict[str, Owner]:
+    """Return the item that has each identifier, without the identifiers that no item has.
 
     :param identifiers: the identifiers as canonical texts.
-    :returns: a dictionary with identifiers as keys. If the Archive does not know an identifier, the
-        dictionary does not contain this identifier.
     """
-    row = ItemIdentifier
-    # all() needs less time than a loop over the result, which fetches the rows one by one
-    found = connection.execute(
-        select(row.text, row.item_id, row.state).where(
-            is_one_of(connection, row.text, identifiers), row.archive_id == archive_id
-        )
-    ).all()
-    return {text: (item_id, state) for text, item_id, state in found}
+    return find_owners_and_originals(connection, archive_id, identifiers, everywhere=False)[0]
 
 
 def find_owners_and_originals(
-    connection: Connection, archive_id: int, identifiers: Iterable[str]
-) -> tuple[dict[str, tuple[int, str]], set[str]]:
+    connection: Connection, archive_id: int, identifiers: Iterable[str], everywhere: bool = True
+) -> tuple[dict[str, Owner], set[str]]:
     """Find the items and the Originals in other Archives that have identifiers.
 
+    :param everywhere: whether other Archives of the database are searched, too.
     :returns: the result of :func:`find_owners`, and those of the identifiers whose Original is in
         another Archive of the database (rule 3).
     """
-    row = ItemIdentifier
-    found = connection.execute(
-        select(row.text, row.item_id, row.state, row.archive_id).where(
-            is_one_of(connection, row.text, identifiers)
-        )
-    ).all()
+    name = ItemIdentifier
     owners, elsewhere = {}, set()
-    for text, item_id, state, owner_archive_id in found:
-        if owner_archive_id == archive_id:
-            owners[text] = item_id, state
-        elif state == State.ORIGINAL.value:
-            elsewhere.add(text)
+    for part in batched(identifiers):
+        statement = (
+            select(
+                name.text,
+                name.archive_id,
+                Item.id,
+                Item.state,
+                primary_form(),
+                Item.language,
+                Item.is_service,
+            )
+            .join(Item, Item.id == name.item_id)
+            .where(is_one_of(connection, name.text, part))
+        )
+        if not everywhere:
+            statement = statement.where(name.archive_id == archive_id)
+        # all() needs less time than a loop over the result, which fetches the rows one by one
+        rows: Sequence[Any] = connection.execute(statement).all()
+        for text, owner_archive_id, *columns in rows:
+            owner = Owner(*columns)
+            if owner_archive_id == archive_id:
+                owners[text] = owner
+            elif owner.state == State.ORIGINAL.value:
+                elsewhere.add(text)
     return owners, elsewhere
 
 

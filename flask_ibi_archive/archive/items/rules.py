@@ -22,10 +22,10 @@ rule  meaning                                         constraints
                                                       tr_ibi_item_service,
                                                       tr_ibi_archive_service,
                                                       fk_ibi_archive_service
-7     editions form a chain without circles, and      uq_ibi_item_edition,
-      each edition has a number                       ck_ibi_item_edition
-8     each language occurs once in a group of         uq_ibi_item_translation
-      translations
+7     editions form a chain without circles           uq_ibi_item_edition,
+                                                      tr_ibi_item_circle
+8     each language occurs once in a group of         uq_ibi_translation_language,
+      translations, and is that of the item           tr_ibi_translation_language
 ====  ==============================================  ============================
 
 Beside these rules, at most one item of an Archive has a key of the host (uq_ibi_item_key). Neither
@@ -72,8 +72,16 @@ CONSTRAINTS = {
     "tr_ibi_archive_service": 6,
     "fk_ibi_archive_service": 6,
     "uq_ibi_item_edition": 7,
-    "ck_ibi_item_edition": 7,
-    "uq_ibi_item_translation": 8,
+    "tr_ibi_item_circle": 7,
+    "uq_ibi_translation_language": 8,
+    "tr_ibi_translation_language": 8,
+}
+
+#: What the user did, for constraints of rules that several constraints enforce.
+EXPLANATIONS = {
+    "uq_ibi_item_edition": "the chosen next edition is already the next edition of another item",
+    "tr_ibi_item_circle": "the chain of editions would become a circle",
+    "tr_ibi_translation_language": "the item is in a group of translations with another language",
 }
 
 #: The constraint on the keys of the host.
@@ -91,8 +99,10 @@ SQLITE_COLUMNS = {
     "ibi_item.archive_id": "uq_ibi_item_service",
     "ibi_item.archive_id, ibi_item.host_key": KEY,
     "ibi_same_as.digest, ibi_same_as.archive_id": SAME_AS,
-    "ibi_item.edition_series_id, ibi_item.edition_no": "uq_ibi_item_edition",
-    "ibi_item.translation_group_id, ibi_item.language": "uq_ibi_item_translation",
+    "ibi_item.archive_id, ibi_item.next_edition": "uq_ibi_item_edition",
+    "ibi_translation.archive_id, ibi_translation.head, ibi_translation.language": (
+        "uq_ibi_translation_language"
+    ),
 }
 
 
@@ -115,8 +125,9 @@ def find_broken_rule(error: IntegrityError, ibi: str | None = None) -> RuleBroke
     :param ibi: the identifier of the item, for the message.
     :returns: None if the constraint does not belong to a rule.
     """
-    rule = CONSTRAINTS.get(find_constraint(error) or "")
-    return None if rule is None else RuleBroken(rule, ibi, RULES[rule])
+    name = find_constraint(error) or ""
+    rule = CONSTRAINTS.get(name)
+    return None if rule is None else RuleBroken(rule, ibi, EXPLANATIONS.get(name, RULES[rule]))
 
 
 def explain_refusal(error: IntegrityError, ibi: str | None = None) -> StorageError:

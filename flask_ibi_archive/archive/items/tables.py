@@ -77,62 +77,18 @@ class ArchiveRow(Base):
     database: Mapped[str] = mapped_column(String(32))
 
 
-class EditionSeries(Base):
-    """A chain of editions, in which each edition has a number."""
-
-    __tablename__ = "ibi_edition_series"
-    __table_args__ = (
-        UniqueConstraint("id", "archive_id", name="uq_ibi_edition_series_archive"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_edition_series_archive")
-    )
-
-
-class TranslationGroup(Base):
-    """A group of items with the same content in different languages."""
-
-    __tablename__ = "ibi_translation_group"
-    __table_args__ = (
-        UniqueConstraint("id", "archive_id", name="uq_ibi_translation_group_archive"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_translation_group_archive")
-    )
-    #: The item of the group whose record lists the other items of the group.
-    head_item_id: Mapped[int | None] = mapped_column(Key)
-
-
 class Item(Base):
-    """An item of an Archive, or a stub for an item in another Archive (state Elsewhere)."""
+    """An item of an Archive.
+
+    A reference to another item, here or in another Archive, is an identifier as text. If the other
+    item is here, the text is its primary form: the rep, or the ibip of an item without a rep.
+    """
 
     __tablename__ = "ibi_item"
     __table_args__ = (
         UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
         UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
-        UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
-        UniqueConstraint("translation_group_id", "language", name="uq_ibi_item_translation"),
-        ForeignKeyConstraint(
-            ["edition_series_id", "archive_id"],
-            ["ibi_edition_series.id", "ibi_edition_series.archive_id"],
-            name="fk_ibi_item_edition_series",
-        ),
-        ForeignKeyConstraint(
-            ["translation_group_id", "archive_id"],
-            ["ibi_translation_group.id", "ibi_translation_group.archive_id"],
-            name="fk_ibi_item_translation_group",
-        ),
-        ForeignKeyConstraint(
-            ["metadata_item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_item_metadata",
-        ),
+        UniqueConstraint("archive_id", "next_edition", name="uq_ibi_item_edition"),
         # The next constraints are deferred: an item refers to its identifiers and its target file,
         # and these rows refer to the item.
         ForeignKeyConstraint(
@@ -159,24 +115,19 @@ class Item(Base):
             initially="DEFERRED",
             use_alter=True,
         ),
-        CheckConstraint(
-            "state IN ('Original', 'Copy', 'Deleted', 'Elsewhere')", name="ck_ibi_item_state"
-        ),
+        CheckConstraint("state IN ('Original', 'Copy', 'Deleted')", name="ck_ibi_item_state"),
         CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
         CheckConstraint(
             "(state = 'Copy') = (original_archive IS NOT NULL)",
             name="ck_ibi_item_original_archive",
         ),
         CheckConstraint(
-            "NOT is_service OR (state = 'Original' AND NOT transferable)",
+            "NOT is_service OR (state = 'Original' AND NOT transferable AND next_edition IS NULL)",
             name="ck_ibi_item_service",
         ),
         CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_item_content_type"),
         CheckConstraint(
-            "(edition_series_id IS NULL) = (edition_no IS NULL)", name="ck_ibi_item_edition"
-        ),
-        CheckConstraint(
-            "(CASE WHEN metadata_item_id IS NULL THEN 0 ELSE 1 END)"
+            "(CASE WHEN metadata_ibi IS NULL THEN 0 ELSE 1 END)"
             " + (CASE WHEN metadata_url IS NULL THEN 0 ELSE 1 END)"
             " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
             name="ck_ibi_item_metadata",
@@ -187,16 +138,12 @@ class Item(Base):
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
             name="ck_ibi_item_access",
         ),
+        CheckConstraint("embargo IS NULL OR NOT is_service", name="ck_ibi_item_embargo"),
         CheckConstraint(
-            "embargo IS NULL OR (state <> 'Elsewhere' AND NOT is_service)",
-            name="ck_ibi_item_embargo",
-        ),
-        CheckConstraint(
-            "host_key IS NULL OR (host_key <> '' AND state <> 'Elsewhere' AND NOT is_service)",
-            name="ck_ibi_item_key",
+            "host_key IS NULL OR (host_key <> '' AND NOT is_service)", name="ck_ibi_item_key"
         ),
         Index("ix_ibi_item_archive", "archive_id", "id"),
-        Index("ix_ibi_item_metadata", "metadata_item_id"),
+        Index("ix_ibi_item_metadata", "archive_id", "metadata_ibi"),
         Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
         Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
         Index(
@@ -231,10 +178,10 @@ class Item(Base):
     is_service: Mapped[bool] = mapped_column(server_default=false())
     #: The service IBI of the Archive that has the Original of this Copy (rule 4).
     original_archive: Mapped[str | None] = mapped_column(String(255))
-    edition_series_id: Mapped[int | None] = mapped_column(Key)
-    edition_no: Mapped[int | None] = mapped_column(Integer)
-    translation_group_id: Mapped[int | None] = mapped_column(Key)
-    metadata_item_id: Mapped[int | None] = mapped_column(Key)
+    #: The next edition (rule 7), an identifier.
+    next_edition: Mapped[str | None] = mapped_column(String(255))
+    #: The item that contains the metadata of this item, an identifier.
+    metadata_ibi: Mapped[str | None] = mapped_column(String(255))
     metadata_url: Mapped[str | None] = mapped_column(Text)
     metadata_formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
     metadata_timestamp: Mapped[datetime | None] = mapped_column(UTCDateTime)
@@ -256,6 +203,28 @@ class Item(Base):
     host_key: Mapped[str | None] = mapped_column(HostKey)
     #: The year of publication in the own description of the item, for the list by year.
     issued_year: Mapped[int | None] = mapped_column(Integer)
+
+
+class Translation(Base):
+    """A member of a group of items with the same content in different languages."""
+
+    __tablename__ = "ibi_translation"
+    __table_args__ = (
+        UniqueConstraint("archive_id", "head", "language", name="uq_ibi_translation_language"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_translation_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    #: The member, which may be in another Archive.
+    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
+    #: The group: the member, here, whose record lists the other members.
+    head: Mapped[str] = mapped_column(String(255))
+    #: The language of the member; None: the head states no language.
+    language: Mapped[str | None] = mapped_column(String(5))
 
 
 class ItemIdentifier(Base):

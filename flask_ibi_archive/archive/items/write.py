@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import replace as replace_field
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import inf
 from time import monotonic
 from typing import Any
@@ -29,14 +30,14 @@ from sqlalchemy import (
 )
 
 from flask_ibi_archive.archive.items.files import Content, Source
-from flask_ibi_archive.archive.items.read import Copies, ItemReader, check_not_reserved, find_owners
-from flask_ibi_archive.archive.items.relations import (
-    Relations,
-    insert_rows,
-    insert_with_ids,
-    lock_relations,
-    update_rows,
+from flask_ibi_archive.archive.items.read import (
+    Copies,
+    ItemReader,
+    Owner,
+    check_not_reserved,
+    find_owners,
 )
+from flask_ibi_archive.archive.items.relations import Member, Relations, lock_relations
 from flask_ibi_archive.archive.items.tables import (
     File,
     Item,
@@ -44,22 +45,29 @@ from flask_ibi_archive.archive.items.tables import (
     ReservationRow,
     SameAs,
     TombstoneRow,
+    metadata,
 )
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import format_dublin_core
 from flask_ibi_archive.core.records.format_description import format_description
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
+    MetadataItem,
     Record,
 )
 from flask_ibi_archive.core.records.work import find_year
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import batched, is_listed, is_one_of
+from flask_ibi_archive.server.database.dialects import (
+    batched,
+    is_listed,
+    is_one_of,
+    run_on_postgresql,
+)
 from flask_ibi_archive.signals import Notice
 
 # --- keys --------------------------------------------------------------------------------------
@@ -289,7 +297,7 @@ def add_same_as(
                 _, holder = taken[row["digest"]]
                 raise StorageError(f"same_as: {explain_taken(row['text'], holder)}")
             taken[row["digest"]] = row["item_id"], "another item that is stored with this one"
-        insert_rows(connection, SameAs, rows)
+        connection.execute(insert(SameAs), rows)
         _addresses.clear()
 
 
@@ -314,9 +322,38 @@ def keep_same_as(record: Record, before: Record) -> Record:
 # --- items -------------------------------------------------------------------------------------
 
 
+def renew_plans(connection: Connection) -> None:
+    """Make PostgreSQL plan its statements again, also those that check foreign keys.
+
+    A plan for an empty table reads the whole table, and becomes slow while the table grows.
+    """
+    run_on_postgresql(connection, "DISCARD PLANS")
+
+
+def examine_tables(connection: Connection) -> None:
+    """Let PostgreSQL examine its tables after many rows were inserted.
+
+    Until autovacuum has examined the tables, statements about many items would read all rows.
+    """
+    run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
+
+
 REP, IBIP = Form.REP.value, Form.IBIP.value
 #: The stored contents of the files of a record. The keys are the paths of the files.
 Contents = Mapping[str, Content]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The present and the new record of an item, and the contents of its new files.
+
+    :param record: the new record. It has all identifiers of the item, except removed aliases.
+    """
+
+    item_id: int
+    before: Record
+    record: Record
+    contents: Contents
 
 
 class ItemStore:
@@ -339,52 +376,20 @@ class ItemStore:
         self.connection = connection
         self.archive_id = archive_id
         self.notices: list[Notice] = [] if notices is None else notices
-
-    @cached_property
-    def reader(self) -> ItemReader:
-        """The object that reads items as records."""
-        return ItemReader(self.connection, self.archive_id)
-
-    @cached_property
-    def relations(self) -> Relations:
-        """The object that stores relations between items: editions, translations and stubs."""
-        return Relations(self.connection, self.archive_id)
-
-    @cached_property
-    def copies(self) -> Copies:
-        """The object that handles Originals and Copies in other Archives of the database."""
-        return Copies(self.connection, self.archive_id)
+        #: Reads items as records.
+        self.reader = ItemReader(connection, archive_id)
+        #: Stores the relations between items.
+        self.relations = Relations(connection, archive_id)
+        #: Finds Originals and Copies in other Archives of the database.
+        self.copies = Copies(connection, archive_id)
 
     def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
-        """Lock the relations of the Archive, and items; see :func:`.locks.lock_relations`."""
+        """Lock the relations of the Archive, and items; see :func:`.relations.lock_relations`."""
         lock_relations(self.connection, [self.archive_id], items, limited)
 
-    def find_owners(self, identifiers: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Return the id and the state of the item that has each identifier.
-
-        The result does not contain identifiers that the Archive does not know.
-        """
+    def find_owners(self, identifiers: Iterable[str]) -> dict[str, Owner]:
+        """Return the item that has each identifier; see :func:`.read.find_owners`."""
         return find_owners(self.connection, self.archive_id, identifiers)
-
-    def find_all_owners(self, identifiers: Iterable[str]) -> dict[str, tuple[int, str]]:
-        """Return the same as :meth:`find_owners`, for any number of identifiers."""
-        owners: dict[str, tuple[int, str]] = {}
-        for part in batched(identifiers):
-            owners.update(self.find_owners(part))
-        return owners
-
-    def is_service(self, item_id: int) -> bool:
-        """Return whether an item is the service of the Archive."""
-        return bool(
-            self.connection.execute(select(Item.is_service).where(Item.id == item_id)).scalar()
-        )
-
-    def get_name_and_state(self, item_id: int) -> tuple[str, str]:
-        """Return the identifier and the state of an item."""
-        row = self.connection.execute(
-            select(func.coalesce(Item.rep, Item.ibip), Item.state).where(Item.id == item_id)
-        ).one()
-        return str(row[0]), row.state
 
     def get_contents(self, item_id: int) -> dict[str, Content]:
         """Return the contents of the stored files of an item; the keys are the paths."""
@@ -392,7 +397,7 @@ class ItemStore:
 
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
         """Return the contents of the stored files of items, by the ids of the items."""
-        found: dict[int, dict[str, Content]] = {}
+        contents: dict[int, dict[str, Content]] = {}
         rows = self.connection.execute(
             select(
                 File.item_id,
@@ -406,10 +411,12 @@ class ItemStore:
         for row in rows:
             source = None if row.source is None else Source(row.source, row.source_modified)
             content = Content(str(row.sha256), int(row.size or 0), source)
-            found.setdefault(row.item_id, {})[row.path] = content
-        return found
+            contents.setdefault(row.item_id, {})[row.path] = content
+        return contents
 
-    def insert_items(
+    # --- new items -------------------------------------------------------------------------------
+
+    def insert(
         self,
         records: Sequence[Record],
         contents: Sequence[Contents],
@@ -417,113 +424,81 @@ class ItemStore:
         is_service: bool = False,
         is_minted: bool = False,
     ) -> list[int]:
-        """Insert new items and return the ids of the items.
-
-        The method :meth:`Relations.add` stores the relations of the items.
+        """Insert new items with their relations, and return their ids in the same order.
 
         :param contents: the stored contents of the files, for each record in the same order.
         :param is_service: True if the item is the service of the Archive.
         :param is_minted: True if the identifiers were just minted and therefore are not reserved.
-        :returns: the ids of the items, in the order of the records.
-        :raises RuleBroken: rule 1, if an identifier is reserved for a draft.
+        :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
         :raises StorageError: if another item has an alias in ``same_as``.
         """
-        if not records:
-            return []
-        check_not_reserved(
-            self.connection,
-            [
-                text
-                for record in records
-                for text in (record.aliases if is_minted else record.identifiers)
-            ],
+        texts = [
+            text
+            for record in records
+            for text in (record.aliases if is_minted else record.identifiers)
+        ]
+        check_not_reserved(self.connection, texts)
+        records = self.resolve(records)
+        languages = self.relations.rewrite(
+            {record.identifiers[0]: record.identifiers for record in records}
         )
+        records = [_assign_language(record, languages) for record in records]
         shared = {"archive_id": self.archive_id, "is_service": is_service}
         rows = [{**shared, **_columns(record, now)} for record in records]
-        ids = insert_with_ids(self.connection, Item, rows)
-        insert_rows(
-            self.connection,
+        # The rows are returned in any order, because SQLite would insert them one by one otherwise.
+        stored = self.connection.execute(insert(Item).returning(Item.id, Item.rep, Item.ibip), rows)
+        ids = {(row.rep, row.ibip): int(row.id) for row in stored}
+        items = [
+            (ids[record.rep, record.ibip], record, its_contents)
+            for record, its_contents in zip(records, contents, strict=True)
+        ]
+        self._insert(
             ItemIdentifier,
             [
                 self._identifier_row(record, item_id, text)
-                for item_id, record in zip(ids, records, strict=True)
+                for item_id, record, _ in items
                 for text in record.identifiers
             ],
         )
-        self._insert_parts(zip(ids, records, contents, strict=True))
-        return ids
+        self._insert_parts(items)
+        lists = {
+            record.identifiers[0]: record.translations for record in records if record.translations
+        }
+        if lists:
+            self.relations.join(lists)
+        return [item_id for item_id, _, _ in items]
 
-    def replace_item(self, item_id: int, record: Record, contents: Contents, now: datetime) -> None:
-        """Replace an item or a stub by the item of a record, without the relations of the record.
+    def join(self, record: Record) -> None:
+        """Put an item and the translations that its record lists into one group."""
+        [resolved] = self.resolve([record])
+        self.relations.join({record.identifiers[0]: resolved.translations})
 
-        Other stubs with an identifier of the record are merged into the item. The caller must first
-        remove the item and the stubs from their groups of translations
-        (:meth:`Translations.leave_for_update`).
+    def resolve(self, records: Sequence[Record]) -> list[Record]:
+        """Return records whose references name the items of this Archive by their primary forms.
 
-        :raises RuleBroken: rule 1, if a new identifier is reserved for a draft. For rule 7, see
-            :meth:`Relations.merge_stub`.
+        :raises RuleBroken: rule 6, if the service would be an edition or a translation.
         """
-        owners = self.find_owners(record.identifiers)
-        # the identifiers of stubs are also checked, because a stub may have a reserved identifier
-        check_not_reserved(
-            self.connection,
-            [
-                text
-                for text in record.identifiers
-                if owners.get(text, (0, ELSEWHERE))[1] == ELSEWHERE
-            ],
-        )
-        self.replace_records([(item_id, record, contents)], now)
-        for stub_id in {owner for owner, _ in owners.values()} - {item_id}:
-            self.relations.merge_stub(stub_id, item_id, record.identifiers[0])
-        self._replace_identifiers(item_id, record, known=owners)
-
-    def replace_records(self, items: Sequence[tuple[int, Record, Contents]], now: datetime) -> None:
-        """Replace the records of items whose identifiers and relations do not change.
-
-        :param items: the row IDs, the new records and the contents of new files.
-        :raises StorageError: if another item has an alias in ``same_as``.
-        """
-        if not items:
-            return
-        ids = [item_id for item_id, _, _ in items]
-        stored = self.get_contents_of(ids)
-        # The tombstones are deleted before the states of the items change, because the foreign key
-        # of a tombstone includes the state.
-        for part in (TombstoneRow, File, SameAs):
-            self.connection.execute(
-                delete(part).where(is_one_of(self.connection, part.item_id, ids))
-            )
-        rows = [{"id": item_id, **_columns(record, now)} for item_id, record, _ in items]
-        update_rows(self.connection, Item, rows)
-        self._insert_parts(
-            (item_id, record, {**find_unchanged(stored.get(item_id, {}), record.files), **contents})
-            for item_id, record, contents in items
-        )
-
-    def _replace_identifiers(
-        self, item_id: int, record: Record, known: Mapping[str, object]
-    ) -> None:
-        """Replace the rows of the identifiers of an item.
-
-        :param known: the keys are the identifiers of the record that have a row.
-        """
-        self.connection.execute(
-            delete(ItemIdentifier).where(
-                ItemIdentifier.item_id == item_id,
-                ItemIdentifier.text.not_in(record.identifiers),
-            )
-        )
-        for text in record.identifiers:
-            row = self._identifier_row(record, item_id, text)
-            if text in known:
-                self.connection.execute(
-                    update(ItemIdentifier)
-                    .where(ItemIdentifier.item_id == item_id, ItemIdentifier.text == text)
-                    .values(alias_no=row["alias_no"])
-                )
-            else:
-                self.connection.execute(insert(ItemIdentifier).values(**row))
+        texts = {
+            text
+            for record in records
+            if record.has_references
+            for text in (record.next_edition, *record.translations.values(), _metadata_ibi(record))
+            if text is not None
+        }
+        if not texts:
+            return list(records)
+        owners = self.find_owners(texts)
+        primary = {text: owner.ibi for text, owner in owners.items()}
+        for record in records:
+            primary.update(dict.fromkeys(record.identifiers, record.identifiers[0]))
+            for text in (record.next_edition, *record.translations.values()):
+                if text in owners and owners[text].is_service:
+                    raise RuleBroken(
+                        6,
+                        record.identifiers[0],
+                        "the service of the Archive can't be an edition or a translation",
+                    )
+        return [_rename(record, primary) for record in records]
 
     def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
         """Return the row of one identifier of an item."""
@@ -550,6 +525,7 @@ class ItemStore:
         for item_id, record, contents in items:
             for position, file in enumerate(record.files):
                 content = contents.get(file.path)
+                source = content.source if content else None
                 files.append(
                     {
                         "item_id": item_id,
@@ -558,10 +534,8 @@ class ItemStore:
                         "url": file.url,
                         "sha256": content.sha256 if content else file.sha256,
                         "size": content.size if content else None,
-                        "source": content.source.path if content and content.source else None,
-                        "source_modified": (
-                            content.source.modified if content and content.source else None
-                        ),
+                        "source": source.path if source else None,
+                        "source_modified": source.modified if source else None,
                     }
                 )
             same_as += [(item_id, number, text) for number, text in enumerate(record.same_as)]
@@ -577,9 +551,126 @@ class ItemStore:
                         "original_archive": record.tombstone.original_archive,
                     }
                 )
-        insert_rows(self.connection, File, files)
-        insert_rows(self.connection, TombstoneRow, tombstones)
-        add_same_as(self.connection, self.archive_id, same_as)
+        self._insert(File, files)
+        self._insert(TombstoneRow, tombstones)
+        if same_as:
+            add_same_as(self.connection, self.archive_id, same_as)
+
+    def _insert(self, model: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            self.connection.execute(insert(model), rows)
+
+    # --- present items ---------------------------------------------------------------------------
+
+    def replace(self, updates: Sequence[Update], now: datetime) -> None:
+        """Replace the records of items, but for their groups of translations.
+
+        What does not change is not written. An item in a group stays in the group.
+
+        :param now: the timestamp of records without a timestamp.
+        :raises RuleBroken: if a rule does not allow a change.
+        :raises StorageError: if another item has an alias in ``same_as``.
+        """
+        records = self.resolve([update.record for update in updates])
+        changes = [
+            replace_field(update, record=record)
+            for update, record in zip(updates, records, strict=True)
+        ]
+        if not changes:
+            return
+        renamed = [new for new in changes if new.before.identifiers != new.record.identifiers]
+        check_not_reserved(
+            self.connection,
+            [
+                text
+                for new in renamed
+                for text in {*new.record.identifiers} - {*new.before.identifiers}
+            ],
+        )
+        members = self._leave_groups(changes)
+        self._delete_parts(changes)
+        table: Any = Item.__table__
+        rows = [{"row_id": new.item_id, **_columns(new.record, now)} for new in changes]
+        self.connection.execute(
+            update(table)
+            .where(table.c.id == bindparam("row_id"))
+            .values({name: bindparam(name) for name in rows[0] if name != "row_id"}),
+            rows,
+        )
+        if renamed:
+            self.relations.rewrite(
+                {new.record.identifiers[0]: new.record.identifiers for new in renamed}
+            )
+            for new in renamed:
+                self._replace_identifiers(new)
+        self._insert_changed_parts(changes)
+        self.relations.insert(members)
+
+    def _leave_groups(self, updates: Sequence[Update]) -> list[Member]:
+        """Remove items whose languages change from their groups.
+
+        :returns: what to insert when the items have their new languages.
+        """
+        languages = {
+            new.before.identifiers[0]: new.record.language
+            for new in updates
+            if new.before.language != new.record.language
+        }
+        if not languages:
+            return []
+        heads = self.relations.find_heads(languages)
+        self.relations.remove(heads)
+        return [Member(ibi, head, languages[ibi]) for ibi, head in heads.items()]
+
+    def _delete_parts(self, updates: Sequence[Update]) -> None:
+        """Delete the parts that change. A tombstone must go before the state of its item."""
+        for model, changed in (
+            (
+                TombstoneRow,
+                [new for new in updates if new.before.tombstone != new.record.tombstone],
+            ),
+            (File, [new for new in updates if _changes_files(new)]),
+            (SameAs, [new for new in updates if new.before.same_as != new.record.same_as]),
+        ):
+            if changed:
+                ids = [new.item_id for new in changed]
+                if model is File:
+                    self._stored = self.get_contents_of(ids)
+                self.connection.execute(
+                    delete(model).where(is_one_of(self.connection, model.item_id, ids))
+                )
+
+    def _insert_changed_parts(self, updates: Sequence[Update]) -> None:
+        items: list[tuple[int, Record, Contents]] = []
+        for new in updates:
+            kept: dict[str, Any] = {}
+            if not _changes_files(new):
+                kept["files"] = ()
+            if new.before.same_as == new.record.same_as:
+                kept["same_as"] = ()
+            if new.before.tombstone == new.record.tombstone:
+                kept["tombstone"] = None
+            contents = {}
+            if "files" not in kept:
+                stored = self._stored.get(new.item_id, {})
+                contents = {**find_unchanged(stored, new.record.files), **new.contents}
+            items.append((new.item_id, replace(new.record, **kept), contents))
+        self._insert_parts(items)
+
+    def _replace_identifiers(self, new: Update) -> None:
+        """Replace the rows of the identifiers of an item."""
+        name = ItemIdentifier
+        before, after = new.before.identifiers, new.record.identifiers
+        is_own = name.item_id == new.item_id
+        self.connection.execute(delete(name).where(is_own, name.text.not_in(after)))
+        for text in after:
+            row = self._identifier_row(new.record, new.item_id, text)
+            if text in before:
+                self.connection.execute(
+                    update(name).where(is_own, name.text == text).values(alias_no=row["alias_no"])
+                )
+            else:
+                self._insert(name, [row])
 
     def set_sources(self, contents: Mapping[int, Contents]) -> None:
         """Store from where files were copied. Their contents have not changed.
@@ -606,24 +697,19 @@ class ItemStore:
         if rows:
             self.connection.execute(statement, rows)
 
-    def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
-        """Change the state of an item.
+    def set_states(
+        self, items: Collection[int], state: State, original_archive: str | None = None
+    ) -> None:
+        """Change the state of items.
 
-        :param original_archive: for a Copy: the service IBI of the Archive that has the Original.
+        :param original_archive: for Copies: the service IBI of the Archive that has the Original.
         """
-        self.connection.execute(
-            update(Item)
-            .where(Item.id == item_id)
-            .values(state=state.value, original_archive=original_archive)
-        )
-
-    def set_states(self, items: Collection[int], state: State, original_archive: str) -> None:
-        """Change the state of items; see :meth:`set_state`."""
-        self.connection.execute(
-            update(Item)
-            .where(is_one_of(self.connection, Item.id, items))
-            .values(state=state.value, original_archive=original_archive)
-        )
+        if items:
+            self.connection.execute(
+                update(Item)
+                .where(is_one_of(self.connection, Item.id, items))
+                .values(state=state.value, original_archive=original_archive)
+            )
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
         """Set the timestamp of an item if the item is an Original.
@@ -652,8 +738,50 @@ def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, C
     }
 
 
+def _changes_files(new: Update) -> bool:
+    return bool(new.contents) or new.before.files != new.record.files
+
+
+def _metadata_ibi(record: Record) -> str | None:
+    return record.metadata.ibi if isinstance(record.metadata, MetadataItem) else None
+
+
+def _rename(record: Record, primary: Mapping[str, str]) -> Record:
+    """Return a record whose references are replaced by primary forms, if there are any."""
+    following, metadata = record.next_edition, record.metadata
+    if isinstance(metadata, MetadataItem):
+        metadata = MetadataItem(primary.get(metadata.ibi, metadata.ibi))
+    return replace(
+        record,
+        next_edition=following and primary.get(following, following),
+        translations={
+            language: primary.get(text, text) for language, text in record.translations.items()
+        },
+        metadata=metadata,
+    )
+
+
+def _assign_language(record: Record, languages: Mapping[str, str | None]) -> Record:
+    """Return the record of a new item with the language that the records of other items list.
+
+    :param languages: the languages of the items that are in groups, by primary form.
+    :raises RuleBroken: rule 8, if the record states another language.
+    """
+    ibi = record.identifiers[0]
+    if ibi not in languages or record.language == languages[ibi]:
+        return record
+    if record.language is not None:
+        raise RuleBroken(
+            8,
+            ibi,
+            f"the item states the language {record.language}, but the record of another item lists "
+            f"the item as the translation into {languages[ibi]}",
+        )
+    return replace(record, language=languages[ibi])
+
+
 def _columns(record: Record, now: datetime) -> dict[str, Any]:
-    """Return the values of the columns of an item, except the columns of relations."""
+    """Return the values of the columns of an item."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None
     stored = metadata if isinstance(metadata, DublinCoreMetadata) else None
@@ -666,6 +794,8 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
         "language": record.language,
         "transferable": record.transferable,
         "original_archive": record.original_archive,
+        "next_edition": record.next_edition,
+        "metadata_ibi": _metadata_ibi(record),
         "metadata_url": at_address and at_address.url,
         "metadata_formats": at_address and (dict(at_address.formats) or None),
         "metadata_timestamp": at_address and at_address.timestamp,

@@ -22,7 +22,6 @@ from flask_ibi_archive.archive.joining.registration_state import (
     find_registration,
     state_of,
 )
-from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records.record import ItemView
 
 if TYPE_CHECKING:
@@ -158,7 +157,6 @@ def _select_embargoes(archive_id: int, today: date) -> Any:
         select(Item.id, Item.embargo, func.count().over().label("total"))
         .where(
             Item.archive_id == archive_id,
-            Item.state != ELSEWHERE,
             Item.embargo > today,
             Item.embargo <= today + timedelta(days=EMBARGO_DAYS),
         )

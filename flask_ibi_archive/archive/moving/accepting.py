@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flask_ibi_archive.archive.items.files import Content, Staging
-from flask_ibi_archive.archive.items.relations import examine_tables
+from flask_ibi_archive.archive.items.write import examine_tables
 from flask_ibi_archive.archive.moving.acceptances import (
     DONE,
     REFUSED,

@@ -11,10 +11,11 @@ from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.operations import canonicalize
-from flask_ibi_archive.archive.items.tables import Item, TombstoneRow
+from flask_ibi_archive.archive.items.read import primary_form
+from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.moving.tables import OfferedItem
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.offers import COPY, MOVE
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.dialects import is_one_of
@@ -60,13 +61,12 @@ def _can_be_offered(terms: Terms) -> ColumnElement[bool]:
 def find_named(store: ItemStore, identifiers: Collection[str], terms: Terms) -> list[int]:
     """Return the row IDs of the items with some identifiers, all of which must be offerable."""
     names = {canonicalize(text): text for text in identifiers}
-    owners = store.find_all_owners(names)
+    owners = store.find_owners(names)
     items: dict[int, str] = {}
     for text, stated in names.items():
-        item_id, state = owners.get(text, (0, ELSEWHERE))
-        if state == ELSEWHERE:
+        if text not in owners:
             raise UnknownItem(stated)
-        items[item_id] = text
+        items[owners[text].id] = text
     refused = store.connection.execute(
         select(Item.id, Item.state, Item.is_service, Item.transferable, _IS_IN_OPEN_OFFER)
         .where(is_one_of(store.connection, Item.id, items), ~_can_be_offered(terms))
@@ -98,7 +98,6 @@ def find_all(store: ItemStore, terms: Terms) -> tuple[list[int], int]:
     rows = store.connection.execute(
         select(Item.id, _can_be_offered(terms)).where(
             Item.archive_id == store.archive_id,
-            Item.state != ELSEWHERE,
             ~Item.is_service,
         )
     ).all()
@@ -110,13 +109,19 @@ def find_metadata_items(store: ItemStore, chosen: Collection[int], terms: Terms)
     """Return the row IDs of the metadata items that are offered together with other items."""
     described, staying = aliased(Item), aliased(Item)
     connection = store.connection
-    needed = select(described.metadata_item_id).where(
-        is_one_of(connection, described.id, chosen), described.metadata_item_id.is_not(None)
+    needed = (
+        select(ItemIdentifier.item_id)
+        .join(described, described.metadata_ibi == ItemIdentifier.text)
+        .where(
+            is_one_of(connection, described.id, chosen),
+            ItemIdentifier.archive_id == described.archive_id,
+        )
     )
     conditions = [Item.id.in_(needed), ~is_one_of(connection, Item.id, chosen)]
     if terms.leaves is State.DELETED:
         others = (
-            staying.metadata_item_id == Item.id,
+            staying.archive_id == Item.archive_id,
+            staying.metadata_ibi == primary_form(),
             staying.state != State.DELETED.value,
             ~is_one_of(connection, staying.id, chosen),
         )

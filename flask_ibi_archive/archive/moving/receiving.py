@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
@@ -15,7 +14,6 @@ from flask_ibi_archive.archive.items.operations import (
     note_changed_item,
     note_signal,
 )
-from flask_ibi_archive.archive.items.relations import update_rows
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.archive.items.write import ItemStore
@@ -45,8 +43,8 @@ class Receiver:
         :param items: the counts, by an identifier of each item.
         :returns: the items that cannot become Originals, with the reasons.
         """
-        owners = self.store.find_all_owners(items)
-        ids = {owners[ibi][0]: ibi for ibi in items if ibi in owners}
+        owners = self.store.find_owners(items)
+        ids = {owners[ibi].id: ibi for ibi in items if ibi in owners}
         self.store.lock_relations(list(ids), limited=False)
         views = self.store.reader.read_items(sorted(ids))
         found = {item_id: view for item_id, view in views.items() if view is not None}
@@ -86,16 +84,13 @@ class Receiver:
             item_id for item_id, view in views.items() if view.record.state == State.DELETED.value
         ]
         for item_id in removed:
-            self.store.relations.translations.leave(item_id)
+            self.store.relations.leave(views[item_id].record.identifiers[0])
         originals = {item_id: views[item_id].record for item_id in views.keys() - set(removed)}
         for record in originals.values():
             if record.state != State.COPY.value or record.original_archive != self.giver:
                 raise StorageError(f"the item is not a Copy from {self.giver} any more")
         new = State.ORIGINAL.value
-        rows: list[dict[str, Any]] = [
-            {"id": item_id, "state": new, "original_archive": None} for item_id in sorted(originals)
-        ]
-        update_rows(connection, Item, rows)
+        self.store.set_states(originals, State.ORIGINAL)
         if removed:
             connection.execute(
                 update(TombstoneRow)
@@ -124,6 +119,6 @@ class Receiver:
             .distinct()
         ).all()
         for copy_id, archive_id in rows:
-            self.store.set_state(copy_id, State.COPY, self.taker)
+            self.store.set_states([copy_id], State.COPY, self.taker)
             store = ItemStore(connection, archive_id, self.store.notices)
             note_changed_item(store, copy_id, ["original_archive"])

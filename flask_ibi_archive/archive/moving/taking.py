@@ -16,21 +16,22 @@ from sqlalchemy.exc import IntegrityError
 from flask_ibi_archive.archive.items.files import Content
 from flask_ibi_archive.archive.items.operations import note_change, upsert_item
 from flask_ibi_archive.archive.items.read import (
+    Owner,
     check_not_reserved,
     find_owners_and_originals,
 )
-from flask_ibi_archive.archive.items.relations import RelationBatch, prepare_for_many_rows
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.write import (
     Contents,
     ItemStore,
     explain_taken,
     find_all_holders,
+    renew_plans,
 )
 from flask_ibi_archive.archive.moving.acceptances import find_accepted
 from flask_ibi_archive.archive.moving.giving import show_item
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State
+from flask_ibi_archive.core.protocol.states import Event, State
 from flask_ibi_archive.core.records.offers import OfferedRecord
 from flask_ibi_archive.core.records.record import ItemView, Record, Tombstone
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -52,15 +53,15 @@ class Page:
     giver: str
     items: Sequence[OfferedRecord]
     refusals: dict[int, str] = field(default_factory=dict)
-    #: For each known identifier: the row ID and the state of the item or stub.
-    owners: dict[str, tuple[int, str]] = field(default_factory=dict)
+    #: The item that has each known identifier.
+    owners: dict[str, Owner] = field(default_factory=dict)
     _views: Mapping[int, ItemView | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         texts = [text for item in self.items for text in item.record.identifiers]
         connection, archive_id = self.store.connection, self.store.archive_id
         self.owners, elsewhere = find_owners_and_originals(connection, archive_id, texts)
-        known = {item_id for item_id, state in self.owners.values() if state != ELSEWHERE}
+        known = {owner.id for owner in self.owners.values()}
         self._views = self.store.reader.read_items(sorted(known)) if known else {}
         reserved = self._find_reserved(texts)
         seen: dict[str, int] = {}
@@ -100,7 +101,7 @@ class Page:
                 return f"{text} is already the item {seen[text]} of the offer"
             if text in elsewhere:
                 return f"another Archive of this database has the Original of {text}"
-        here = {self.owners[text][0] for text in texts if text in self.owners} & self._views.keys()
+        here = {self.owners[text].id for text in texts if text in self.owners} & self._views.keys()
         if len(here) > 1:
             return "its identifiers belong to several items of this Archive"
         missing = [
@@ -141,7 +142,7 @@ class Page:
         connection, archive_id = self.store.connection, self.store.archive_id
         holders = find_all_holders(connection, archive_id, digests.values())
         for item in self.taken:
-            here = {self.owners[text][0] for text in item.record.identifiers if text in self.owners}
+            here = {self.owners[text].id for text in item.record.identifiers if text in self.owners}
             for text in item.record.same_as:
                 holder_id, holder = holders.get(digests[text], (0, ""))
                 if holder and holder_id not in here:
@@ -162,11 +163,11 @@ class Page:
             if item.number not in self.refusals and item.record.has_references
         }
         texts = {text for others in related.values() for text in others}
-        owners = self.store.find_owners(sorted(texts)) if texts else {}
+        owners = self.store.find_owners(sorted(texts))
         own = {
-            item_id
-            for item_id, state in owners.values()
-            if state in (State.ORIGINAL.value, State.COPY.value)
+            owner.id
+            for owner in owners.values()
+            if owner.state in (State.ORIGINAL.value, State.COPY.value)
         }
         views = self.store.reader.read_items(sorted(own)) if own else {}
         protected = {
@@ -177,7 +178,7 @@ class Page:
         given = find_accepted(connection, archive_id, self.giver, names) if names else set()
         for item in self.items:
             for text in related.get(item.number, ()):
-                view = protected.get(owners.get(text, (0, ""))[0])
+                view = protected.get(owners[text].id) if text in owners else None
                 if view is None or view.record.identifiers[0] in given:
                     continue
                 known = {
@@ -204,7 +205,7 @@ class Page:
         for item in self.taken:
             for text in item.record.identifiers:
                 if text in self.owners:
-                    items[item.number] = self.owners[text][0]
+                    items[item.number] = self.owners[text].id
         contents = self.store.get_contents_of(set(items.values())) if items else {}
         return {number: contents.get(item_id, {}) for number, item_id in items.items()}
 
@@ -215,7 +216,7 @@ class Page:
 
         :param contents: the contents of the stored files, by the numbers of the items.
         """
-        prepare_for_many_rows(self.store.connection)
+        renew_plans(self.store.connection)
         new = [
             item for item in self.taken if self.owners.keys().isdisjoint(item.record.identifiers)
         ]
@@ -229,7 +230,7 @@ class Page:
     def _is_current(self, item: OfferedRecord) -> bool:
         """Return whether this Archive has a Copy of this version, as after a move to the giver."""
         names = [text for text in item.record.identifiers if text in self.owners]
-        view = self._views.get(self.owners[names[0]][0]) if names else None
+        view = self._views.get(self.owners[names[0]].id) if names else None
         shown = None if view is None else show_item(item.number, view, self.giver)
         return shown is not None and shown.version == item.version
 
@@ -241,17 +242,8 @@ class Page:
         records = [copy_record(item.record, self.giver) for item in items]
         try:
             with store.connection.begin_nested():
-                ids = store.insert_items(records, [contents[item.number] for item in items], now)
-                related = [
-                    (item_id, record.references)
-                    for item_id, record in zip(ids, records, strict=True)
-                    if record.has_references
-                ]
-                if related:
-                    batch = RelationBatch(store.connection, store.archive_id, related, now)
-                    for item_id, references in related:
-                        batch.add(item_id, references)
-                    batch.write()
+                if records:
+                    store.insert(records, [contents[item.number] for item in items], now)
         except (IntegrityError, StorageError):
             return False
         for record in records:

@@ -28,6 +28,7 @@ from flask_ibi_archive.archive.items.read import (
     describes,
     is_public,
     is_public_record,
+    primary_form,
     read_works,
 )
 from flask_ibi_archive.archive.items.tables import Item
@@ -113,7 +114,7 @@ class StoredLists:
     def _select_year(self, year: int, after: str | None, limit: int) -> Select[Any]:
         metadata = aliased(Item)
         own = self._select(after, limit, Item.issued_year == year).subquery()
-        of_year = select(metadata.id).where(
+        of_year = select(primary_form(metadata)).where(
             metadata.archive_id == self._archive.served().id,
             metadata.issued_year == year,
             describes(metadata),
@@ -121,7 +122,12 @@ class StoredLists:
         # "+ 0" keeps databases from reading all items in the order of their ids
         other = (
             select(Item.id)
-            .where(is_public(), Item.metadata_item_id.in_(of_year), *_is_after(after))
+            .where(
+                is_public(),
+                Item.archive_id == self._archive.served().id,
+                Item.metadata_ibi.in_(of_year),
+                *_is_after(after),
+            )
             .order_by((Item.id + 0).desc())
             .limit(limit)
             .subquery()

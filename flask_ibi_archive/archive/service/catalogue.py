@@ -653,11 +653,10 @@ class StoredItems:
 
     def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
         """Return the row ID of an item."""
-        owners = find_owners(connection, self.find_served().id, [ibi])
-        item_id, state = owners.get(ibi, (0, ELSEWHERE))
-        if state == ELSEWHERE:
+        owner = find_owners(connection, self.find_served().id, [ibi]).get(ibi)
+        if owner is None:
             raise UnknownItem(ibi)
-        return [item_id]
+        return [owner.id]
 
     def find_by_alias(
         self, connection: Connection, aliases: Sequence[ForeignIdentifier]
