@@ -1114,7 +1114,7 @@ def with_all_identifiers(record: Record, before: Record) -> Record:
         old = getattr(before, form)
         if None not in (old, now) and old != now:
             raise RuleBroken(
-                1, ibi, f"the {form} of the item is {old}, and identifiers are permanent"
+                1, ibi, f"the {form} of the item is {old}, and identifiers are permanent", form
             )
     rep, ibip = record.rep or before.rep, record.ibip or before.ibip
     old_aliases = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
