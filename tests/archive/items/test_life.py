@@ -52,7 +52,7 @@ def test_copy_makes_a_copy_in_another_archive(here: Flask, there: Flask, report:
 def test_copy_brings_a_copy_up_to_date(here: Flask, there: Flask, report: Path) -> None:
     ibi, _ = add(here, report)
     command(here, "copy", ibi, "--to", FAR_SERVICE)
-    command(here, "edit", ibi, "--title", "Another")
+    command(here, "edit", ibi, "title=Another")
     assert shown(there, ibi)["metadata"]["dc"]["title"] == ["A report"]
     assert command(here, "copy", ibi, "--to", FAR_SERVICE).status == 0
     assert shown(there, ibi)["metadata"]["dc"]["title"] == ["Another"]
@@ -86,7 +86,7 @@ def test_transfer_hands_the_original_over(
 @pytest.mark.rule("R3-09")
 def test_an_item_that_is_not_transferable_stays(here: Flask, there: Flask, report: Path) -> None:
     ibi, _ = add(here, report)
-    command(here, "edit", ibi, "--not-transferable")
+    command(here, "edit", ibi, "transferable=false")
     with unchanged(here, there):
         assert "transferable" in command(here, "transfer", ibi, "--to", FAR_SERVICE).error
 
@@ -212,7 +212,7 @@ def test_an_archive_that_is_not_there_or_the_same_is_an_error(
         ("copy", SERVICE, "--to", FAR_SERVICE),
         ("transfer", SERVICE, "--to", FAR_SERVICE),
         ("delete", SERVICE, "--yes", "--reason", "x"),
-        ("edit", SERVICE, "--title", "x"),
+        ("edit", SERVICE, "title=x"),
     ],
 )
 def test_the_service_cannot_be_changed(here: Flask, there: Flask, words: tuple[str, ...]) -> None:
