@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_ibi_archive.core.identifiers import decode_identifier, format_date, parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.server.commands.group import (
     find_item,
     get_archive,
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.items.import_export import IdentifiedWork
     from flask_ibi_archive.archive.items.minting import Minted
     from flask_ibi_archive.core.records.record import Record
-    from flask_ibi_archive.errors import RecordError
 
 ibi_argument = click.argument("ibi", type=read_ibi)
 ibi_option = partial(click.option, type=read_ibi, metavar="IBI")
@@ -139,9 +142,14 @@ def _join_values(field: str, values: list[Any]) -> Any:
 
 
 def _replace_part(old: Any, parts: Sequence[str], value: Any) -> Any:
-    """Return a value whose part has a new value; the part is removed if the new value is None."""
+    """Return a value whose part has a new value; the part is removed if the new value is None.
+
+    :raises UsageError: if the part is in a list.
+    """
     if not parts:
         return value
+    if isinstance(old, list):
+        raise click.UsageError(f"{'.'.join(parts)} is part of a list; write the whole list")
     members = dict(old) if isinstance(old, Mapping) else {}
     part = _replace_part(members.pop(parts[0], None), parts[1:], value)
     return members if part in (None, {}) else {**members, parts[0]: part}
@@ -156,7 +164,6 @@ def naming_arguments(options: Mapping[str, str] = MappingProxyType({})) -> Itera
     """
     from flask_ibi_archive.archive.items.operations import name_field
     from flask_ibi_archive.core.records.fields import FieldError
-    from flask_ibi_archive.errors import StorageError
 
     try:
         yield
@@ -237,8 +244,6 @@ def add_command(
       flask --app example_app ibi add report.pdf --translation-of 8JMKD3MGP8W/35MME4E \\
           --title "Relatório anual" --language pt
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-
     if edition_of is not None and translation_of is not None:
         raise click.UsageError(
             "--edition-of can't be used with --translation-of; add the new edition first, and then "
@@ -476,8 +481,6 @@ def copy_command(ibi: str, to: str | None) -> None:
       flask --app example_app ibi copy 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-
     archive = get_archive_for_change()
     ibi = parse_identifier(ibi).text
     target = None if to is None else parse_identifier(to).text
@@ -506,8 +509,6 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
       flask --app example_app ibi transfer 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02 --keep-copy
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-
     archive = get_archive_for_change()
     name = find_item(archive, ibi).record.identifiers[0]
     target = parse_identifier(to).text
@@ -605,8 +606,6 @@ def decode_command(ibi: str, as_json: bool) -> None:
     Example:
       flask ibi decode 8JMKD3MGP8W/34PGRBS
     """
-    from flask_ibi_archive.core.identifiers import decode_identifier, format_date, parse_identifier
-
     decoded = decode_identifier(parse_identifier(ibi))
     facts = {
         "form": decoded.form.value,
@@ -664,14 +663,9 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
 
 def _write_reservations(as_json: bool) -> None:
     """Write all reservations, including those that are used or released."""
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
-
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
-            "rep": reservation.rep,
-            "ibip": reservation.ibip,
-            "status": reservation.status,
-            "note": reservation.note,
+            **asdict(reservation),
             "reserved_at": format_timestamp(reservation.reserved_at),
             "settled_at": format_timestamp(reservation.settled_at),
         }
@@ -711,9 +705,6 @@ def _find_held_names(archive: Archive, ibis: Iterable[str]) -> list[str]:
     :param ibis: the repository names or IBIps of the reservations.
     :raises StorageError: if an identifier is not reserved, or is already used or released.
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-    from flask_ibi_archive.errors import StorageError
-
     known = {}
     for reservation in archive.reservations():
         known[reservation.rep] = known[reservation.ibip] = reservation
@@ -826,7 +817,6 @@ def import_command(
       flask --app example_app ibi import works.csv --mint --map title=Obra --identifiers new.csv
     """
     from flask_ibi_archive.archive.items import import_export
-    from flask_ibi_archive.errors import RecordError
 
     if mint and source == "-":
         raise click.UsageError("--mint requires a file, whose name says what it contains.")
@@ -1024,7 +1014,6 @@ def _write_file(path: Path, lines: Iterator[bytes]) -> None:
 
     :raises StorageError: if the file cannot be written.
     """
-    from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.server.files import new_file
 
     try:

@@ -263,7 +263,7 @@ WRONG: list[tuple[str, tuple[str, ...], str]] = [
     (WORK, ("issued=21/07/2009",), "issued: '21/07/2009' is not a date such as \"2009\""),
     (WORK, ("title=",), "title: an item that is described by other fields needs a title"),
     (WORK, ("titles=",), "title: an item that is described by other fields needs a title"),
-    (WORK, ("subjects.x=ice",), "subjects[0].x: this field is unknown"),
+    (WORK, ("titles.lang=en",), "lang is part of a list; write the whole list"),
 ]
 
 
