@@ -973,7 +973,10 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
         if files is not None:
             base = Path() if target == "-" else Path(target).resolve().parent
             records = exporting.copy_files(records, files.resolve(), base)
-        counted = _show_progress(records, archive, bars, target)
+        # there is no bar if the records themselves are written to a terminal
+        is_shown = target != "-" or not standard_output().isatty()
+        total = archive.items.count() if is_shown else None
+        counted = records if total is None else _show_progress(records, bars, total)
         texts = (
             exporting.format_with_counts(counted, archive.database, archive.served().id)
             if with_counts
@@ -987,20 +990,8 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
             _write_file(Path(target), lines)
 
 
-def _show_progress(
-    records: Iterator[Record], archive: Archive, bars: Bars, target: str
-) -> Iterator[Record]:
-    """Yield the records and show a progress bar.
-
-    There is no bar if the records themselves are written to a terminal.
-    """
-    if target == "-" and standard_output().isatty():
-        yield from records
-        return
-    total = archive.items.count()
-    if total is None:
-        yield from records
-        return
+def _show_progress(records: Iterator[Record], bars: Bars, total: int) -> Iterator[Record]:
+    """Yield the records and show a progress bar."""
     for number, record in enumerate(records, 1):
         yield record
         if number % ITEMS_PER_UPDATE == 0 or number == total:
