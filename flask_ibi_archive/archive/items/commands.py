@@ -81,16 +81,6 @@ OPTION_FIELDS = {
     "embargo": "embargo",
     "same_as": "same_as",
 }
-#: The fields of a description for elements of Dublin Core with other names.
-FIELDS_OF_ELEMENTS = {
-    "creator": "creators",
-    "subject": "subjects",
-    "description": "abstracts",
-    "contributor": "contributors",
-    "date": "issued",
-    "source": "container",
-    "relation": "related",
-}
 #: The beginning of a text that is JSON. Cataloguers write titles such as [Untitled].
 JSON_TEXT = re.compile(r'\s*(\{|\[\s*[]["{])')
 
@@ -362,6 +352,8 @@ def _read_assignment(text: str) -> tuple[str, str]:
     """
     from flask_ibi_archive.archive.items.operations import EDITABLE
     from flask_ibi_archive.core.records.fields import quoted, suggest
+    from flask_ibi_archive.core.records.readers import FIELDS, find_column
+    from flask_ibi_archive.core.records.record import ELEMENTS
 
     field, sign, value = text.partition("=")
     if not sign:
@@ -369,9 +361,13 @@ def _read_assignment(text: str) -> tuple[str, str]:
     name = field.partition(".")[0]
     known = ("files", *(known for known in EDITABLE if known != "aliases"))
     if name not in known:
+        choices = [f"metadata.dc.{name}"] if name in ELEMENTS else []
+        if column := find_column(name):
+            path = FIELDS[column.field].path.removeprefix("metadata.work.")
+            choices.insert(0, path.partition("[")[0])
         meant = suggest(name, known) or f"; the fields are {', '.join(known)}"
-        if name in FIELDS_OF_ELEMENTS:
-            meant = f"; did you mean {FIELDS_OF_ELEMENTS[name]} or metadata.dc.{name}?"
+        if choices:
+            meant = f"; did you mean {' or '.join(choices)}?"
         elif name == "aliases":
             meant = "; use the command alias"
         raise click.UsageError(f"{quoted(name)[1:-1]}: this field can't be edited{meant}")

@@ -237,6 +237,8 @@ WRONG: list[tuple[str, tuple[str, ...], str]] = [
     (FULL, ("title",), "'title' is not FIELD=VALUE, such as language=pt"),
     (FULL, ("titel=T",), "titel: this field can't be edited; did you mean title?"),
     (FULL, ("date=2009",), "date: this field can't be edited; did you mean issued or metadata.dc."),
+    (FULL, ("autor=Ana",), "autor: this field can't be edited; did you mean creators?"),
+    (FULL, ("relation=x",), "did you mean metadata.dc.relation?"),
     (FULL, ("aliases=aBZc/1",), "aliases: this field can't be edited; use the command alias"),
     (FULL, ("tombstone.reason=x",), "tombstone: this field can't be edited; the fields are "),
     (FULL, ("embargo=1 March",), "embargo: '1 March' is not a day such as 2027-03-01"),
