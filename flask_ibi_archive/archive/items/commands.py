@@ -104,7 +104,14 @@ def read_fields(assignments: Iterable[tuple[str, str]], before: Mapping[str, Any
     for field, values in texts.items():
         name, *parts = field.split(".")
         value = _join_values(field, [_read_value(field, text) for text in values])
-        value = _replace_part(changes.get(name, before.get(name)), parts, value)
+        old = changes.get(name, before.get(name))
+        is_kind = name == "metadata" and parts[:1] in (["dc"], ["ibi"], ["work"])
+        if is_kind and isinstance(old, Mapping) and parts[0] not in old:
+            raise click.UsageError(
+                f"{field}: the item has metadata.{next(iter(old), '')}; change this field, or "
+                "replace it: write metadata= first"
+            )
+        value = _replace_part(old, parts, value)
         changes[name] = getattr(defaults, name, None) if value in (None, {}) else value
     return changes
 
