@@ -49,7 +49,6 @@ from flask_ibi_archive.archive.items.write import (
     find_all_holders,
     find_holders,
     keep_same_as,
-    renew_plans,
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
@@ -497,6 +496,7 @@ class ImportPass:
     _named: set[int] = field(default_factory=set)
     _postponed: list[Postponed] = field(default_factory=list)
     _newest: int = 0
+    _batches: int = 0
 
     def __post_init__(self) -> None:
         newest = self.store.connection.scalar(select(func.max(Item.id)))
@@ -504,7 +504,9 @@ class ImportPass:
 
     def write(self, lines: Sequence[Line]) -> None:
         """Store a batch of lines."""
-        renew_plans(self.store.connection)
+        self._batches += 1
+        if self._batches.bit_count() == 1:  # after 1, 2, 4, 8 batches and so on
+            examine_tables(self.store.connection)
         if len(lines) > 1 and not self.errors.collects:
             with suppress(IntegrityError, StorageError):
                 self._attempt(lines)
@@ -879,9 +881,6 @@ class Importer:
             self.notifier.send(notices)
         except _Rollback:
             pass
-        if lines.counts.added + lines.counts.updated >= BATCH and not self.dry_run:
-            with self.database.writing() as connection:
-                examine_tables(connection)
         self._report(source, source.size)
         return lines.counts
 

@@ -332,9 +332,9 @@ def renew_plans(connection: Connection) -> None:
 
 
 def examine_tables(connection: Connection) -> None:
-    """Let PostgreSQL examine its tables after many rows were inserted.
+    """Let PostgreSQL examine its tables while many rows are inserted, and renew its plans.
 
-    Until autovacuum has examined the tables, statements about many items would read all rows.
+    Until autovacuum has examined the tables, statements and triggers would read all rows.
     """
     run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
 
