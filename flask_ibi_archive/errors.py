@@ -336,12 +336,14 @@ class RuleBroken(StorageError):
     :param rule: the number of the rule, 1 to 8. The message does not show this number.
     :param ibi: the identifier of the item that would break the rule; None if unknown.
     :param reason: what is wrong and what would be right.
+    :param field: the field of the item that would break the rule; None if it follows from the rule.
     """
 
-    def __init__(self, rule: int, ibi: str | None, reason: str) -> None:
+    def __init__(self, rule: int, ibi: str | None, reason: str, field: str | None = None) -> None:
         self.rule = rule
         self.ibi = ibi
         self.reason = reason
+        self.field = field
         super().__init__(f"{ibi}: {reason}" if ibi else reason)
 
 

@@ -93,9 +93,7 @@ def item_id(archive: Archive, ibi: str) -> int:
     """Return the id of an item."""
     with archive.database.reading() as connection:
         return connection.execute(
-            select(Item.id).where(
-                Item.rep == ibi, Item.archive_id == archive.served().id, Item.state != "Elsewhere"
-            )
+            select(Item.id).where(Item.rep == ibi, Item.archive_id == archive.served().id)
         ).scalar_one()
 
 

@@ -23,8 +23,7 @@ TABLES = (
     "ibi_item",
     "ibi_identifier",
     "ibi_file",
-    "ibi_edition_series",
-    "ibi_translation_group",
+    "ibi_translation",
     "ibi_tombstone",
     "ibi_reservation",
 )
@@ -93,8 +92,11 @@ def group_of(archive: Archive, ibi: str) -> set[tuple[str | None, str]]:
     with archive.database.reading() as connection:
         rows = connection.execute(
             text(
-                "SELECT member.language, coalesce(member.rep, member.ibip) FROM ibi_item member"
-                " JOIN ibi_item item ON item.translation_group_id = member.translation_group_id"
+                "SELECT member.language, member.ibi FROM ibi_translation member"
+                " JOIN ibi_translation own"
+                " ON own.archive_id = member.archive_id AND own.head = member.head"
+                " JOIN ibi_item item ON own.ibi = coalesce(item.rep, item.ibip)"
+                " AND item.archive_id = own.archive_id"
                 " JOIN ibi_identifier name ON name.item_id = item.id"
                 " WHERE name.text = :ibi AND name.archive_id = :archive"
             ),

@@ -81,6 +81,24 @@ class Rows:
             self.identifier(item, alias, form_of(alias), number)
         return int(item)
 
+    def archive_of(self, item: int) -> int:
+        """Return the Archive of an item."""
+        return int(self.run("SELECT archive_id FROM ibi_item WHERE id = :i", i=item))
+
+    def member(self, archive: int, ibi: str, language: str | None, head: str | None = None) -> None:
+        """Insert a member of a group of translations.
+
+        :param head: the head of the group; None: the member itself.
+        """
+        self.run(
+            "INSERT INTO ibi_translation (archive_id, ibi, head, language)"
+            " VALUES (:archive, :ibi, :head, :language)",
+            archive=archive,
+            ibi=ibi,
+            head=head or ibi,
+            language=language,
+        )
+
     def copy(self, archive: int, of: str = SERVICE, **columns: Any) -> int:
         """Insert a Copy that names an Archive."""
         return self.item(archive, state="Copy", original_archive=of, **columns)

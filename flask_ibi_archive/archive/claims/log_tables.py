@@ -194,7 +194,8 @@ def append(connection: Connection, log: Log, claims: Sequence[tuple[str, bytes]]
         for level, root in enumerate(completed[HEIGHT::HEIGHT]):
             number = position >> HEIGHT * (level + 1)
             tiles.append({**log_id, "level": level, "number": number, "root": root.hex()})
-    connection.execute(insert(ClaimRow), rows)
+    if rows:
+        connection.execute(insert(ClaimRow), rows)
     if tiles:
         connection.execute(insert(ClaimTile), tiles)
     return log._replace(size=frontier.size, frontier=frontier.to_bytes().hex())

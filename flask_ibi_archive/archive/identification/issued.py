@@ -118,4 +118,5 @@ def store_issued(
             raise AlreadyAnswered
     shared = {"key_id": key_id, "request_id": request_id, "issued_at": now}
     rows = [{**shared, "rep": new.rep, "ibip": new.ibip} for new in minted]
-    connection.execute(insert(IssuedIdentifier), rows)
+    if rows:
+        connection.execute(insert(IssuedIdentifier), rows)

@@ -1,4 +1,4 @@
-"""Commands for items: add, edit, import, export, show, delete."""
+"""Commands for items: add, edit, alias, copy, transfer, delete, import, export; identifiers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_ibi_archive.core.identifiers import decode_identifier, format_date, parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.server.commands.group import (
     find_item,
     get_archive,
@@ -37,212 +42,184 @@ from flask_ibi_archive.server.commands.terminal import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.import_export import Counts, IdentifiedWork, ImportSource
+    from flask_ibi_archive.archive.items.import_export import IdentifiedWork
     from flask_ibi_archive.archive.items.minting import Minted
-    from flask_ibi_archive.archive.items.operations import ItemRecord
-    from flask_ibi_archive.core.records.record import (
-        AccessRule,
-        DublinCoreMetadata,
-        MetadataAddress,
-        MetadataItem,
-        Record,
-    )
-    from flask_ibi_archive.errors import RecordError
-
-
-# --- alias commands ----------------------------------------------------------------------------
-
+    from flask_ibi_archive.core.records.record import Record
 
 ibi_argument = click.argument("ibi", type=read_ibi)
-aliases_argument = click.argument("aliases", metavar="ALIAS...", nargs=-1, required=True)
+ibi_option = partial(click.option, type=read_ibi, metavar="IBI")
+repeatable_option = partial(click.option, multiple=True)
+flag_option = partial(click.option, is_flag=True)
+file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group("alias")
-def alias_command() -> None:
-    """Let Handles, DOIs and former addresses lead to items.
-
-    An alias such as hdl:20.500.12345/678 belongs to one item of the Archive. The records of items
-    contain the aliases in the field same_as: the command import with --on-conflict update adds
-    those of many items. (A further IBI of an item is not such an alias; see the option --add-alias
-    of the command edit.)
-
-    \b
-    Example:
-      flask --app example_app ibi alias add 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678
-    """
-
-
-@alias_command.command("add")
-@ibi_argument
-@aliases_argument
-def add_alias_command(ibi: str, aliases: tuple[str, ...]) -> None:
-    """Add aliases to an item.
-
-    An alias is written as in hdl:20.500.12345/678, doi:10.5281/zenodo.1234567, ark:12345/x54xz321,
-    urn:nbn:br:1234, http://old.example.org/handle/1/2, or as a link to one of these. Aliases that
-    the item has already do not change.
-
-    \b
-    Example:
-      flask --app example_app ibi alias add 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678 \\
-          http://old.example.org/handle/1/2
-    """
-    from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-
+def get_archive_for_change() -> Archive:
+    """Return the Archive of the app. Fails if standard output is closed; see standard_output()."""
     archive = get_archive()
     standard_output()
-    before = find_item(archive, ibi).record.same_as
-    known = {parse_foreign(text).digest for text in before}
-    new = {
-        alias.digest: alias.text
-        for alias in map(parse_foreign, aliases)
-        if alias.digest not in known
-    }
-    if new:
-        archive.edit(ibi, same_as=[*before, *new.values()])
-    write(f"added {len(new)}, unchanged {len(aliases) - len(new)}")
+    return archive
 
 
-@alias_command.command("remove")
-@ibi_argument
-@aliases_argument
-def remove_command(ibi: str, aliases: tuple[str, ...]) -> None:
-    """Remove aliases of an item.
-
-    Links to a removed alias do not lead to the item any more. Use the command only for aliases that
-    were added by mistake, or to give them to another item.
-
-    \b
-    Example:
-      flask --app example_app ibi alias remove 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678
-    """
-    from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-
-    archive = get_archive()
-    standard_output()
-    before = find_item(archive, ibi).record.same_as
-    remaining = {parse_foreign(text).digest: text for text in before}
-    for alias in map(parse_foreign, aliases):
-        if remaining.pop(alias.digest, None) is None:
-            known = ", ".join(before) or "none"
-            raise click.ClickException(
-                f"{alias.text} is not an alias of {ibi}; the aliases are: {known}"
-            )
-    archive.edit(ibi, same_as=[*remaining.values()])
-    write(f"removed {len(aliases)}")
-
-
-@alias_command.command("list")
-@click.argument("ibi", type=read_ibi, required=False)
-@json_option
-def list_command(ibi: str | None, as_json: bool) -> None:
-    """List the aliases of an item, or of all items.
-
-    \b
-    Example:
-      flask --app example_app ibi alias list
-      flask --app example_app ibi alias list 8JMKD3MGP8W/35MME4E --json
-    """
-    archive = get_archive()
-    records = archive.list_records() if ibi is None else [find_item(archive, ibi).record]
-    rows = (
-        {"identifier": record.ibip or record.rep, "alias": text}
-        for record in records
-        for text in record.same_as
-    )
-    write_table(("identifier", "alias"), rows, as_json)
-
-
-# --- life commands -----------------------------------------------------------------------------
+# --- fields of items ---------------------------------------------------------------------------
 
 
 #: The elements of Dublin Core that have an option. The element "language" has no option, because
 #: --language sets the language of the item.
 OPTIONS = (
-    "title",
-    "creator",
-    "subject",
-    "description",
-    "publisher",
-    "contributor",
-    "date",
-    "type",
-    "source",
-    "relation",
-    "coverage",
-    "rights",
+    *("title", "creator", "subject", "description", "publisher", "contributor", "date", "type"),
+    *("source", "relation", "coverage", "rights"),
 )
+#: The fields that the options of the command add set.
+OPTION_FIELDS = {
+    **{name: f"metadata.dc.{name}" for name in OPTIONS},
+    "title": "title",
+    "creator": "creators",
+    "language": "language",
+    "content_type": "content_type",
+    "network": "access.networks",
+    "others": "access.others",
+    "embargo": "embargo",
+    "same_as": "same_as",
+}
+#: The beginning of a text that is JSON. Cataloguers write titles such as [Untitled].
+JSON_TEXT = re.compile(r'\s*(\{|\[\s*[]["{])')
 
 
-CONTENT_TYPE = click.Choice(["Data", "Metadata"])
-OTHERS = click.Choice(["metadata", "none"])
-OTHERS_HELP = "What users outside the networks can see: the metadata or nothing."
-language_option = click.option("--language", help="The language of the item, such as pt or pt-BR.")
-network_option = click.option(
-    "--network",
-    "networks",
-    multiple=True,
-    help="Restrict access to the files to this network (CIDR).",
-)
-embargo_option = click.option(
-    "--embargo", metavar="DATE", help="The first day (UTC) on which readers may read the files."
-)
-same_as_option = click.option(
-    "--same-as",
-    metavar="ALIAS",
-    multiple=True,
-    help="A Handle, DOI, ARK or URN of the item, or an address at which it used to be.",
-)
+def read_fields(assignments: Iterable[tuple[str, str]], before: Mapping[str, Any]) -> Any:
+    """Return fields of an :class:`.ItemRecord` that are stated as texts.
+
+    A field that occurs several times is a list. A field with a dot, such as ``access.networks``,
+    replaces only this part of the field.
+
+    :param assignments: the names of fields, and their values. An empty text removes the value.
+    :param before: the present record of the item, as JSON.
+    :raises UsageError: if a value looks like JSON, but is not JSON.
+    """
+    from flask_ibi_archive.core.records.record import Record
+
+    texts: dict[str, list[str]] = {}
+    for field, text in assignments:
+        texts.setdefault(field, []).extend([text] if text else [])
+    defaults, changes = Record(), dict[str, Any]()
+    for field, values in texts.items():
+        name, *parts = field.split(".")
+        value = _join_values(field, [_read_value(field, text) for text in values])
+        old = changes.get(name, before.get(name))
+        is_kind = name == "metadata" and parts[:1] in (["dc"], ["ibi"], ["work"])
+        if is_kind and isinstance(old, Mapping) and parts[0] not in old:
+            raise click.UsageError(
+                f"{field}: the item has metadata.{next(iter(old), '')}; change this field, or "
+                "replace it: write metadata= first"
+            )
+        value = _replace_part(old, parts, value)
+        changes[name] = getattr(defaults, name, None) if value in (None, {}) else value
+    return changes
+
+
+def _read_value(field: str, text: str) -> Any:
+    from flask_ibi_archive.core.records.fields import FieldError
+    from flask_ibi_archive.core.records.parse import read_json
+
+    if JSON_TEXT.match(text):
+        try:
+            return read_json(text)
+        except FieldError as error:
+            raise click.UsageError(f"{field}: {error}") from error
+    if field in ("list_files", "transferable") and text in ("true", "false"):
+        return text == "true"
+    if field in ("next_edition", "metadata.ibi") or field.startswith("translations."):
+        return read_ibi(text)
+    return text
+
+
+def _join_values(field: str, values: list[Any]) -> Any:
+    """Return the only value of a field, or the list of its values; None if there is no value."""
+    is_network = field == "access.networks" and any(isinstance(value, str) for value in values)
+    return values if is_network or len(values) > 1 else next(iter(values), None)
+
+
+def _replace_part(old: Any, parts: Sequence[str], value: Any) -> Any:
+    """Return a value whose part has a new value; the part is removed if the new value is None.
+
+    :raises UsageError: if the part is in a list.
+    """
+    if not parts:
+        return value
+    if isinstance(old, list):
+        raise click.UsageError(f"{'.'.join(parts)} is part of a list; write the whole list")
+    members = dict(old) if isinstance(old, Mapping) else {}
+    part = _replace_part(members.pop(parts[0], None), parts[1:], value)
+    return members if part in (None, {}) else {**members, parts[0]: part}
+
+
+@contextmanager
+def naming_arguments(options: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+    """Report an error of a field as a wrong argument, with exit status 2.
+
+    :param options: the options that set fields, and these fields.
+    :raises UsageError: if the block raises an error that a wrong field has caused.
+    """
+    from flask_ibi_archive.archive.items.operations import name_field
+    from flask_ibi_archive.core.records.fields import FieldError
+
+    try:
+        yield
+    except StorageError as error:
+        wrong = error.__cause__
+        if not isinstance(wrong, FieldError):
+            raise
+        name, reason = name_field(wrong.field), wrong.reason
+        if name == "titles":  # it is missing or empty
+            name, reason = "title", "an item that is described by other fields needs a title"
+        names = [_name_option(option) for option in options if name.startswith(options[option])]
+        raise click.UsageError(f"{(names or [name])[0]}: {reason}") from error
+
+
+# --- add and edit ------------------------------------------------------------------------------
 
 
 def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the repeatable options for Dublin Core (--title, --creator and so on) to a command."""
     for element in reversed(OPTIONS):
-        command = click.option(f"--{element}", f"dc_{element}", multiple=True)(command)
+        command = repeatable_option(f"--{element}")(command)
     return command
 
 
-def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the elements of Dublin Core and their values from the options of a command."""
-    return {name: list(options[f"dc_{name}"]) for name in OPTIONS if options[f"dc_{name}"]}
-
-
 @click.command("add")
-@click.argument(
-    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
-@click.option(
-    "--edition-of",
-    type=read_ibi,
-    metavar="IBI",
-    help="Add the new item as the next edition of this item.",
-)
-@click.option(
+@click.argument("files", nargs=-1, required=True, type=file_type)
+@ibi_option("--edition-of", help="Add the new item as the next edition of this item.")
+@ibi_option(
     "--translation-of",
-    type=read_ibi,
-    metavar="IBI",
     help="Add the new item as a translation of this item. --language is required.",
 )
-@click.option(
-    "--reserved",
-    type=read_ibi,
-    metavar="IBI",
-    help="Give the item this identifier. The command reserve has reserved it.",
+@ibi_option(
+    "--reserved", help="Give the item this identifier. The command reserve has reserved it."
 )
 @dublin_core_options
-@language_option
-@click.option("--content-type", type=CONTENT_TYPE, default="Data")
-@network_option
-@click.option("--others", type=OTHERS, default="metadata", help=OTHERS_HELP)
-@embargo_option
-@same_as_option
-@click.option("--no-file-list", is_flag=True, help="Do not publish the list of the files.")
+@click.option("--language", help="The language of the item, such as pt or pt-BR.")
+@click.option("--content-type", type=click.Choice(["Data", "Metadata"]), default="Data")
+@repeatable_option("--network", help="Restrict access to the files to this network (CIDR).")
+@click.option(
+    "--others",
+    type=click.Choice(["metadata", "none"]),
+    help="What users outside the networks can see: the metadata (default) or nothing.",
+)
+@click.option(
+    "--embargo", metavar="DATE", help="The first day (UTC) on which readers may read the files."
+)
+@repeatable_option(
+    "--same-as",
+    metavar="NAME",
+    help="A Handle, DOI, ARK or URN of the item, or an address at which it used to be.",
+)
+@flag_option("--no-file-list", help="Do not publish the list of the files.")
 @json_option
 def add_command(
     files: tuple[Path, ...],
     edition_of: str | None,
     translation_of: str | None,
     reserved: str | None,
+    no_file_list: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -271,16 +248,41 @@ def add_command(
         )
     if translation_of is not None and options["language"] is None:
         raise click.UsageError("--translation-of needs --language, the language of the translation")
-    archive = get_archive()
-    standard_output()
-    minted = _deposit(archive, _describe(options), files, edition_of, translation_of, reserved)
+    assignments: list[tuple[str, str]] = []
+    for name, field in OPTION_FIELDS.items():
+        texts = [options[name]] if isinstance(options[name], str) else options[name] or ()
+        if "" in texts:
+            raise click.UsageError(f"{_name_option(name)}: the text is empty; omit the option")
+        assignments += [(field, text) for text in texts]
+    for ibi in (edition_of, translation_of, reserved):
+        if ibi is not None:
+            parse_identifier(ibi)  # gives a more precise error than the deposit
+    archive = get_archive_for_change()
+    with naming_arguments(OPTION_FIELDS):
+        minted = archive.deposit(
+            files=files,
+            previous_edition=edition_of,
+            translation_of=translation_of,
+            list_files=not no_file_list,
+            reserved=reserved,
+            **read_fields(assignments, {}),
+        )
     if reserved is None:
         warn_of_private_address(archive)
     if as_json:
         write_json(build_identifier_json(archive, minted))
         return
-    write(f"{minted.rep}\t{minted.ibip}")
+    write_identifiers(minted)
     say(f"persistent URL: {archive.persistent_url(minted)}")
+
+
+def _name_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def write_identifiers(minted: Minted) -> None:
+    """Write both forms of the identifier of an item as a line."""
+    write(f"{minted.rep}\t{minted.ibip}")
 
 
 def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
@@ -292,73 +294,182 @@ def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
     }
 
 
-def _describe(options: Mapping[str, Any]) -> ItemRecord:
-    """Return the description that the options contain. The description is not validated yet."""
-    elements, networks = get_elements(options), list(options["networks"])
-    return {
-        "content_type": options["content_type"],
-        "language": options["language"],
-        "metadata": {"dc": elements} if elements else None,
-        "access": {"networks": networks, "others": options["others"]} if networks else None,
-        "embargo": options["embargo"],
-        "same_as": list(options["same_as"]),
-        "list_files": not options["no_file_list"],
-    }
+@click.command("edit")
+@ibi_argument
+@click.argument("assignments", metavar="[FIELD=VALUE]...", nargs=-1)
+@repeatable_option(
+    "--add-file", "add_files", type=file_type, help="Add this file after the other files."
+)
+@repeatable_option(
+    "--remove-file", "remove_files", metavar="NAME", help="Remove the file with this name."
+)
+@flag_option("--take-back", help="Make an item that was moved the Original again.")
+def edit_command(
+    ibi: str,
+    assignments: tuple[str, ...],
+    add_files: tuple[Path, ...],
+    remove_files: tuple[str, ...],
+    take_back: bool,
+) -> None:
+    """Change fields of the record of an item, or its files.
 
+    FIELD is a field of the record, such as title, creators, issued, language, embargo,
+    next_edition or target_file. The page on the import format describes all fields. Write a field
+    several times for several values. An empty VALUE removes the value of the field. Lists and
+    objects can be written as JSON.
 
-def _deposit(
-    archive: Archive,
-    record: ItemRecord,
-    files: Sequence[Path],
-    edition_of: str | None,
-    translation_of: str | None,
-    reserved: str | None,
-) -> Minted:
-    """Deposit an item.
+    A dot changes a part of a field and keeps the other parts: access.networks=150.163.0.0/16,
+    translations.pt=IBI, metadata.dc.subject=ice. To replace metadata that are elsewhere, empty
+    them first: metadata= title=Report. The field files names local files that replace all files.
+    The command alias changes the other names of an item.
 
-    :raises UsageError: if the value of an option is wrong; the message names the option.
+    An item whose Original is in another Archive can't be edited. If the other Archive gives up its
+    Original, take it back with --take-back.
+
+    If one change is not possible, the command changes nothing.
+
+    \b
+    Example:
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E title="Annual report" language=en
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E creators="Silva, Ana" \\
+          creators="Souza, Davi" embargo=
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E files=report.pdf files=data.csv
+      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file data.csv
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-    from flask_ibi_archive.errors import StorageError
+    from flask_ibi_archive.core.records.fields import format_record
 
-    for ibi in (edition_of, translation_of, reserved):
-        if ibi is not None:
-            parse_identifier(ibi)  # gives a more precise error than the deposit
-    try:
-        if edition_of is not None:
-            return archive.new_edition(edition_of, record, files, reserved=reserved)
-        if translation_of is not None:
-            return archive.add_translation(translation_of, record, files, reserved=reserved)
-        return archive.deposit(record, files, reserved=reserved)
-    except StorageError as error:
-        message = _describe_wrong_option(error)
-        if message is None:
-            raise
-        raise click.UsageError(message) from error
+    if not (assignments or add_files or remove_files or take_back):
+        raise click.UsageError('nothing says what to change; write for example title="A report"')
+    pairs = [_read_assignment(text) for text in assignments]
+    archive = get_archive_for_change()
+    item = find_item(archive, ibi)
+    before = format_record(item.record)
+    changes = read_fields(pairs, {**before, **before.get("metadata", {}).get("work", {})})
+    with naming_arguments():
+        archive.edit(
+            ibi, add_files=add_files, remove_files=remove_files, take_back=take_back, **changes
+        )
+    write(f"edited {item.record.identifiers[0]}")
 
 
-def _describe_wrong_option(error: Exception) -> str | None:
-    """Return a message that names the wrong option; None if no option caused the error."""
-    from flask_ibi_archive.core.records.fields import FieldError
+def _read_assignment(text: str) -> tuple[str, str]:
+    """Return the field and the value of an argument.
 
-    cause = error.__cause__
-    if isinstance(cause, FieldError):
-        if cause.field in ("language", "embargo"):
-            return f"--{cause.field}: {cause.reason}"
-        if cause.field.startswith("same_as"):
-            return f"--same-as: {cause.reason}"
-        if cause.field.startswith("access.networks"):
-            return f"--network: {cause.reason}"
-        if found := re.match(r"metadata\.dc\.(\w+)", cause.field):
-            return f"--{found[1]}: {cause.reason}"
-    return None
+    :raises UsageError: if the argument is not FIELD=VALUE, or if the field can't be edited.
+    """
+    from flask_ibi_archive.archive.items.operations import EDITABLE
+    from flask_ibi_archive.core.records.fields import quoted, suggest
+    from flask_ibi_archive.core.records.readers import FIELDS, find_column
+    from flask_ibi_archive.core.records.record import ELEMENTS
+
+    field, sign, value = text.partition("=")
+    if not sign:
+        raise click.UsageError(f"{quoted(text)} is not FIELD=VALUE, such as language=pt")
+    name = field.partition(".")[0]
+    known = ("files", *(known for known in EDITABLE if known != "aliases"))
+    if name not in known:
+        choices = [f"metadata.dc.{name}"] if name in ELEMENTS else []
+        if column := find_column(name):
+            path = FIELDS[column.field].path.removeprefix("metadata.work.")
+            choices.insert(0, path.partition("[")[0])
+        meant = suggest(name, known) or f"; the fields are {', '.join(known)}"
+        if choices:
+            meant = f"; did you mean {' or '.join(choices)}?"
+        elif name == "aliases":
+            meant = "; use the command alias"
+        raise click.UsageError(f"{quoted(name)[1:-1]}: this field can't be edited{meant}")
+    return field, value
+
+
+# --- other names -------------------------------------------------------------------------------
+
+
+names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=True)
+
+
+@click.group("alias")
+def alias_command() -> None:
+    """Let other names lead to items: IBIs, DOIs, old addresses.
+
+    A name belongs to one item of the Archive. It is a further IBI, a Handle, DOI, ARK or URN, or an
+    address at which the item used to be. The records of items contain the further IBIs in the field
+    aliases, and the others in the field same_as: the command import with --on-conflict update adds
+    those of many items. Removed items and Copies have other names too.
+
+    \b
+    Example:
+      flask --app example_app ibi alias add 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678
+    """
+
+
+@alias_command.command("add")
+@ibi_argument
+@names_argument
+def add_alias_command(ibi: str, names: tuple[str, ...]) -> None:
+    """Add other names to an item.
+
+    A name is written as in 83LX3pFwXQZeBBx/hwiTk (an IBI), hdl:20.500.12345/678,
+    doi:10.5281/zenodo.1234567, ark:12345/x54xz321, urn:nbn:br:1234,
+    http://old.example.org/handle/1/2, or as a link to one of these. Names that the item has already
+    do not change.
+
+    \b
+    Example:
+      flask --app example_app ibi alias add 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678 \\
+          http://old.example.org/handle/1/2
+    """
+    from flask_ibi_archive.archive.items.operations import change_names
+
+    changed = change_names(get_archive_for_change(), ibi, add=names)
+    write(f"added {changed}, unchanged {len(names) - changed}")
+
+
+@alias_command.command("remove")
+@ibi_argument
+@names_argument
+def remove_alias_command(ibi: str, names: tuple[str, ...]) -> None:
+    """Remove other names of an item.
+
+    A removed name does not lead to the item any more. Use the command only for names that were
+    added by mistake, or to give them to another item.
+
+    \b
+    Example:
+      flask --app example_app ibi alias remove 8JMKD3MGP8W/35MME4E hdl:20.500.12345/678
+    """
+    from flask_ibi_archive.archive.items.operations import change_names
+
+    write(f"removed {change_names(get_archive_for_change(), ibi, remove=names)}")
+
+
+@alias_command.command("list")
+@click.argument("ibi", type=read_ibi, required=False)
+@json_option
+def list_aliases_command(ibi: str | None, as_json: bool) -> None:
+    """List the other names of an item, or of all items.
+
+    \b
+    Example:
+      flask --app example_app ibi alias list
+      flask --app example_app ibi alias list 8JMKD3MGP8W/35MME4E --json
+    """
+    archive = get_archive()
+    records = archive.list_records() if ibi is None else [find_item(archive, ibi).record]
+    rows = (
+        {"identifier": record.ibip or record.rep, "alias": name}
+        for record in records
+        for name in (*record.aliases, *record.same_as)
+    )
+    write_table(("identifier", "alias"), rows, as_json)
+
+
+# --- copies, transfers, removal ----------------------------------------------------------------
 
 
 @click.command("copy")
-@click.argument("ibi", type=read_ibi)
-@click.option(
+@ibi_argument
+@ibi_option(
     "--to",
-    type=read_ibi,
     metavar="SERVICEIBI",
     help="The service IBI of the Archive that gets the copy. Without this option, the item "
     "belongs to another Archive, and this Archive gets the copy.",
@@ -373,28 +484,23 @@ def copy_command(ibi: str, to: str | None) -> None:
       flask --app example_app ibi copy 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-
-    archive = get_archive()
+    archive = get_archive_for_change()
     ibi = parse_identifier(ibi).text
-    target = archive.served().service_ibi if to is None else parse_identifier(to).text
-    standard_output()
-    archive.make_copy(ibi, None if to is None else target)
-    write(f"copied {find_item(archive, ibi).record.identifiers[0]} to {target}")
+    target = None if to is None else parse_identifier(to).text
+    archive.make_copy(ibi, target)
+    name = find_item(archive, ibi).record.identifiers[0]
+    write(f"copied {name} to {target or archive.served().service_ibi}")
 
 
 @click.command("transfer")
-@click.argument("ibi", type=read_ibi)
-@click.option(
+@ibi_argument
+@ibi_option(
     "--to",
-    type=read_ibi,
     required=True,
     metavar="SERVICEIBI",
     help="The service IBI of the Archive that gets the item.",
 )
-@click.option(
-    "--keep-copy", is_flag=True, help="Keep a copy in this Archive instead of a tombstone."
-)
+@flag_option("--keep-copy", help="Keep a copy in this Archive instead of a tombstone.")
 def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     """Transfer an item to another Archive of the database.
 
@@ -406,19 +512,16 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
       flask --app example_app ibi transfer 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02 --keep-copy
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-
-    archive = get_archive()
-    item = find_item(archive, ibi)
+    archive = get_archive_for_change()
+    name = find_item(archive, ibi).record.identifiers[0]
     target = parse_identifier(to).text
-    standard_output()
     archive.transfer(ibi, target, keep_copy=keep_copy)
     remaining = "a copy" if keep_copy else "a tombstone"
-    write(f"transferred {item.record.identifiers[0]} to {target}; {remaining} remains here")
+    write(f"transferred {name} to {target}; {remaining} remains here")
 
 
 @click.command("delete")
-@click.argument("ibi", type=read_ibi)
+@ibi_argument
 @click.option(
     "--reason", required=True, help="The reason for the deletion. Everybody can read the reason."
 )
@@ -427,26 +530,13 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     metavar="TEXT",
     help="The citation of the item. By default, pages make it from Dublin Core.",
 )
-@click.option(
-    "--successor",
-    type=read_ibi,
-    metavar="IBI",
-    help="The item, in any Archive, that replaces the deleted item.",
-)
-@click.option(
+@ibi_option("--successor", help="The item, in any Archive, that replaces the deleted item.")
+@flag_option(
     "--discard-description",
-    is_flag=True,
     help="Also delete the metadata of the item. The tombstone then has no title.",
 )
 @yes_option
-def delete_command(
-    ibi: str,
-    reason: str,
-    citation: str | None,
-    successor: str | None,
-    discard_description: bool,
-    yes: bool,
-) -> None:
+def delete_command(ibi: str, reason: str, yes: bool, **options: Any) -> None:
     """Delete an item and leave a tombstone.
 
     A deletion cannot be undone. The command asks for confirmation. Without a terminal, --yes is
@@ -465,354 +555,16 @@ def delete_command(
     """
     if not reason.strip():
         raise click.UsageError("--reason is empty; --reason must say why the item is deleted")
-    archive = get_archive()
+    archive = get_archive_for_change()
     item = find_item(archive, ibi)
-    name = item.record.identifiers[0]
-    standard_output()
-    title = " ".join(item.title.split())
+    name, title = item.record.identifiers[0], " ".join(item.title.split())
     about = name if title == name else f"{name} ({title})"
     confirm(f"Delete {about}? This cannot be undone.", yes)
-    archive.delete(
-        ibi,
-        reason,
-        citation=citation,
-        successor=successor,
-        discard_description=discard_description,
-    )
-    address = archive.addresses.item(item)
-    write(f"deleted {name}; {address} now shows the tombstone (410)")
+    archive.delete(ibi, reason, **options)
+    write(f"deleted {name}; {archive.addresses.item(item)} now shows the tombstone (410)")
 
 
-# --- editing commands --------------------------------------------------------------------------
-
-
-#: The parameters of the options that add or remove one file or one alias.
-SINGLE_CHANGES = ("add_files", "remove_files", "add_aliases", "remove_aliases")
-
-#: Flags that have a positive and a negative form, such as --file-list and --no-file-list.
-TWO_WAY = ("file_list", "transferable")
-
-#: The parameters of repeatable options, such as ``networks`` of the option --network.
-REPEATABLE = ("networks", "translations", "files", *SINGLE_CHANGES)
-
-#: The parameters of the options that replace all metadata.
-METADATA_OPTIONS = frozenset({"metadata_item", "metadata_url", "no_metadata"})
-
-#: The fields of a description that the options for Dublin Core set.
-LIST_FIELDS = {
-    "title": "title",
-    "creator": "creators",
-    "subject": "subjects",
-    "description": "abstracts",
-    "contributor": "contributors",
-    "relation": "related",
-    "coverage": "coverage",
-}
-SINGLE_FIELDS = {"publisher": "publisher", "date": "issued", "type": "type", "source": "container"}
-
-#: Groups of options. Two options of one group cannot be used together.
-EXCLUSIVE_OPTIONS = (
-    ("language", "no_language"),
-    ("networks", "open"),
-    ("others", "open"),
-    ("embargo", "no_embargo"),
-    ("next_edition", "no_next_edition"),
-    ("translations", "no_translations"),
-    ("same_as", "no_same_as"),
-    ("files", "add_files"),
-    ("files", "remove_files"),
-    ("metadata_item", "metadata_url", "no_metadata"),
-    *(("metadata_item", f"dc_{name}") for name in OPTIONS),
-    *(("metadata_url", f"dc_{name}") for name in OPTIONS),
-)
-
-FILES: dict[str, Any] = {
-    "type": click.Path(exists=True, dir_okay=False, path_type=Path),
-    "multiple": True,
-}
-IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
-
-
-@click.command("edit")
-@click.argument("ibi", type=read_ibi)
-@dublin_core_options
-@language_option
-@click.option("--no-language", is_flag=True, help="Remove the language of the item.")
-@click.option("--content-type", type=CONTENT_TYPE)
-@network_option
-@click.option("--others", type=OTHERS, help=OTHERS_HELP)
-@click.option("--open", is_flag=True, help="Remove the restriction to networks.")
-@embargo_option
-@click.option("--no-embargo", is_flag=True, help="Remove the embargo.")
-@click.option(
-    "--file-list/--no-file-list", default=None, help="Publish or hide the list of the files."
-)
-@click.option(
-    "--transferable/--not-transferable",
-    default=None,
-    help="Allow or forbid the transfer to another Archive.",
-)
-@click.option("--next-edition", **IBI, help="The next edition of the item.")
-@click.option("--no-next-edition", is_flag=True, help="Remove the link to the next edition.")
-@click.option(
-    "--translation",
-    "translations",
-    metavar="xx=IBI",
-    multiple=True,
-    help="The translation of the item into the language xx.",
-)
-@click.option("--no-translations", is_flag=True, help="Remove the links to all translations.")
-@click.option("--metadata-item", **IBI, help="The item that contains the metadata.")
-@click.option("--metadata-url", metavar="URL", help="The URL of the metadata.")
-@click.option("--no-metadata", is_flag=True, help="Remove the metadata.")
-@click.option(
-    "--file", "files", **FILES, help="Replace all files by this file. The option may be repeated."
-)
-@click.option("--add-file", "add_files", **FILES, help="Add this file after the other files.")
-@click.option(
-    "--remove-file",
-    "remove_files",
-    metavar="PATH",
-    multiple=True,
-    help="Remove the file with this path.",
-)
-@click.option(
-    "--add-alias", "add_aliases", **IBI, multiple=True, help="Add this identifier as an alias."
-)
-@click.option(
-    "--remove-alias",
-    "remove_aliases",
-    **IBI,
-    multiple=True,
-    help="Remove this alias. Use only for an alias that was added by mistake.",
-)
-@same_as_option
-@click.option("--no-same-as", is_flag=True, help="Remove all Handles, DOIs and former addresses.")
-@click.option("--take-back", is_flag=True, help="Make an item that was moved the Original again.")
-@click.option("--target-file", metavar="PATH", help="The file to which the persistent URL leads.")
-def edit_command(ibi: str, **options: Any) -> None:
-    """Change the record or the files of an item.
-
-    Only the fields change that are named by an option. An option for Dublin Core replaces all
-    values of its element. Repeat the option for several values (--subject a --subject b). An empty
-    value removes the element (--subject ""). --no-metadata first removes all elements. --same-as
-    replaces all Handles, DOIs and former addresses; the command alias adds and removes single ones.
-
-    An item whose Original is in another Archive can't be edited. If the other Archive gives up its
-    Original, take it back with --take-back.
-
-    If one change is not possible, the command changes nothing.
-
-    \b
-    Example:
-      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --title "Annual report" --language en
-      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --file report.pdf --file data.csv
-      flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file data.csv
-    """
-    from flask_ibi_archive.core.records.fields import FieldError
-
-    values = {
-        name: value
-        for name, value in options.items()
-        if value is not None and value != () and (value is not False or name in TWO_WAY)
-    }
-    _check_options(values)
-    archive = get_archive()
-    item = find_item(archive, ibi)
-    try:
-        changes = build_changes(item.record, values, get_elements(options))
-    except FieldError as error:
-        raise click.UsageError(str(error)) from error
-    standard_output()
-    single = {name: values[name] for name in SINGLE_CHANGES if name in values}
-    single["take_back"] = options["take_back"]
-    archive.edit(ibi, files=values.get("files"), **single, **changes)
-    write(f"edited {item.record.identifiers[0]}")
-
-
-def _check_options(values: Mapping[str, Any]) -> None:
-    """Check that the options say what to change and do not exclude each other.
-
-    :raises UsageError: if there is no option, or if two options exclude each other.
-    """
-    if not values:
-        raise click.UsageError(
-            "no option says what to change; use at least one option, for example --title"
-        )
-    for names in EXCLUSIVE_OPTIONS:
-        found = [_format_option(name) for name in names if name in values]
-        if len(found) > 1:
-            raise click.UsageError(f"{' and '.join(found)} exclude each other")
-
-
-def _format_option(name: str) -> str:
-    """Return the name of the option that sets a parameter, such as ``--add-file``."""
-    if name in REPEATABLE:
-        name = name.removesuffix("es" if name.endswith("aliases") else "s")
-    return f"--{name.removeprefix('dc_').replace('_', '-')}"
-
-
-def build_changes(
-    item: Record, values: Mapping[str, Any], elements: Mapping[str, list[str]]
-) -> dict[str, Any]:
-    """Return the changed fields of an item and their new values.
-
-    :param item: the present record of the item.
-    :param values: the values of all options that are not for Dublin Core.
-    :param elements: the values of the options for Dublin Core.
-    :raises FieldError: if the value of an option is wrong; the error names the option.
-    """
-    from flask_ibi_archive.core.records import fields
-
-    parsers: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
-        "language": ("language", fields.parse_language),
-        "no_language": ("language", lambda name, value: None),
-        "content_type": ("content_type", lambda name, value: value),
-        "file_list": ("list_files", fields.parse_flag),
-        "transferable": ("transferable", fields.parse_flag),
-        "embargo": ("embargo", fields.parse_day),
-        "no_embargo": ("embargo", lambda name, value: None),
-        "next_edition": ("next_edition", fields.parse_ibi),
-        "no_next_edition": ("next_edition", lambda name, value: None),
-        "no_translations": ("translations", lambda name, value: {}),
-        "target_file": ("target_file", fields.parse_path),
-        "same_as": (
-            "same_as",
-            lambda name, value: fields.parse_same_as(name, list(value)),
-        ),
-        "no_same_as": ("same_as", lambda name, value: ()),
-    }
-    changes = {
-        field: parse(_format_option(name), values[name])
-        for name, (field, parse) in parsers.items()
-        if name in values
-    }
-    if values.keys() & {"networks", "others", "open"}:
-        changes["access"] = _build_access(item.access, values)
-    if "translations" in values:
-        new = _parse_translations(values["translations"])
-        changes["translations"] = {**item.translations, **new}
-    if is_described(item.metadata) and not values.keys() & METADATA_OPTIONS:
-        changes.update(_build_work_fields(elements))
-    elif elements or values.keys() & METADATA_OPTIONS:
-        changes["metadata"] = _build_metadata(item, values, elements)
-    return changes
-
-
-def is_described(metadata: MetadataItem | MetadataAddress | DublinCoreMetadata | None) -> bool:
-    """Return whether metadata are a description of a work, and not Dublin Core only."""
-    return getattr(metadata, "work", None) is not None
-
-
-def _build_work_fields(elements: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Return the fields of a description that the options for Dublin Core state.
-
-    :raises FieldError: if an option that sets one value is repeated.
-    """
-    from flask_ibi_archive.core.records.fields import FieldError
-    from flask_ibi_archive.core.records.values import parse_container, parse_licence
-
-    changes: dict[str, Any] = {}
-    for name, texts in elements.items():
-        stated = [] if texts == [""] else texts
-        if name == "rights":
-            licences = [text for text in stated if parse_licence(text)]
-            changes["rights"] = [text for text in stated if text not in licences]
-            changes["licence"] = licences[0] if licences else None
-        elif name in LIST_FIELDS:
-            changes[LIST_FIELDS[name]] = stated
-        elif len(texts) > 1:
-            raise FieldError(f"--{name}", "the description of the item has one; give it once")
-        else:
-            is_container = name == "source" and stated
-            changes[SINGLE_FIELDS[name]] = (
-                parse_container(stated[0]) if is_container else next(iter(stated), None)
-            )
-    return changes
-
-
-def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRule | None:
-    """Return the access rule that the options state. Omitted options keep the values of ``old``."""
-    from flask_ibi_archive.core.records.fields import FieldError, parse_network
-    from flask_ibi_archive.core.records.record import AccessRule
-
-    if "open" in values:
-        return None
-    networks = tuple(parse_network("--network", network) for network in values.get("networks", ()))
-    networks = networks or (old.networks if old else ())
-    if not networks:
-        raise FieldError(
-            "--others", "everybody has access to the files; restrict the access with --network"
-        )
-    return AccessRule(networks, values.get("others") or (old.others if old else "metadata"))
-
-
-def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
-    """Return the identifiers of translations by language, from texts such as ``pt=<ibi>``."""
-    from flask_ibi_archive.core.records.fields import FieldError, parse_ibi, parse_language, quoted
-
-    translations: dict[str, str] = {}
-    for pair in pairs:
-        language, equals, ibi = pair.partition("=")
-        if not equals:
-            raise FieldError(
-                "--translation", f"{quoted(pair)} must be a pair like pt=8JMKD3MGP8W/35MME4E"
-            )
-        language = parse_language("--translation", language)
-        if language in translations:
-            raise FieldError("--translation", f"{language} is given twice; give each language once")
-        translations[language] = parse_ibi("--translation", read_ibi(ibi))
-    return translations
-
-
-def _build_metadata(
-    item: Record, values: Mapping[str, Any], elements: Mapping[str, list[str]]
-) -> MetadataItem | MetadataAddress | DublinCoreMetadata | None:
-    from flask_ibi_archive.core.records import fields
-    from flask_ibi_archive.core.records.record import MetadataAddress, MetadataItem
-
-    if "metadata_item" in values:
-        return MetadataItem(fields.parse_ibi("--metadata-item", values["metadata_item"]))
-    if "metadata_url" in values:
-        return MetadataAddress(fields.parse_url("--metadata-url", values["metadata_url"]))
-    return _replace_elements(None if "no_metadata" in values else item.metadata, elements)
-
-
-def _replace_elements(
-    old: MetadataItem | MetadataAddress | DublinCoreMetadata | None,
-    elements: Mapping[str, list[str]],
-) -> DublinCoreMetadata | None:
-    """Return Dublin Core metadata after a change of elements; None if no element remains.
-
-    :param old: the present metadata of the item.
-    :param elements: the new values by element. The single value "" removes the element.
-    :raises StorageError: if the present metadata are not Dublin Core.
-    """
-    from flask_ibi_archive.core.records import parse
-    from flask_ibi_archive.core.records.record import (
-        ELEMENTS,
-        DublinCoreMetadata,
-        MetadataAddress,
-        MetadataItem,
-    )
-    from flask_ibi_archive.errors import StorageError
-
-    if isinstance(old, MetadataItem | MetadataAddress):
-        address = old.ibi if isinstance(old, MetadataItem) else old.url
-        raise StorageError(
-            f"the metadata of the item are at {address}; change the metadata there, or add "
-            "--no-metadata to replace the metadata"
-        )
-    known = dict(old.elements) if old else {}
-    filled = {name: values for name, values in elements.items() if values != [""]}
-    new = parse.parse_dublin_core("dc", filled) if filled else {}
-    kept = {name: values for name, values in known.items() if name not in elements}
-    changed = {**kept, **new}
-    merged = {name: changed[name] for name in ELEMENTS if name in changed}
-    return DublinCoreMetadata(merged) if merged else None
-
-
-# --- identifier commands -----------------------------------------------------------------------
+# --- identifiers -------------------------------------------------------------------------------
 
 
 @click.command("mint")
@@ -831,15 +583,14 @@ def mint_command(count: int, as_json: bool) -> None:
     Example:
       flask --app example_app ibi mint -n 3
     """
-    archive = get_archive()
-    standard_output()
+    archive = get_archive_for_change()
     minted = archive.mint(count)
     warn_of_private_address(archive)
     if as_json:
         write_json_list(build_identifier_json(archive, identifiers) for identifiers in minted)
         return
     for identifiers in minted:
-        write(f"{identifiers.rep}\t{identifiers.ibip}")
+        write_identifiers(identifiers)
     if count == 1:
         say(f"persistent URL: {archive.persistent_url(minted[0])}")
     else:
@@ -847,7 +598,7 @@ def mint_command(count: int, as_json: bool) -> None:
 
 
 @click.command("decode")
-@click.argument("ibi", type=read_ibi)
+@ibi_argument
 @json_option
 def decode_command(ibi: str, as_json: bool) -> None:
     """Show the address, port and date in an identifier.
@@ -858,8 +609,6 @@ def decode_command(ibi: str, as_json: bool) -> None:
     Example:
       flask ibi decode 8JMKD3MGP8W/34PGRBS
     """
-    from flask_ibi_archive.core.identifiers import decode_identifier, format_date, parse_identifier
-
     decoded = decode_identifier(parse_identifier(ibi))
     facts = {
         "form": decoded.form.value,
@@ -881,7 +630,7 @@ def decode_command(ibi: str, as_json: bool) -> None:
     "-n", "count", type=click.IntRange(1, 10_000), help="The number of identifiers.  [default: 1]"
 )
 @click.option("--note", metavar="TEXT", help="A note on the purpose of the reservation.")
-@click.option("--list", "listing", is_flag=True, help="List the reservations. Reserve nothing.")
+@flag_option("--list", "listing", help="List the reservations. Reserve nothing.")
 @json_option
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
@@ -903,14 +652,13 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
             raise click.UsageError("--list cannot be used with -n or --note")
         _write_reservations(as_json)
         return
-    archive = get_archive()
-    standard_output()
+    archive = get_archive_for_change()
     warn_of_private_address(archive)
     reserved = []
     for _ in range(count or 1):
         identifiers = archive.reserve(note)
         if not as_json:
-            write(f"{identifiers.rep}\t{identifiers.ibip}")
+            write_identifiers(identifiers)
         reserved.append({"rep": identifiers.rep, "ibip": identifiers.ibip})
     if as_json:
         write_json(reserved)
@@ -918,33 +666,25 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
 
 def _write_reservations(as_json: bool) -> None:
     """Write all reservations, including those that are used or released."""
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
-
-    reservations = get_archive().reservations()
+    rows: list[dict[str, Any]] = [
+        {
+            **asdict(reservation),
+            "reserved_at": format_timestamp(reservation.reserved_at),
+            "settled_at": format_timestamp(reservation.settled_at),
+        }
+        for reservation in get_archive().reservations()
+    ]
     if as_json:
-        write_json(
-            [
-                {
-                    "rep": reservation.rep,
-                    "ibip": reservation.ibip,
-                    "status": reservation.status,
-                    "note": reservation.note,
-                    "reserved_at": format_timestamp(reservation.reserved_at),
-                    "settled_at": format_timestamp(reservation.settled_at),
-                }
-                for reservation in reservations
-            ]
-        )
+        write_json(rows)
         return
-    for reservation in reservations:
-        date = format_timestamp(reservation.reserved_at) or ""
-        note = " ".join((reservation.note or "").split())
-        write("\t".join([reservation.rep, reservation.ibip, reservation.status, date, note]))
+    for row in rows:
+        values = [row[name] or "" for name in ("rep", "ibip", "status", "reserved_at", "note")]
+        write("\t".join(" ".join(value.split()) for value in values))
 
 
 @click.command("release")
 @click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Check the identifiers. Change nothing.")
+@flag_option("--dry-run", help="Check the identifiers. Change nothing.")
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers forever.
 
@@ -955,8 +695,7 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     Example:
       flask --app example_app ibi release 8JMKD3MGP8W/35MME4E
     """
-    archive = get_archive()
-    standard_output()
+    archive = get_archive_for_change()
     for rep in _find_held_names(archive, ibis):
         if not dry_run:
             archive.release(rep)
@@ -969,93 +708,124 @@ def _find_held_names(archive: Archive, ibis: Iterable[str]) -> list[str]:
     :param ibis: the repository names or IBIps of the reservations.
     :raises StorageError: if an identifier is not reserved, or is already used or released.
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
-    from flask_ibi_archive.errors import StorageError
-
     known = {}
     for reservation in archive.reservations():
         known[reservation.rep] = known[reservation.ibip] = reservation
-    chosen: dict[str, None] = {}
+    names: dict[str, None] = {}
     for ibi in ibis:
         text = parse_identifier(ibi).text
         if text not in known:
             raise StorageError(f"{text} is not reserved; see flask ibi reserve --list")
         if known[text].status != "held":
             raise StorageError(f"the reservation of {text} was already {known[text].status}")
-        chosen[known[text].rep] = None
-    return list(chosen)
+        names[known[text].rep] = None
+    return list(names)
 
 
-# --- works commands ----------------------------------------------------------------------------
+# --- import and export -------------------------------------------------------------------------
 
 
 #: The columns of the table of new identifiers.
 COLUMNS = ("place", "key", "rep", "ibip", "url", "title")
+#: The number of lines that export writes to standard output at a time.
+LINES_PER_WRITE = 400
+#: The number of items after which the progress bar is updated.
+ITEMS_PER_UPDATE = 100
 
 
-def works_options(command: Any) -> Any:
-    """Add the options for works without identifiers to a command."""
-    options = [
-        click.option(
-            "--mint",
-            is_flag=True,
-            help="Import works without identifiers, and give each item new ones.",
-        ),
-        click.option(
-            "--map",
-            "mapped",
-            multiple=True,
-            metavar="FIELD=COLUMN",
-            help="With --mint and CSV: the column that contains a field.",
-        ),
-        click.option(
-            "--ignore",
-            "ignored",
-            multiple=True,
-            metavar="COLUMN",
-            help="With --mint and CSV: a column that is not read.",
-        ),
-        click.option(
-            "--separator",
-            default=";",
-            show_default=True,
-            help="With --mint and CSV: what separates several values in a cell.",
-        ),
-        click.option(
-            "--identifiers",
-            type=click.Path(dir_okay=False, path_type=Path),
-            metavar="OUT.csv",
-            help="With --mint: write the new identifiers to a table.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def import_works(
+@click.command("import")
+@click.argument("source", metavar="FILE")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["error", "skip", "update"]),
+    default="error",
+    show_default=True,
+    help="What to do with an item that already exists.",
+)
+@flag_option(
+    "--take-back",
+    help="With --on-conflict update: items whose Originals are elsewhere may become Originals.",
+)
+@click.option(
+    "--files-folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help='The folder of the files that "source" fields name, instead of the folder of FILE.',
+)
+@flag_option("--dry-run", help="Check the file. Change nothing.")
+@flag_option("--mint", help="Import works without identifiers, and give each item new ones.")
+@repeatable_option(
+    "--map",
+    "mapped",
+    metavar="FIELD=COLUMN",
+    help="With --mint and CSV: the column that contains a field.",
+)
+@repeatable_option(
+    "--ignore",
+    "ignored",
+    metavar="COLUMN",
+    help="With --mint and CSV: a column that is not read.",
+)
+@click.option(
+    "--separator",
+    default=";",
+    show_default=True,
+    help="With --mint and CSV: what separates several values in a cell.",
+)
+@click.option(
+    "--identifiers",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="OUT.csv",
+    help="With --mint: write the new identifiers to a table.",
+)
+def import_command(
     source: str,
+    on_conflict: str,
+    take_back: bool,
     files_folder: Path | None,
-    mapped: Sequence[str],
-    ignored: Sequence[str],
+    dry_run: bool,
+    mint: bool,
+    mapped: tuple[str, ...],
+    ignored: tuple[str, ...],
     separator: str,
     identifiers: Path | None,
-    *,
-    dry_run: bool,
-    updates: bool,
-    take_back: bool,
 ) -> None:
-    """Import a file of works, and give each item new identifiers."""
-    from flask_ibi_archive.archive.items.import_export import (
-        TABLES,
-        WorksImporter,
-        open_source,
-        read_works,
-    )
+    """Import items from JSON Lines, or works from a table.
 
-    if source == "-":
+    FILE contains one item per line. The name - means standard input. If a line is wrong or the
+    import is interrupted, no item is imported. The error names the file, the line and the field.
+    Items may refer to each other in any order.
+
+    After a move, the Original of an item is in another Archive. A line that would make a second
+    Original here is refused. If the other Archive gives up its Original, take it back with
+    --take-back.
+
+    "source" fields name files in the folder of FILE or below. Paths are relative to this folder.
+    No other files of this computer are read. If the files are in another folder, or FILE is -, name
+    the folder with --files-folder.
+
+    With --dry-run, nothing is changed. All errors are written to standard output, one per line.
+    The exit status is 1 if there are errors. A line with an error is ignored when the other lines
+    are checked.
+
+    With --mint, FILE contains works without identifiers: a table (.csv), the format of this command
+    without rep and ibip (.jsonl) or CSL-JSON (.json), which reference managers export. Each item
+    gets identifiers in both forms. If there are errors, all of them are written, and nothing is
+    imported. Works that have an item already are skipped, or update it with --on-conflict update.
+
+    \b
+    Example:
+      flask --app example_app ibi import example_app/records/items.jsonl
+      flask --app example_app ibi import items.jsonl --files-folder .
+      flask --app example_app ibi import works.csv --mint --map title=Obra --identifiers new.csv
+    """
+    from flask_ibi_archive.archive.items import import_export
+
+    if mint and source == "-":
         raise click.UsageError("--mint requires a file, whose name says what it contains.")
-    if (mapped or ignored) and not source.lower().endswith(TABLES):
+    if not mint and (mapped or ignored or identifiers):
+        raise click.UsageError("--map, --ignore and --identifiers require --mint.")
+    if (mapped or ignored) and not source.lower().endswith(import_export.TABLES):
         raise click.UsageError("--map and --ignore are for the columns of a CSV file.")
     columns = dict(map(_parse_column, mapped))
     archive = get_archive()
@@ -1070,39 +840,62 @@ def import_works(
         bars.clear()
         write(str(error))
 
+    stream = standard_input() if source == "-" else io.BytesIO()
     with (
-        open_source(source, io.BytesIO(), files_folder) as opened,
+        import_export.open_source(source, stream, files_folder) as opened,
         Bars(check="Checking", work="Importing") as bars,
         _write_identifiers(archive, None if dry_run else identifiers) as on_identified,
+        _without_old_garbage(),
     ):
-        works = read_works(opened, columns, separator, ignored)
-        importer = WorksImporter(
-            context,
-            write_error,
-            dry_run=dry_run,
-            updates=updates,
-            take_back=take_back,
-            on_identified=on_identified,
-            progress=bars.show if bars.shown else None,
-        )
-        # the garbage collector must not examine the objects of the app again and again
-        gc.freeze()
-        try:
-            counts = importer.run(opened, works, Path(source).name)
-        finally:
-            gc.unfreeze()
-        if counts is None:
-            found = "1 error" if errors == 1 else f"{errors} errors"
-            raise click.ClickException(f"{source} has {found}; nothing was changed")
-    write_counts(counts, "would be " if dry_run else "")
-
-
-def write_counts(counts: Counts, would: str) -> None:
-    """Write the counts of an import; ``would`` precedes each word after a dry run."""
+        progress = bars.show if bars.shown else None
+        if mint:
+            works = import_export.read_works(opened, columns, separator, ignored)
+            counts = import_export.WorksImporter(
+                context,
+                write_error,
+                dry_run=dry_run,
+                updates=on_conflict == "update",
+                take_back=take_back,
+                on_identified=on_identified,
+                progress=progress,
+            ).run(opened, works, Path(source).name)
+        else:
+            importer = import_export.Importer(
+                context.database,
+                context.archive.id,
+                context.folder,
+                on_conflict=on_conflict,
+                take_back=take_back,
+                dry_run=dry_run,
+                progress=partial(progress, "work") if progress else None,
+                clock=context.now,
+                on_error=write_error,
+                notifier=context.notifier,
+            )
+            try:
+                counts = importer.run(opened)
+            except RecordError as error:
+                if not dry_run:
+                    raise
+                write_error(error)  # a dry run also ends after some errors
+        if errors or counts is None:
+            text = "1 error" if errors == 1 else f"{errors} errors"
+            raise click.ClickException(f"{opened.name} has {text}; nothing was changed")
+    would = "would be " if dry_run else ""
     write(
         f"{would}added {counts.added}, {would}updated {counts.updated}, "
         f"{would}skipped {counts.skipped}"
     )
+
+
+@contextmanager
+def _without_old_garbage() -> Iterator[None]:
+    """Let the garbage collector not examine the objects of the app again and again."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _parse_column(text: str) -> tuple[str, str]:
@@ -1147,164 +940,6 @@ def _write_identifiers(
         text.detach()
 
 
-# --- record commands ---------------------------------------------------------------------------
-
-
-#: The number of lines that export writes to standard output at a time.
-LINES_PER_WRITE = 400
-#: The number of items after which the progress bar is updated.
-ITEMS_PER_UPDATE = 100
-
-
-@click.command("import")
-@click.argument("source", metavar="FILE")
-@click.option(
-    "--on-conflict",
-    type=click.Choice(["error", "skip", "update"]),
-    default="error",
-    show_default=True,
-    help="What to do with an item that already exists.",
-)
-@click.option(
-    "--take-back",
-    is_flag=True,
-    help="With --on-conflict update: items whose Originals are elsewhere may become Originals.",
-)
-@click.option(
-    "--files-folder",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help='The folder of the files that "source" fields name, instead of the folder of FILE.',
-)
-@click.option("--dry-run", is_flag=True, help="Check the file. Change nothing.")
-@works_options
-def import_command(
-    source: str,
-    on_conflict: str,
-    take_back: bool,
-    files_folder: Path | None,
-    dry_run: bool,
-    mint: bool,
-    mapped: tuple[str, ...],
-    ignored: tuple[str, ...],
-    separator: str,
-    identifiers: Path | None,
-) -> None:
-    """Import items from JSON Lines, or works from a table.
-
-    FILE contains one item per line. The name - means standard input. If a line is wrong or the
-    import is interrupted, no item is imported. The error names the file, the line and the field.
-    Items may refer to each other in any order.
-
-    After a move, the Original of an item is in another Archive. A line that would make a second
-    Original here is refused. If the other Archive gives up its Original, take it back with
-    --take-back.
-
-    "source" fields name files in the folder of FILE or below. Paths are relative to this folder.
-    No other files of this computer are read. If the files are in another folder, or FILE is -, name
-    the folder with --files-folder.
-
-    With --dry-run, nothing is changed. All errors are written to standard output, one per line.
-    The exit status is 1 if there are errors. A line with an error is ignored when the other lines
-    are checked.
-
-    With --mint, FILE contains works without identifiers: a table (.csv), the format of this command
-    without rep and ibip (.jsonl) or CSL-JSON (.json), which reference managers export. Each item
-    gets identifiers in both forms. If there are errors, all of them are written, and nothing is
-    imported. Works that have an item already are skipped, or update it with --on-conflict update.
-
-    \b
-    Example:
-      flask --app example_app ibi import example_app/records/items.jsonl
-      flask --app example_app ibi import items.jsonl --files-folder .
-      flask --app example_app ibi import works.csv --mint --map title=Obra --identifiers new.csv
-    """
-    from flask_ibi_archive.archive.items.import_export import open_source
-
-    if mint:
-        import_works(
-            source,
-            files_folder,
-            mapped,
-            ignored,
-            separator,
-            identifiers,
-            dry_run=dry_run,
-            updates=on_conflict == "update",
-            take_back=take_back,
-        )
-        return
-    if mapped or ignored or identifiers:
-        raise click.UsageError("--map, --ignore and --identifiers require --mint.")
-    archive = get_archive()
-    archive.check_has_items()
-    archive_id = archive.served().id  # fails if there is no Archive, before anything is read
-    standard_output()
-    stream = standard_input() if source == "-" else io.BytesIO()
-    with open_source(source, stream, files_folder) as opened, Bars(work="Importing") as bars:
-        report = ImportReport(opened, bars, dry_run)
-        counts = report.run(archive, archive_id, on_conflict=on_conflict, take_back=take_back)
-    report.finish(counts)
-
-
-class ImportReport:
-    """Runs an import, and writes the errors and the counts of the import."""
-
-    def __init__(self, source: ImportSource, bars: Bars, dry_run: bool) -> None:
-        self._source = source
-        self._bars = bars
-        self._dry_run = dry_run
-        self._errors = 0
-
-    def run(self, archive: Archive, archive_id: int, **options: Any) -> Counts | None:
-        """Run the import and return its counts; None if a dry run has found errors.
-
-        :raises RecordError: if a record is wrong and this is not a dry run.
-        """
-        from flask_ibi_archive.archive.items.import_export import Importer
-        from flask_ibi_archive.errors import RecordError
-
-        importer = Importer(
-            archive.database,
-            archive_id,
-            archive.files_folder,
-            clock=archive.context.now,
-            dry_run=self._dry_run,
-            progress=partial(self._bars.show, "work") if self._bars.shown else None,
-            on_error=self.write_error,
-            notifier=archive.notifier,
-            **options,
-        )
-        # the garbage collector must not examine the objects of the app again and again
-        gc.freeze()
-        try:
-            counts = importer.run(self._source)
-        except RecordError as error:
-            if not self._dry_run:
-                raise
-            self.write_error(error)  # a dry run also ends after some errors
-        finally:
-            gc.unfreeze()
-        return None if self._errors else counts
-
-    def write_error(self, error: RecordError) -> None:
-        """Write an error to standard output and count the error."""
-        self._errors += 1
-        self._bars.clear()
-        write(str(error))
-
-    def finish(self, counts: Counts | None) -> None:
-        """Write the counts.
-
-        :param counts: None if there were errors.
-        :raises ClickException: if there were errors.
-        """
-        if counts is None:
-            errors = "1 error" if self._errors == 1 else f"{self._errors} errors"
-            raise click.ClickException(f"{self._source.name} has {errors}; nothing was changed")
-        write_counts(counts, "would be " if self._dry_run else "")
-
-
 @click.command("export")
 @click.argument("target", metavar="[FILE]", default="-")
 @click.option(
@@ -1341,7 +976,10 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
         if files is not None:
             base = Path() if target == "-" else Path(target).resolve().parent
             records = exporting.copy_files(records, files.resolve(), base)
-        counted = _show_progress(records, archive, bars, target)
+        # there is no bar if the records themselves are written to a terminal
+        is_shown = target != "-" or not standard_output().isatty()
+        total = archive.items.count() if is_shown else None
+        counted = records if total is None else _show_progress(records, bars, total)
         texts = (
             exporting.format_with_counts(counted, archive.database, archive.served().id)
             if with_counts
@@ -1355,20 +993,8 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
             _write_file(Path(target), lines)
 
 
-def _show_progress(
-    records: Iterator[Record], archive: Archive, bars: Bars, target: str
-) -> Iterator[Record]:
-    """Yield the records and show a progress bar.
-
-    There is no bar if the records themselves are written to a terminal.
-    """
-    if target == "-" and standard_output().isatty():
-        yield from records
-        return
-    total = archive.items.count()
-    if total is None:
-        yield from records
-        return
+def _show_progress(records: Iterator[Record], bars: Bars, total: int) -> Iterator[Record]:
+    """Yield the records and show a progress bar."""
     for number, record in enumerate(records, 1):
         yield record
         if number % ITEMS_PER_UPDATE == 0 or number == total:
@@ -1382,7 +1008,6 @@ def _write_file(path: Path, lines: Iterator[bytes]) -> None:
 
     :raises StorageError: if the file cannot be written.
     """
-    from flask_ibi_archive.errors import StorageError
     from flask_ibi_archive.server.files import new_file
 
     try:

@@ -431,6 +431,8 @@ def open_file(path: str, folder: Path | None) -> Iterator[BinaryIO]:
 BATCH = 500
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
+#: The fields that may contradict other items until a later line changes these items.
+RELATIONS = ("next_edition", "translations", "language")
 
 
 def find_field(record: Record, text: str | None) -> str | None:
@@ -444,12 +446,11 @@ def find_field(record: Record, text: str | None) -> str | None:
 
 @dataclass
 class Counts:
-    """The numbers of records of a file that were added, updated, skipped and not changed."""
+    """The numbers of records of a file that were added, updated, and skipped or not changed."""
 
     added: int = 0
     updated: int = 0
     skipped: int = 0
-    unchanged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,7 +506,7 @@ class ImportPass:
         """Store a batch of lines."""
         renew_plans(self.store.connection)
         if len(lines) > 1 and not self.errors.collects:
-            with suppress(IntegrityError, StorageError, RecordError):
+            with suppress(IntegrityError, StorageError):
                 self._attempt(lines)
                 return
         for line in lines:
@@ -522,7 +523,7 @@ class ImportPass:
         try:
             self._attempt([line])
         except (IntegrityError, StorageError) as error:
-            if self._explain(line, error).field not in ("next_edition", "translations"):
+            if self._explain(line, error).field not in RELATIONS:
                 raise self._explain(line, error) from error
             try:
                 self._attempt([line], postpones=True)
@@ -532,12 +533,14 @@ class ImportPass:
     def _explain(self, line: Line, error: IntegrityError | StorageError) -> RecordError:
         """Return the error of a line."""
         ibi = line.record.identifiers[0]
+        if isinstance(error, RecordError):
+            return error
         if isinstance(error, IntegrityError):
             error = explain_refusal(error, ibi)
         if not isinstance(error, RuleBroken):
             name, _, reason = str(error).partition(": ")
             return RecordError(self.name, line.number, name, reason)
-        field = FIELD_OF_RULE.get(error.rule) or find_field(line.record, error.ibi)
+        field = error.field or FIELD_OF_RULE.get(error.rule) or find_field(line.record, error.ibi)
         return RecordError(self.name, line.number, field, str(error))
 
     def _attempt(self, lines: Sequence[Line], postpones: bool = False) -> None:
@@ -562,8 +565,9 @@ class ImportPass:
         present: list[Line] = []
         for line in lines:
             (new if owners.keys().isdisjoint(line.record.identifiers) else present).append(line)
-            if len(lines) == 1:
-                self._check(line, owners, elsewhere)
+        named = self._find_present(present, owners)
+        if len(lines) == 1 and (new or named):
+            self._check(lines[0], owners, elsewhere)
         counts: dict[int, Sequence[DailyCount]] = {}
         if new:
             ids = self._insert(new, postpones)
@@ -572,7 +576,6 @@ class ImportPass:
                 for item_id, line in zip(ids, new, strict=True)
                 if line.counts is not None
             )
-        named = self._find_present(present, owners)
         self._update(named, postpones)
         counts.update((item_id, line.counts) for item_id, line in named.items() if line.counts)
         if counts:
@@ -582,7 +585,8 @@ class ImportPass:
                 for item_id, of_item in counts.items()
                 if stored.get(item_id, ()) != tuple(sorted(of_item))
             }
-            replace_counts(store.connection, store.archive_id, changed)
+            if changed:
+                replace_counts(store.connection, store.archive_id, changed)
         self._named |= {*named}
 
     def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
@@ -668,7 +672,7 @@ class ImportPass:
             if view.head is not None:  # the record of another item lists this item
                 record = self._join_present(line, ibi, before, record, postpones)
             if is_unchanged(before, record):
-                self.counts.unchanged += 1
+                self.counts.skipped += 1
                 continue
             store.copies.check_no_copies(item_id, record)
             if record.translations != before.translations:
@@ -734,6 +738,7 @@ class ImportPass:
                 ibi,
                 f"the item states the language {record.language}, but the record of another item "
                 f"lists the item as the translation into {before.language}",
+                "language",
             )
         language = record.language if postpones else before.language
         return replace(record, language=language, translations=listed)
@@ -790,6 +795,7 @@ class ImportPass:
                     ibi,
                     f"the item states the language {record.language}, but the record of another "
                     f"item lists the item as the translation into {language}",
+                    "language",
                 )
             relations.join({head: {language: ibi}})
         if stated.translations:
@@ -862,7 +868,7 @@ class Importer:
                     lines = ImportPass(
                         store, source.name, errors, self.on_conflict, self.take_back, self.clock()
                     )
-                    for batch in chain([first], iter(read, [])):
+                    for batch in chain(filter(None, [first]), iter(read, [])):
                         lines.write(batch)
                         self._report(source, source.stream.tell())
                     lines.finish()

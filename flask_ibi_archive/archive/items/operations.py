@@ -51,7 +51,9 @@ from flask_ibi_archive.archive.items.write import (
     find_holders,
     free_keys,
 )
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
 from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
 from flask_ibi_archive.core.records.description import (
@@ -84,7 +86,14 @@ from flask_ibi_archive.core.records.record import (
     Tombstone,
 )
 from flask_ibi_archive.core.records.work import read_dublin_core
-from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_url
+from flask_ibi_archive.errors import (
+    IdentifierError,
+    MalformedPersistentUrl,
+    RuleBroken,
+    StorageError,
+    UnknownItem,
+)
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import can_be_repeated
 from flask_ibi_archive.server.database.dialects import batched
@@ -1114,7 +1123,7 @@ def with_all_identifiers(record: Record, before: Record) -> Record:
         old = getattr(before, form)
         if None not in (old, now) and old != now:
             raise RuleBroken(
-                1, ibi, f"the {form} of the item is {old}, and identifiers are permanent"
+                1, ibi, f"the {form} of the item is {old}, and identifiers are permanent", form
             )
     rep, ibip = record.rep or before.rep, record.ibip or before.ibip
     old_aliases = [text for text in before.aliases if text not in (rep, ibip, *record.aliases)]
@@ -1211,6 +1220,17 @@ class UpdateBatch:
             if new.item_id in self._related:
                 update_item(self._store, new, now)
             note_change(self._store, new.before, new.record)
+
+
+def change_item(store: ItemStore, ibi: str, edit: Edit, now: datetime) -> None:
+    """Replace the record of the item that has an identifier.
+
+    :raises UnknownItem: if there is no such item.
+    :raises RuleBroken: rule 6, if the item is the service.
+    """
+    batch = UpdateBatch(store, {find_item(store, ibi).id: edit})
+    batch.lock()
+    batch.write(now)
 
 
 def update_item(store: ItemStore, new: Update, now: datetime) -> None:
@@ -1669,9 +1689,7 @@ def edit(
             return record, contents
 
         with context.transaction(canonicalize(text)) as store:
-            batch = UpdateBatch(store, {find_item(store, text).id: change})
-            batch.lock()
-            batch.write(now)
+            change_item(store, text, change, now)
             for content in contents.values():
                 staging.move_to_store(content)
 
@@ -1760,6 +1778,79 @@ def _check_aliases(before: Record, record: Record, removed: Sequence[str]) -> No
         )
 
 
+# --- other names -------------------------------------------------------------------------------
+
+
+def parse_other_name(text: str) -> tuple[str, str, str]:
+    """Return the field that contains a name of an item, its form for comparison, and its text.
+
+    A further IBI, or a persistent URL of a rep or an ibip, belongs to ``aliases``; identifiers of
+    other systems and all other URLs belong to ``same_as``. A URL such as
+    ``http://old.example.org/report/1`` is an address, although its path looks like a legacy IBI.
+
+    :raises IdentifierError: if the text is neither of them.
+    """
+    identifier = match_identifier(text)
+    with suppress(MalformedPersistentUrl):
+        url = parse_persistent_url(text)
+        if url == PersistentUrl(url.ibi) and url.ibi.form is not Form.LEGACY:
+            identifier = url.ibi
+    if identifier is not None:
+        return "aliases", identifier.text, identifier.text
+    foreign = parse_foreign(text)
+    return "same_as", foreign.digest, foreign.text
+
+
+def change_names(
+    archive: HasContext,
+    ibi: str | Identified,
+    *,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+) -> int:
+    """Add other names to an item or remove them, and return how many names have changed.
+
+    Copies and tombstones have other names too. Their timestamps do not change, because these say
+    when the Original was changed, and when the item was removed.
+
+    :param add: names as in :func:`parse_other_name`. Names that the item has do not change.
+    :raises StorageError: if the item has not a name to remove, or if another item has a name to
+        add.
+    """
+    context, text = archive.context, canonicalize(require_ibi(ibi))
+    new, old = list(map(parse_other_name, add)), list(map(parse_other_name, remove))
+    now, changed = context.now(), 0
+
+    def change(before: Record) -> tuple[Record, Contents] | None:
+        nonlocal changed
+        changed = 0
+        names = {
+            "aliases": {alias: alias for alias in before.aliases},
+            "same_as": {parse_foreign(alias).digest: alias for alias in before.same_as},
+        }
+        for kind, form, name in new:
+            if form not in names[kind] and form not in before.identifiers:
+                names[kind][form] = name
+                changed += 1
+        for kind, form, name in old:
+            if names[kind].pop(form, None) is None:
+                known = ", ".join([*before.aliases, *before.same_as]) or "none"
+                raise StorageError(f"{name} is not an alias of {ibi}; the aliases are: {known}")
+            changed += 1
+        timestamp = now if before.state == State.ORIGINAL else before.timestamp
+        record = replace(
+            before,
+            aliases=tuple(names["aliases"].values()),
+            same_as=tuple(names["same_as"].values()),
+            timestamp=timestamp,
+        )
+        return (record, {}) if changed else None
+
+    with context.transaction(text) as store:
+        change_item(store, text, change, now)
+    return changed
+
+
 # --- life cycle --------------------------------------------------------------------------------
 
 
@@ -1793,10 +1884,7 @@ def delete(
     tombstone = validate_tombstone(stated, text)
     now = context.now()
     with context.transaction(canonicalize(text)) as store:
-        item_id = find_item(store, text).id
-        batch = UpdateBatch(store, {item_id: lambda before: remove(before, text, tombstone, now)})
-        batch.lock()
-        batch.write(now)
+        change_item(store, text, lambda before: remove(before, text, tombstone, now), now)
 
 
 def remove(

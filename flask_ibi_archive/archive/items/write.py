@@ -38,6 +38,7 @@ from flask_ibi_archive.archive.items.read import (
     find_owners,
 )
 from flask_ibi_archive.archive.items.relations import Member, Relations, lock_relations
+from flask_ibi_archive.archive.items.rules import RULES
 from flask_ibi_archive.archive.items.tables import (
     File,
     Item,
@@ -579,14 +580,15 @@ class ItemStore:
         if not changes:
             return
         renamed = [new for new in changes if new.before.identifiers != new.record.identifiers]
-        check_not_reserved(
-            self.connection,
-            [
-                text
-                for new in renamed
-                for text in {*new.record.identifiers} - {*new.before.identifiers}
-            ],
-        )
+        texts = [
+            text
+            for new in renamed
+            for text in new.record.identifiers
+            if text not in new.before.identifiers
+        ]
+        check_not_reserved(self.connection, texts)
+        for text in self.find_owners(texts) if texts else ():
+            raise RuleBroken(1, text, RULES[1])
         members = self._leave_groups(changes)
         self._delete_parts(changes)
         table: Any = Item.__table__
@@ -776,6 +778,7 @@ def _assign_language(record: Record, languages: Mapping[str, str | None]) -> Rec
             ibi,
             f"the item states the language {record.language}, but the record of another item lists "
             f"the item as the translation into {languages[ibi]}",
+            "language",
         )
     return replace(record, language=languages[ibi])
 

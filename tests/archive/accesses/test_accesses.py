@@ -461,19 +461,6 @@ def test_a_key_of_another_archive_of_the_database_does_not_count(
     assert first.take_acknowledgment(acknowledgment) is COUNTED
 
 
-def test_an_item_of_another_archive_does_not_count(
-    archive: Archive, reason: Callable[[], str]
-) -> None:
-    with archive.database.reading() as connection:
-        mentioned = connection.execute(
-            text("SELECT id FROM ibi_item WHERE state = 'Elsewhere'")
-        ).scalar()
-    assert mentioned is not None
-    key = archive.url_keys.issue(mentioned)
-    assert archive.take_acknowledgment(acknowledge(archive, REPORT, url_key=key)) is REFUSED
-    assert "no longer exists" in reason()
-
-
 @pytest.mark.rule("R72-10")
 def test_a_key_of_one_item_never_counts_for_another(new_app: Callable[..., Flask]) -> None:
     check_keys_with_other_items(new_app, seed=0)

@@ -191,7 +191,6 @@ def test_the_rows_of_an_item_stay_together_on_the_hosts_connections(
         host.archive.edit(known.rep, metadata=far)
     host.archive.delete(item.rep, "gone")
     host.session.commit()
-    assert host.session.scalar(text("SELECT count(*) FROM ibi_item WHERE state = 'Elsewhere'")) == 1
     if host.engine.dialect.name == "sqlite":
         assert host.session.execute(text("PRAGMA foreign_keys")).scalar() == 0
         assert host.session.execute(text("PRAGMA foreign_key_check")).all() == []

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from support.archives import import_records
 from support.host_models import Host
-from support.operations import dump
+from support.operations import dump, group_of
 
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone
 from flask_ibi_archive.archive.items import minting
@@ -151,16 +151,8 @@ def test_a_row_may_refer_to_new_rows_in_any_order(any_host: Host) -> None:
     host.session.add_all([french, portuguese, second, first])
     host.session.commit()
     assert item_of(host, first).record.next_edition == second.ibi_rep
-    url_list = host.archive.database.read(
-        lambda connection: connection.execute(
-            text(
-                "SELECT i.ibip FROM ibi_item i JOIN ibi_item s "
-                "ON s.translation_group_id = i.translation_group_id WHERE s.ibip = :ibi"
-            ),
-            {"ibi": second.ibi},
-        ).scalars()
-    )
-    assert set(url_list) == {second.ibi, portuguese.ibi, french.ibi}
+    members = {ibi for _, ibi in group_of(host.archive, str(second.ibi))}
+    assert members == {second.ibi_rep, portuguese.ibi_rep, french.ibi_rep}
 
 
 def test_a_row_may_refer_to_an_older_row_without_identifier_which_gets_one(host: Host) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from flask import Flask
 from support.archives import archive_of, paths_in_store
-from support.commands import Outcome, command, unchanged
+from support.commands import Outcome, command
 from support.pages import see
 from support.web import NOBODY
 
@@ -88,70 +87,45 @@ def test_the_other_options_are_stored(app: Flask, report: Path) -> None:
         command(
             app, "add", report, "--content-type", "Metadata", "--network", "150.163.0.0/16",
             "--network", "2001:db8::/32", "--others", "none", "--no-file-list",
-            "--embargo", "2027-03-01",
+            "--embargo", "2027-03-01", "--same-as", "10.5281/zenodo.1", "--same-as", "hdl:20.500/1",
         ),
     )  # fmt: skip
     assert item["content_type"] == "Metadata"
     assert item["access"] == {"networks": ["150.163.0.0/16", "2001:db8::/32"], "others": "none"}
     assert item["embargo"] == "2027-03-01"
+    assert item["same_as"] == ["doi:10.5281/zenodo.1", "hdl:20.500/1"]
     assert item["list_files"] is False
 
 
-def test_two_items_of_the_same_file_are_two_items(app: Flask, report: Path) -> None:
-    first, second = (shown(app, command(app, "add", report)) for _ in range(2))
-    assert {first["rep"], first["ibip"]}.isdisjoint({second["rep"], second["ibip"]})
-    assert first["files"] == second["files"]
-
-
-def test_add_warns_of_a_private_address_on_standard_error(new_app: NewApp, report: Path) -> None:
-    app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
-    command(app, "init")
-    outcome = command(app, "add", report)
-    assert outcome.status == 0
-    assert len(outcome.out.split("\t")) == 2
-    assert outcome.err.startswith("Warning: IBI_ARCHIVE_IP is 10.0.0.1, a private address")
-
-
-@pytest.mark.parametrize(
-    ("settings", "key"),
-    [
-        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
-        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'"),
-    ],
-)
-def test_add_that_cannot_mint_names_the_key_and_writes_nothing(
-    new_app: NewApp, report: Path, settings: dict[str, str | None], key: str
-) -> None:
-    app = new_app(**settings)
-    command(app, "init")
-    assert command(app, "add", report).error.startswith(key)
-    assert nothing_is_here(app)
-
-
-def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(
+def test_add_with_a_wrong_argument_is_a_wrong_call_and_writes_nothing(
     app: Flask, report: Path
 ) -> None:
+    both = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
     for words, reason in (
         (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
         (("--network", "150.163.1.0/16"), "did you mean 150.163.0.0/16?"),
+        (("--others", "none"), "--network: the list must have at least one network"),
         (("--embargo", "2027-02-29"), "--embargo: '2027-02-29' is not a day such as 2027-03-01"),
         (("--language", "english"), "--language: 'english' is not a language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),
+        (("--title", ""), "--title: the text is empty; omit the option"),
         (("--title", "bell \a"), "--title: the text contains a control character"),
-        (("--title", "half \ud800"), "--title: the text contains half of a surrogate pair"),
+        (("--date", "half \ud800"), "--date: the text contains half of a surrogate pair"),
+        (("--translation-of", NOBODY), "--translation-of needs --language, the language of the"),
+        (both, "--edition-of can't be used with --translation-of"),
+        ((report.parent / "none.pdf",), "does not exist"),
+        ((report.parent,), "is a directory"),
     ):
         assert reason in command(app, "add", report, *words).usage, words
         assert nothing_is_here(app), words
 
 
-def test_add_of_a_file_that_is_not_there_is_a_wrong_call(app: Flask, tmp_path: Path) -> None:
-    assert "does not exist" in command(app, "add", tmp_path / "none.pdf").usage
-    assert "is a directory" in command(app, "add", tmp_path).usage
-    assert nothing_is_here(app)
-
-
-def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> None:
+def test_add_that_is_refused_writes_nothing(new_app: NewApp, app: Flask, report: Path) -> None:
+    for option in ("--edition-of", "--translation-of"):
+        for text, reason in ((NOBODY, f"the identifier {NOBODY}"), ("x", "'x' is not an IBI")):
+            words = (option, text, "--language", "pt")
+            assert reason in command(app, "add", report, *words).error
     other = report.parent / "other" / report.name
     other.parent.mkdir()
     other.write_text("other")
@@ -159,13 +133,11 @@ def test_add_of_two_files_of_one_name_is_an_error(app: Flask, report: Path) -> N
         "two files are named report.pdf; the files of an item need different names"
     )
     assert nothing_is_here(app)
-
-
-def test_add_is_an_error_if_files_cannot_be_stored(new_app: NewApp, report: Path) -> None:
-    command(new_app(), "init")
-    app = new_app(IBI_FILES_FOLDER=str(report / "files"))
-    assert "files can't be written: " in command(app, "add", report).error
-    assert command(app, "list").data == ""
+    without_ip = new_app(IBI_ARCHIVE_IP=None)
+    assert command(without_ip, "add", report).error.startswith("IBI_ARCHIVE_IP is not set")
+    without_folder = new_app(IBI_FILES_FOLDER=str(report / "files"))
+    assert "files can't be written: " in command(without_folder, "add", report).error
+    assert nothing_is_here(app)
 
 
 # --- editions and translations
@@ -201,55 +173,3 @@ def test_add_of_a_translation_joins_the_two(here: Flask, report: Path) -> None:
             here, "url-list", one["ibip"], "--verbs", f"GetTranslation({language})"
         ).data
         assert f"ibi.translation({language}) {{rep {other['rep']}" in pairs
-
-
-@pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])
-def test_an_edition_or_translation_may_have_a_reserved_identifier(
-    here: Flask, report: Path, option: str
-) -> None:
-    first = shown(here, command(here, "add", report, "--language", "en"))
-    [reserved] = command(here, "reserve").lines
-    words = (option, first["rep"], "--language", "pt", "--reserved", reserved.split("\t")[1])
-    assert command(here, "add", report, *words).lines == [reserved]
-
-
-def test_a_translation_needs_its_language(here: Flask, report: Path) -> None:
-    first = shown(here, command(here, "add", report, "--language", "en"))
-    with unchanged(here):
-        words = ("--translation-of", first["rep"])
-        assert command(here, "add", report, *words).usage == (
-            "--translation-of needs --language, the language of the translation"
-        )
-
-
-def test_an_item_is_not_added_as_an_edition_and_a_translation(here: Flask, report: Path) -> None:
-    words = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
-    assert "can't be used with" in command(here, "add", report, *words).usage
-
-
-@pytest.mark.parametrize("option", ["--edition-of", "--translation-of"])
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (NOBODY, f"no item of this Archive has the identifier {NOBODY}"),
-        ("report", "'report' is not an IBI"),
-    ],
-)
-def test_add_to_an_item_that_is_not_here_writes_nothing(
-    here: Flask, report: Path, option: str, text: str, reason: str
-) -> None:
-    with unchanged(here):
-        assert reason in command(here, "add", report, option, text, "--language", "pt").error
-
-
-def test_an_item_has_one_next_edition_and_one_translation_into_a_language(
-    here: Flask, report: Path
-) -> None:
-    first = shown(here, command(here, "add", report, "--language", "en"))["rep"]
-    command(here, "add", report, "--edition-of", first)
-    command(here, "add", report, "--translation-of", first, "--language", "pt")
-    with unchanged(here):
-        assert first in command(here, "add", report, "--edition-of", first).error
-        for language in ("pt", "en"):
-            words = ("--translation-of", first, "--language", language)
-            assert language in command(here, "add", report, *words).error

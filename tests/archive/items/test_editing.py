@@ -1,4 +1,4 @@
-"""Tests of the command edit."""
+"""The command edit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from support.archives import archive_of, import_records
 from support.commands import command, unchanged
 from support.web import NOBODY, ask, rep
 
-from flask_ibi_archive.archive.items.commands import OPTIONS
-
 FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY = (rep(number) for number in range(1, 7))
-NEW, PORTUGUESE, OLD, EARLIER = (rep(number) for number in range(7, 11))
+NEW, PORTUGUESE, OLD, EARLIER, WORK = (rep(number) for number in range(7, 12))
+DOI = "doi:10.5281/zenodo.12"
+JULY, DEGREE = {"issued": "2009-07"}, {"degree": {"name": "Hydrology"}}
+UNLISTED = {"list_files": False}
 FAR_ARCHIVE = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
 METADATA_URL = "https://example.org/m.html"
 RULE = {"networks": ["150.163.0.0/16"], "others": "none"}
@@ -49,7 +50,9 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
         GONE: {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"},
         COPY: {"state": "Copy", "original_archive": FAR_ARCHIVE},
         PORTUGUESE: {"language": "pt"},
+        OLD: {"metadata": {"dc": {"title": ["A"]}}},
         EARLIER: {"next_edition": NEW},
+        WORK: {"metadata": {"work": {"titles": ["A"], **JULY, **DEGREE}}},
     }
     return {"rep": ibi, **kinds.get(ibi, {})}
 
@@ -60,6 +63,7 @@ def shelf(here: Flask, tmp_path: Path) -> Flask:
     if archive_of(here).get(FULL) is None:
         kinds = (
             FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY, NEW, PORTUGUESE, OLD, EARLIER,
+            WORK,
         )  # fmt: skip
         import_records(archive_of(here), [record(ibi, tmp_path) for ibi in kinds])
     return here
@@ -81,68 +85,72 @@ def shown(app: Flask, ibi: str) -> dict[str, Any]:
     return item
 
 
-#: Item, options, and the fields that differ afterwards (None: the field was removed).
+#: Item, arguments, and the fields that differ afterwards (None: the field was removed).
 EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
-    (FULL, ("--title", "Another"), {"metadata": {"dc": {**DC, "title": ["Another"]}}}),
+    (FULL, ("title=Another",), {"metadata": {"dc": {**DC, "title": ["Another"]}}}),
     (
         FULL,
-        ("--creator", "Banon", "--creator", "Costa", "--rights", "CC BY 4.0"),
+        ("creators=Banon", "creators=Costa", "metadata.dc.rights=CC BY 4.0"),
         {"metadata": {"dc": {**DC, "creator": ["Banon", "Costa"], "rights": ["CC BY 4.0"]}}},
     ),
     (
         FULL,
-        ("--creator", ""),
-        {"metadata": {"dc": {name: DC[name] for name in ("title", "format")}}},
-    ),
-    (FULL, ("--no-metadata", "--title", "New"), {"metadata": {"dc": {"title": ["New"]}}}),
-    (FULL, ("--no-metadata",), {"metadata": None}),
-    (FULL, ("--metadata-item", "OTHER"), {"metadata": {"ibi": "OTHER"}}),
-    (FULL, ("--metadata-item", NOBODY), {"metadata": {"ibi": NOBODY}}),
-    (FULL, ("--metadata-url", METADATA_URL), {"metadata": {"url": METADATA_URL}}),
-    (PLAIN, ("--title", "First"), {"metadata": {"dc": {"title": ["First"]}}}),
-    (URL_METADATA, ("--no-metadata", "--title", "T"), {"metadata": {"dc": {"title": ["T"]}}}),
-    (FAR_METADATA, ("--no-metadata",), {"metadata": None}),
-    (FULL, ("--language", "pt-BR"), {"language": "pt-BR"}),
-    (FULL, ("--no-language",), {"language": None}),
-    (PLAIN, ("--content-type", "Metadata"), {"content_type": "Metadata"}),
-    (FULL, ("--open",), {"access": None}),
-    (FULL, ("--network", "10.0.0.0/8"), {"access": {**RULE, "networks": ["10.0.0.0/8"]}}),
-    (FULL, ("--others", "metadata"), {"access": {"networks": ["150.163.0.0/16"]}}),
-    (
-        PLAIN,
-        ("--network", "10.0.0.0/8", "--network", "2001:db8::/32", "--others", "none"),
-        {"access": {"networks": ["10.0.0.0/8", "2001:db8::/32"], "others": "none"}},
-    ),
-    (PLAIN, ("--embargo", "2027-03-01"), {"embargo": "2027-03-01"}),
-    (FULL, ("--embargo", "2028-02-29"), {"embargo": "2028-02-29"}),
-    (FULL, ("--no-embargo",), {"embargo": None}),
-    (FULL, ("--no-file-list",), {"list_files": False}),
-    (FULL, ("--file-list",), {}),
-    (FULL, ("--not-transferable",), {"transferable": False}),
-    (FULL, ("--transferable",), {}),
-    (FULL, ("--next-edition", "OTHER"), {"next_edition": "OTHER"}),
-    (FULL, ("--no-next-edition",), {}),
-    (FULL, ("--translation", "fr=OTHER"), {"translations": {"fr": "OTHER"}}),
-    (FULL, ("--target-file", "b.txt"), {"target_file": "b.txt"}),
-    (
-        FULL,
-        ("--title", "Another", "--no-language", "--open", "--target-file", "b.txt"),
+        ('title=[{"value": "Um", "lang": "pt"}, "[1998]"]', "creators="),
         {
-            "metadata": {"dc": {**DC, "title": ["Another"]}},
-            "language": None,
-            "access": None,
-            "target_file": "b.txt",
+            "metadata": {
+                "dc": {"title": [{"value": "Um", "lang": "pt"}, "[1998]"], "format": DC["format"]}
+            }
         },
     ),
+    (FULL, ("title=[Untitled]",), {"metadata": {"dc": {**DC, "title": ["[Untitled]"]}}}),
+    (FULL, ("metadata=", "title=New"), {"metadata": {"dc": {"title": ["New"]}}}),
+    (FULL, ("metadata=", "metadata.ibi=OTHER"), {"metadata": {"ibi": "OTHER"}}),
+    (FULL, (f'metadata={{"url": "{METADATA_URL}"}}',), {"metadata": {"url": METADATA_URL}}),
+    (PLAIN, ("title=First",), {"metadata": {"dc": {"title": ["First"]}}}),
+    (PLAIN, ("title=A", "issued=2009-07"), {"metadata": {"work": {"titles": ["A"], **JULY}}}),
+    (PLAIN, ("metadata.dc.subject=ice",), {"metadata": {"dc": {"subject": ["ice"]}}}),
+    (WORK, ("titles=A", "issued="), {"metadata": {"work": {"titles": ["A"], **DEGREE}}}),
+    (
+        WORK,
+        ("degree.level=doctoral", "subjects=ice", "subjects=snow"),
+        {
+            "metadata": {
+                "work": {
+                    "titles": ["A"],
+                    **JULY,
+                    "degree": {"name": "Hydrology", "level": "doctoral"},
+                    "subjects": ["ice", "snow"],
+                }
+            }
+        },
+    ),
+    (FAR_METADATA, ("metadata=",), {"metadata": None}),
+    (FULL, ("language=pt-BR",), {"language": "pt-BR"}),
+    (FULL, ("language=", "embargo=", "access="), dict.fromkeys(("language", "embargo", "access"))),
+    (PLAIN, ("content_type=Metadata", "content_type="), {"content_type": "Metadata"}),
+    (FULL, ("access.networks=10.0.0.0/8",), {"access": {**RULE, "networks": ["10.0.0.0/8"]}}),
+    (FULL, ("access.others=metadata",), {"access": {"networks": ["150.163.0.0/16"]}}),
+    (
+        PLAIN,
+        ("access.networks=10.0.0.0/8", "access.networks=2001:db8::/32", "access.others=none"),
+        {"access": {"networks": ["10.0.0.0/8", "2001:db8::/32"], "others": "none"}},
+    ),
+    (FULL, ("embargo=2028-02-29", "list_files=false"), {"embargo": "2028-02-29", **UNLISTED}),
+    (FULL, ("transferable=true", "list_files="), {}),
+    (FULL, ("next_edition=http://urlib.net/OTHER",), {"next_edition": "OTHER"}),
+    (FULL, ("next_edition=", "translations="), {}),
+    (FULL, ("translations.fr=OTHER",), {"translations": {"fr": "OTHER"}}),
+    (FULL, ("target_file=b.txt", f"same_as={DOI}"), {"target_file": "b.txt", "same_as": [DOI]}),
 ]
 
 
-def test_edit_changes_only_the_fields_of_its_options(here: Flask, tmp_path: Path) -> None:
-    for kind, options, changes in EDITS:
+def test_edit_changes_only_the_fields_that_it_names(here: Flask, tmp_path: Path) -> None:
+    for kind, arguments, changes in EDITS:
         ibi, other = another(here, kind, tmp_path), another(here, OLD, tmp_path)
-        words = [word.replace("OTHER", other.upper()) for word in options]
+        words = [word.replace("OTHER", other.upper()) for word in arguments]
         before = shown(here, ibi)
-        assert command(here, "edit", ibi.upper(), *words).lines == [f"edited {ibi}"], words
+        outcome = command(here, "edit", ibi.upper(), *words)
+        assert (outcome.out, outcome.err) == (f"edited {ibi}\n", ""), words
         expected = json.loads(json.dumps({**before, **changes}).replace("OTHER", other))
         assert shown(here, ibi) == {
             name: value for name, value in expected.items() if value is not None
@@ -155,31 +163,26 @@ def full(here: Flask, tmp_path: Path) -> str:
     return another(here, FULL, tmp_path)
 
 
-def test_edit_replaces_the_files(here: Flask, full: str, tmp_path: Path) -> None:
+def test_edit_replaces_files_and_changes_the_rest_at_once(
+    here: Flask, full: str, tmp_path: Path
+) -> None:
     (tmp_path / "b.txt").write_text("another b")
     (tmp_path / "c.txt").write_text("c")
-    words = ("--file", tmp_path / "c.txt", "--file", tmp_path / "b.txt")
-    assert command(here, "edit", full, *words).lines == [f"edited {full}"]
-    assert shown(here, full)["files"] == ["c.txt", "b.txt"]
+    words = (f"files={tmp_path / 'c.txt'}", f"files={tmp_path / 'b.txt'}", "target_file=b.txt")
+    assert command(here, "edit", full, *words, "title=T", "language=pt").status == 0
+    item = shown(here, full)
+    assert (item["files"], item["target_file"]) == (["c.txt", "b.txt"], "b.txt")
+    assert (item["metadata"]["dc"]["title"], item["language"]) == (["T"], "pt")
     for path, status, data in (("c.txt", 200, b"c"), ("b.txt", 200, b"another b")):
         answer = ask(here, f"/col/{full}/doc/{path}")
         assert (answer.status, answer.body) == (status, data)
     assert ask(here, f"/col/{full}/doc/a.txt").status == 404
-
-
-def test_edit_replaces_files_and_changes_the_rest_at_once(
-    here: Flask, full: str, tmp_path: Path
-) -> None:
-    (tmp_path / "c.txt").write_text("c")
-    words = ("--file", tmp_path / "c.txt", "--file", tmp_path / "b.txt", "--target-file", "b.txt")
-    assert command(here, "edit", full, *words, "--title", "T", "--language", "pt").status == 0
-    item = shown(here, full)
-    assert (item["files"], item["target_file"]) == (["c.txt", "b.txt"], "b.txt")
-    assert (item["metadata"]["dc"]["title"], item["language"]) == (["T"], "pt")
+    assert command(here, "edit", full, "files=").status == 0
+    assert shown(here, full)["files"] == []
 
 
 def test_edit_sets_the_timestamp(here: Flask, full: str) -> None:
-    command(here, "edit", full, "--title", "Another")
+    command(here, "edit", full, "title=Another")
     told = json.loads(command(here, "show", full, "--json").data)
     assert told["timestamp"] > "2009-07-21T13:23:45Z"
 
@@ -188,36 +191,34 @@ def test_a_translation_that_is_named_joins_those_that_are_there(
     here: Flask, full: str, tmp_path: Path
 ) -> None:
     french, german = (another(here, OLD, tmp_path) for _ in range(2))
-    command(here, "edit", full, "--translation", f"fr={french}")
-    command(here, "edit", full, "--translation", f"de={german}")
+    command(here, "edit", full, f"translations.fr={french}")
+    command(here, "edit", full, f"translations.de={german}")
     assert shown(here, full)["translations"] == {"de": german, "fr": french}
     pairs = command(here, "url-list", german, "--verbs", "GetTranslation(fr)").data
     assert f"ibi.translation(fr) {{rep {french}}}" in pairs.splitlines()
-    command(here, "edit", full, "--no-translations")
-    assert "translations" not in shown(here, full)
-    assert (
-        "translation" not in command(here, "url-list", full, "--verbs", "GetTranslation(fr)").data
-    )
-
-
-def paths(app: Flask, ibi: str) -> list[str]:
-    found: list[str] = shown(app, ibi)["files"]
-    return found
+    command(here, "edit", full, "translations.de=")
+    assert shown(here, full)["translations"] == {"fr": french}
+    command(here, "edit", full, "translations=")
+    pairs = command(here, "url-list", full, "--verbs", "GetTranslation(fr)").data
+    assert "translation" not in pairs
 
 
 def test_a_single_file_is_added_replaced_and_removed(
     here: Flask, full: str, tmp_path: Path
 ) -> None:
+    def paths() -> Any:
+        return shown(here, full)["files"]
+
     for name in ("c.txt", "d.txt"):
         (tmp_path / name).write_text(f"new {name}")
     words = ("--add-file", tmp_path / "c.txt", "--add-file", tmp_path / "d.txt")
     assert command(here, "edit", full, *words).status == 0
-    assert paths(here, full) == ["a.txt", "b.txt", "c.txt", "d.txt"]
+    assert paths() == ["a.txt", "b.txt", "c.txt", "d.txt"]
     assert ask(here, f"/col/{full}/doc/c.txt", remote="150.163.1.1").body == b"new c.txt"
     assert ask(here, f"/col/{full}/doc/a.txt", remote="150.163.1.1").body == b"a.txt"
-    command(here, "edit", full, "--target-file", "d.txt")
+    command(here, "edit", full, "target_file=d.txt")
     assert command(here, "edit", full, "--remove-file", "b.txt").status == 0
-    assert paths(here, full) == ["a.txt", "c.txt", "d.txt"]
+    assert paths() == ["a.txt", "c.txt", "d.txt"]
     assert shown(here, full)["target_file"] == "d.txt"
     # without a target file, the first file is the target
     assert command(here, "edit", full, "--remove-file", "d.txt").status == 0
@@ -226,146 +227,81 @@ def test_a_single_file_is_added_replaced_and_removed(
     (tmp_path / "new" / "a.txt").write_text("newer")
     words = ("--remove-file", "a.txt", "--add-file", tmp_path / "new" / "a.txt")
     assert command(here, "edit", full, *words).status == 0
-    assert paths(here, full) == ["c.txt", "a.txt"]
+    assert paths() == ["c.txt", "a.txt"]
     assert ask(here, f"/col/{full}/doc/a.txt", remote="150.163.1.1").body == b"newer"
-    command(here, "edit", full, "--remove-file", "a.txt", "--remove-file", "c.txt")
-    assert paths(here, full) == []
 
 
-def test_a_removed_alias_can_be_added_to_another_item(
-    here: Flask, full: str, tmp_path: Path
-) -> None:
-    alias, second = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
-    words = ("--add-alias", f"http://urlib.net/{alias}", "--add-alias", second.lower())
-    assert command(here, "edit", full, *words).status == 0
-    assert shown(here, full)["aliases"] == [alias, second]
-    assert shown(here, alias)["rep"] == full
-    other = another(here, PLAIN, tmp_path)
-    with unchanged(here):
-        assert (
-            "already has this identifier"
-            in command(here, "edit", other, "--add-alias", alias).error
-        )
-        repeated = command(here, "edit", full, "--add-alias", alias).error
-        assert repeated.endswith(f"aliases: {alias} is already an identifier of the item")
-    assert command(here, "edit", full, "--remove-alias", alias).status == 0
-    assert shown(here, full)["aliases"] == [second]
-    assert "no item of this Archive" in command(here, "show", alias).error
-    assert command(here, "edit", other, "--add-alias", alias).status == 0
-    assert shown(here, alias)["rep"] == other
-    with unchanged(here):
-        refused = command(here, "edit", full, "--remove-alias", alias).error
-        assert refused == f"{alias} is not an alias of {full}; the aliases are: {second}"
-        assert "is not an alias" in command(here, "edit", full, "--remove-alias", full).error
-    for words in (("--remove-alias", second), ("--title", "x")):
-        assert command(here, "edit", full, *words).status == 0
-    assert command(here, "edit", other, "--remove-alias", alias).status == 0
-
-
-def test_a_file_that_is_not_there_or_there_already_is_an_error(
-    shelf: Flask, tmp_path: Path
-) -> None:
-    with unchanged(shelf):
-        said = command(shelf, "edit", FULL, "--remove-file", "c.txt").error
-        assert said == "the item has no file c.txt; the files are: a.txt, b.txt"
-        said = command(shelf, "edit", FULL, "--add-file", tmp_path / "a.txt").error
-        assert said == "the item already has a file a.txt; remove that file to replace it"
-
-
-#: Wrong options of edit, and the error message.
-WRONG: list[tuple[tuple[str, ...], str]] = [
-    ((), "no option says what to change"),
-    (("--file", __file__, "--add-file", __file__), "--file and --add-file exclude each other"),
-    (("--file", __file__, "--remove-file", "a"), "--file and --remove-file exclude each other"),
-    (("--language", "pt", "--no-language"), "--language and --no-language exclude each other"),
-    (("--network", "10.0.0.0/8", "--open"), "--network and --open exclude each other"),
-    (("--others", "none", "--open"), "--others and --open exclude each other"),
-    (("--embargo", "2027-03-01", "--no-embargo"), "--embargo and --no-embargo exclude each other"),
-    (("--embargo", "1 March"), "--embargo: '1 March' is not a day such as 2027-03-01"),
-    (("--next-edition", NEW, "--no-next-edition"), "exclude each other"),
-    (("--translation", f"pt={NEW}", "--no-translations"), "exclude each other"),
-    (("--metadata-item", NEW, "--metadata-url", METADATA_URL), "exclude each other"),
-    (("--metadata-item", NEW, "--no-metadata"), "exclude each other"),
-    (("--metadata-item", NEW, "--title", "T"), "--metadata-item and --title exclude"),
-    (("--metadata-url", METADATA_URL, "--date", "2009"), "--metadata-url and --date exclude"),
-    (("--language", "english"), "--language: 'english' is not a language"),
-    (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
-    (("--others", "all"), "'all' is not one of"),
-    (("--content-type", "Text"), "'Text' is not one of"),
-    (("--next-edition", "report"), "--next-edition: 'report' is not an IBI"),
-    (("--translation", "pt"), "--translation: 'pt' must be a pair like pt="),
-    (("--translation", "pt=report"), "--translation: 'report' is not an IBI"),
-    (("--translation", f"pt={NEW}", "--translation", f"pt={OLD}"), "pt is given twice"),
-    (("--metadata-item", "report"), "--metadata-item: 'report' is not an IBI"),
-    (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is not a URL"),
-    (("--title", "bell \a"), "dc.title[0]: the text contains a control character"),
-    (("--target-file", "../x"), "--target-file: '../x' is not a path"),
-    (("--file", "/none.txt"), "does not exist"),
+#: The item, the wrong arguments of edit, and a part of the message.
+WRONG: list[tuple[str, tuple[str, ...], str]] = [
+    (FULL, (), "nothing says what to change; write for example title="),
+    (FULL, ("title",), "'title' is not FIELD=VALUE, such as language=pt"),
+    (FULL, ("titel=T",), "titel: this field can't be edited; did you mean title?"),
+    (FULL, ("date=2009",), "date: this field can't be edited; did you mean issued or metadata.dc."),
+    (FULL, ("autor=Ana",), "autor: this field can't be edited; did you mean creators?"),
+    (FULL, ("relation=x",), "did you mean metadata.dc.relation?"),
+    (FULL, ("aliases=aBZc/1",), "aliases: this field can't be edited; use the command alias"),
+    (FULL, ("tombstone.reason=x",), "tombstone: this field can't be edited; the fields are "),
+    (FULL, ("embargo=1 March",), "embargo: '1 March' is not a day such as 2027-03-01"),
+    (FULL, ("language=english",), "language: 'english' is not a language"),
+    (FULL, ("language=pt", "language=en"), "language: ['pt', 'en'] is not a text"),
+    (FULL, ("access.networks=everywhere",), "access.networks[0]: 'everywhere' is not a network"),
+    (FULL, ("access.others=all",), "access.others: 'all' is not one of"),
+    (PLAIN, ("access.others=none",), "access.networks: the list must have at least one network"),
+    (FULL, ("transferable=no",), "transferable: 'no' is neither true nor false"),
+    (FULL, ("next_edition=report",), "next_edition: 'report' is not an IBI"),
+    (FULL, ("next_edition=http://urlib.net/aBZc/1!",), "accepts only aBZc/1"),
+    (FULL, ("translations.pt=report",), "translations.pt: 'report' is not an IBI"),
+    (FULL, (f"metadata.ibi={NEW}",), "metadata.ibi: the item has metadata.dc; change this field"),
+    (WORK, ("metadata.dc.date=2009",), "metadata.dc.date: the item has metadata.work; change"),
+    (FULL, ("metadata=", "metadata.url=ftp://x/y"), "metadata.url: 'ftp://x/y' is not a URL"),
+    (FULL, ("title=bell \a",), "title[0]: the text contains a control character"),
+    (FULL, ('creators=[{"name": "Silva"',), "creators: the text is not JSON: "),
+    (FULL, ('creators=[{"nome": "Silva"}]',), "creators[0].nome: this field is unknown"),
+    (FULL, ("target_file=../x",), "target_file: '../x' is not a path"),
+    (FULL, ("target_file=none.txt",), "target_file: 'none.txt' is not among the files"),
+    (FULL, (f"next_edition={FULL}",), "next_edition: an item cannot be its own next edition"),
+    (FULL, ("--add-file", "/none.txt"), "does not exist"),
+    (PLAIN, ("issued=2009",), "title: an item that is described by other fields needs a title"),
+    (OLD, ("issued=21/07/2009",), "issued: '21/07/2009' is not a date such as \"2009\""),
+    (WORK, ("issued=21/07/2009",), "issued: '21/07/2009' is not a date such as \"2009\""),
+    (WORK, ("title=",), "title: an item that is described by other fields needs a title"),
+    (WORK, ("titles=",), "title: an item that is described by other fields needs a title"),
+    (WORK, ("titles.lang=en",), "lang is part of a list; write the whole list"),
 ]
 
 
-def test_edit_with_wrong_options_is_a_wrong_call_and_changes_nothing(shelf: Flask) -> None:
-    with unchanged(shelf):
-        for words, reason in WRONG:
-            assert reason in command(shelf, "edit", FULL, *words).usage, words
+def test_a_wrong_argument_is_named_and_nothing_is_changed(shelf: Flask) -> None:
+    for ibi, words, reason in WRONG:
+        with unchanged(shelf):
+            assert reason in command(shelf, "edit", ibi, *words).usage, words
 
 
-def test_the_option_others_requires_networks(shelf: Flask) -> None:
-    with unchanged(shelf):
-        refused = command(shelf, "edit", PLAIN, "--others", "none").usage
-    assert (
-        refused == "--others: everybody has access to the files; restrict the access with --network"
-    )
-
-
-#: The item, the options, and a part of the error message.
+#: The item, the arguments, and a part of the error message.
 REFUSED: list[tuple[str, tuple[str, ...], str]] = [
-    (NOBODY, ("--title", "T"), f"no item of this Archive has the identifier {NOBODY}"),
-    ("report", ("--title", "T"), "'report' is not an IBI"),
-    (GONE, ("--title", "T"), f"{GONE} has the state Deleted: it can't be edited"),
-    (COPY, ("--title", "T"), f"{COPY} has the state Copy: it can't be edited"),
-    (
-        FAR_METADATA,
-        ("--title", "T"),
-        f"metadata of the item are at {NOBODY}; change the metadata there",
-    ),
-    (
-        URL_METADATA,
-        ("--title", "T"),
-        f"metadata of the item are at {METADATA_URL}; change the metadata there",
-    ),
-    (FULL, ("--target-file", "none.txt"), "'none.txt' is not among the files"),
-    (FULL, ("--next-edition", FULL), "an item cannot be its own next edition"),
-    (FULL, ("--metadata-item", FULL), "an item cannot be its own metadata"),
-    (FULL, ("--translation", f"en={NEW}"), "both have the same language"),
-    (FULL, ("--translation", f"fr={PORTUGUESE}"), "states the language pt"),
-    (OLD, ("--next-edition", NEW), "already the next edition of another item"),
-    (NEW, ("--next-edition", EARLIER), "would become a circle"),
+    (NOBODY, ("title=T",), f"no item of this Archive has the identifier {NOBODY}"),
+    ("report", ("title=T",), "'report' is not an IBI"),
+    (GONE, ("title=T",), f"{GONE} has the state Deleted: it can't be edited"),
+    (COPY, ("title=T",), f"{COPY} has the state Copy: it can't be edited"),
+    (FAR_METADATA, ("title=T",), "an item whose metadata are elsewhere can't have the fields"),
+    (URL_METADATA, ("title=T",), "an item whose metadata are elsewhere can't have the fields"),
+    (FULL, ("issued=2009",), "the item has Dublin Core that would be lost (format)"),
+    (FULL, (f"translations.en={NEW}",), "both have the same language"),
+    (FULL, (f"translations.fr={PORTUGUESE}",), "states the language pt"),
+    (OLD, (f"next_edition={NEW}",), "already the next edition of another item"),
+    (NEW, (f"next_edition={EARLIER}",), "would become a circle"),
+    (FULL, ("--remove-file", "c.txt"), "the item has no file c.txt; the files are: a.txt, b.txt"),
+    (FULL, ("--add-file", "a.txt"), "already has a file a.txt; remove that file to replace it"),
+    (FULL, ("title=T", "files=a.txt", "files=other/a.txt"), "two files are named a.txt;"),
 ]
 
 
-def test_an_edit_that_is_refused_changes_nothing(shelf: Flask) -> None:
+def test_an_edit_that_is_refused_changes_nothing(
+    shelf: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    for path in ("a.txt", "other/a.txt"):
+        (tmp_path / path).write_text("a")
     for ibi, words, reason in REFUSED:
         with unchanged(shelf):
             assert reason in command(shelf, "edit", ibi, *words).error, words
-
-
-def test_an_edit_whose_files_are_refused_changes_nothing_else(shelf: Flask, tmp_path: Path) -> None:
-    other = tmp_path / "other" / "c.txt"
-    other.parent.mkdir()
-    for path in (tmp_path / "c.txt", other):
-        path.write_text("c")
-    words = ("--file", tmp_path / "c.txt", "--file", other)
-    with unchanged(shelf):
-        assert command(shelf, "edit", FULL, "--title", "T", *words).error == (
-            "two files are named c.txt; the files of an item need different names"
-        )
-        words = ("--file", tmp_path / "c.txt", "--target-file", "a.txt")
-        assert "a.txt" in command(shelf, "edit", FULL, "--title", "T", *words).error
-
-
-def test_every_element_can_be_replaced(here: Flask, full: str) -> None:
-    words = [word for name in OPTIONS for word in (f"--{name}", f"{name} é", f"--{name}", "2")]
-    command(here, "edit", full, *words)
-    expected = {name: [f"{name} é", "2"] for name in OPTIONS}
-    assert shown(here, full)["metadata"]["dc"] == {**expected, "format": ["text/plain"]}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -41,47 +43,43 @@ def test_mint_prints_the_two_forms_separated_by_a_tab(app: Flask) -> None:
 def test_mint_three_prints_three_lines_without_repetition(app: Flask) -> None:
     lines = command(app, "mint", "-n", 3).lines + command(app, "mint", "-n", 3).lines
     words = [word for line in lines for word in line.split("\t")]
-    assert len(lines) == 6
-    assert len(set(words)) == 12
-
-
-def test_mint_needs_the_tables_but_writes_no_item(app: Flask) -> None:
-    command(app, "mint")
+    assert (len(lines), len(set(words))) == (6, 12)
     assert command(app, "list").data == ""
 
 
-@pytest.mark.parametrize("ip", ["10.1.2.3", "fd00::1"])
-def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: str) -> None:
+@pytest.mark.parametrize(
+    ("ip", "is_private"), [("10.1.2.3", True), ("fd00::1", True), ("203.0.113.7", False)]
+)
+def test_commands_that_mint_warn_of_a_private_address(
+    new_app: NewApp, report: Path, ip: str, is_private: bool
+) -> None:
     app = new_app(IBI_ARCHIVE_IP=ip)
-    command(app, "init")
-    outcome = command(app, "mint", "-n", 2)
-    assert outcome.status == 0
-    assert len(outcome.out.splitlines()) == 2
-    assert outcome.err.startswith(f"Warning: IBI_ARCHIVE_IP is {ip}, a private address")
-    assert outcome.err.count("Warning") == 1
-    assert "An IBIp with this address may not be unique" in outcome.err
+    for words in (("init",), ("list",), ("export",)):
+        outcome = command(app, *words)
+        assert (outcome.status, outcome.err) == (0, "")
+    for words in (("mint",), ("reserve",), ("add", str(report))):
+        outcome = command(app, *words)
+        assert (outcome.status, len(outcome.out.split("\t"))) == (0, 2)
+        warning = f"Warning: IBI_ARCHIVE_IP is {ip}, a private address that other networks can use"
+        assert outcome.err.startswith(warning) == is_private
+        assert outcome.err.count("Warning") == is_private
 
 
 @pytest.mark.parametrize(
-    ("settings", "key"),
+    ("settings", "message"),
     [
         ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
         ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'"),
         ({"IBI_MINT_HOST": "150.163.34.243"}, "IBI_MINT_HOST is '150.163.34.243'"),
+        ({"IBI_GRANULARITY": "60", "IBI_MINT_MAX_WAIT": 0}, "IBI_MINT_MAX_WAIT allows only 0 s"),
     ],
 )
-def test_mint_without_a_required_setting_names_it(
-    new_app: NewApp, settings: dict[str, str | None], key: str
+def test_mint_names_the_setting_that_prevents_it(
+    new_app: NewApp, settings: dict[str, Any], message: str
 ) -> None:
     app = new_app(**settings)
     command(app, "init")
-    assert command(app, "mint").error.startswith(key)
-
-
-def test_mint_of_too_many_identifiers_is_an_error_with_advice(new_app: NewApp) -> None:
-    app = new_app(IBI_GRANULARITY="60", IBI_MINT_MAX_WAIT=0)
-    command(app, "init")
-    assert "IBI_MINT_MAX_WAIT allows only 0 s" in command(app, "mint", "-n", 5).error
+    assert message in command(app, "mint", "-n", 5).error
 
 
 def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> None:
@@ -105,20 +103,6 @@ def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: 
         assert set(one) == {"rep", "ibip", "persistent_url"}
         assert one["persistent_url"] == f"http://urlib.net/{one['ibip']}"
         assert decode(one["rep"])["date"] == decode(one["ibip"])["date"]
-
-
-@pytest.mark.parametrize("ip", ["203.0.113.7", "2001:db8::1"])
-def test_an_address_for_documentation_causes_no_warning(new_app: NewApp, ip: str) -> None:
-    app = new_app(IBI_ARCHIVE_IP=ip, IBI_ARCHIVE_SERVICE_IBI=None)
-    assert command(app, "init").err == ""
-    assert "Warning" not in command(app, "mint").err
-
-
-def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: NewApp) -> None:
-    app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
-    for words in (("init",), ("list",), ("export",), ("verify",), ("stats",)):
-        outcome = command(app, *words)
-        assert (outcome.status, outcome.err) == (0, "")
 
 
 # --- decode --------------------------------------------------------------------------------------

@@ -545,7 +545,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
         def fail(*parts: Any, **options: Any) -> None:
             raise fault("the host's record can't be saved")
 
-        monkeypatch.setattr(ItemStore, "insert_items", fail)
+        monkeypatch.setattr(ItemStore, "insert", fail)
     with pytest.raises(fault):
         archive.deposit(record)
     monkeypatch.undo()

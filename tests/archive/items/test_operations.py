@@ -176,22 +176,6 @@ def test_an_edit_preserves_the_chain_of_editions(archive: Archive) -> None:
     assert editions_of(archive, third.rep) == [third.rep]
 
 
-def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: Archive) -> None:
-    plain = archive.deposit(ItemRecord())
-    item = archive.deposit(ItemRecord(language="en"))
-    before = dump(archive.database, ("ibi_identifier",))
-    archive.edit(
-        item.rep,
-        next_edition=OUTSIDE,
-        translations={"pt": "a.br/x/2000/01.01.00.01"},
-        metadata=MetadataItem("a.br/x/2000/01.01.00.02"),
-    )
-    assert len(dump(archive.database)["ibi_item"]) == 6
-    archive.edit(item.rep, next_edition=None, translations={}, metadata=None)
-    assert dump(archive.database, ("ibi_identifier",)) == before
-    assert record_of(archive, plain.rep).state == "Original"
-
-
 def test_metadata_are_attached_and_removed(archive: Archive) -> None:
     item = archive.deposit(ItemRecord())
     for metadata in (DUBLIN_CORE, MetadataItem(OUTSIDE), MetadataAddress("https://a.br/m"), None):

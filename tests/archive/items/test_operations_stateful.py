@@ -370,7 +370,7 @@ class Library(RuleBasedStateMachine):
 
     def write_tombstone(self, item: Known, reason: str) -> None:
         item.state, item.original, item.reason = "Deleted", None, reason
-        item.title, item.files = None, ()
+        item.files = ()
 
     # --- reservations ----------------------------------------------------------------------------
 
@@ -422,7 +422,7 @@ NOTHING = {
         SELECT text, archive_id FROM ibi_identifier
         GROUP BY text, archive_id HAVING count(*) > 1""",
     "2: an item has an unknown state": """
-        SELECT id FROM ibi_item WHERE state NOT IN ('Original', 'Copy', 'Deleted', 'Elsewhere')""",
+        SELECT id FROM ibi_item WHERE state NOT IN ('Original', 'Copy', 'Deleted')""",
     "3: an identifier has two Originals": """
         SELECT text FROM ibi_identifier WHERE state = 'Original'
         GROUP BY text HAVING count(*) > 1""",
@@ -440,37 +440,45 @@ NOTHING = {
         SELECT archive.id FROM ibi_archive archive WHERE 1 <> (
             SELECT count(*) FROM ibi_item WHERE archive_id = archive.id AND is_service
             AND state = 'Original' AND NOT transferable AND id = archive.service_item_id)""",
-    "7: two editions have the same number, or a chain has one member": """
-        SELECT edition_series_id FROM ibi_item WHERE edition_series_id IS NOT NULL
-        GROUP BY edition_series_id HAVING count(*) < 2 OR count(*) > count(DISTINCT edition_no)""",
+    "7: an item is the next edition of two items": """
+        SELECT next_edition FROM ibi_item WHERE next_edition IS NOT NULL
+        GROUP BY archive_id, next_edition HAVING count(*) > 1""",
     "8: a language occurs twice in a group, or a group has one member": """
-        SELECT translation_group_id FROM ibi_item WHERE translation_group_id IS NOT NULL
-        GROUP BY translation_group_id
+        SELECT head FROM ibi_translation GROUP BY archive_id, head
         HAVING count(*) < 2 OR count(language) > count(DISTINCT language)""",
-    "the head of a group is not a member of the group": """
-        SELECT id FROM ibi_translation_group one WHERE NOT EXISTS (
-            SELECT 1 FROM ibi_item WHERE id = one.head_item_id AND translation_group_id = one.id
-            AND state <> 'Elsewhere')""",
-    "no relation refers to a stub": """
-        SELECT id FROM ibi_item item WHERE state = 'Elsewhere' AND edition_series_id IS NULL
-        AND translation_group_id IS NULL AND NOT EXISTS (
-            SELECT 1 FROM ibi_item WHERE metadata_item_id = item.id)""",
+    "8: a member of a group has another language than its item": """
+        SELECT member.ibi FROM ibi_translation member
+        JOIN ibi_identifier name ON name.text = member.ibi AND name.archive_id = member.archive_id
+        JOIN ibi_item item ON item.id = name.item_id
+        WHERE coalesce(item.language, '') <> coalesce(member.language, '')""",
+    "the head of a group is not an item, or no member of the group": """
+        SELECT head FROM ibi_translation one WHERE NOT EXISTS (
+            SELECT 1 FROM ibi_translation own
+            WHERE own.archive_id = one.archive_id AND own.ibi = one.head AND own.head = one.head)
+        OR NOT EXISTS (
+            SELECT 1 FROM ibi_identifier WHERE text = one.head AND archive_id = one.archive_id)""",
+    "a reference to an item of the Archive does not have the primary form": """
+        SELECT name.text FROM ibi_identifier name JOIN ibi_item item ON item.id = name.item_id
+        WHERE name.text <> coalesce(item.rep, item.ibip) AND (
+            EXISTS (SELECT 1 FROM ibi_item WHERE archive_id = name.archive_id
+                AND name.text IN (next_edition, metadata_ibi))
+            OR EXISTS (SELECT 1 FROM ibi_translation WHERE archive_id = name.archive_id
+                AND name.text IN (ibi, head)))""",
     "an identifier has another state than its item": """
         SELECT text FROM ibi_identifier name JOIN ibi_item item ON item.id = name.item_id
         WHERE name.state <> item.state""",
     "the status of a reserved identifier does not say whether an item uses it": """
         SELECT rep FROM ibi_reservation held WHERE (status = 'used') <> EXISTS (
-            SELECT 1 FROM ibi_identifier WHERE text = held.rep AND state <> 'Elsewhere')""",
+            SELECT 1 FROM ibi_identifier WHERE text = held.rep)""",
 }
 
 
 ITEMS = """
     SELECT item.archive_id, item.id, item.rep, item.ibip, item.state, item.original_archive,
         item.transferable, item.language, item.dublin_core, tombstone.reason,
-        (SELECT later.rep FROM ibi_item later WHERE later.edition_series_id = item.edition_series_id
-         AND later.edition_no > item.edition_no ORDER BY later.edition_no LIMIT 1) AS following
+        item.next_edition AS following
     FROM ibi_item item LEFT JOIN ibi_tombstone tombstone ON tombstone.item_id = item.id
-    WHERE item.state <> 'Elsewhere' AND NOT item.is_service"""
+    WHERE NOT item.is_service"""
 
 
 def read_world(archives: list[Archive]) -> World:
@@ -508,10 +516,7 @@ def empty(archive: Archive) -> None:
         for statement in (
             "DELETE FROM ibi_reservation",
             "DELETE FROM ibi_tombstone",
-            "UPDATE ibi_item SET edition_series_id = NULL, edition_no = NULL,"
-            " translation_group_id = NULL, metadata_item_id = NULL",
-            "DELETE FROM ibi_edition_series",
-            "DELETE FROM ibi_translation_group",
+            "DELETE FROM ibi_translation",
             "DELETE FROM ibi_item WHERE state = 'Copy'",
             "DELETE FROM ibi_item WHERE NOT is_service",
         ):

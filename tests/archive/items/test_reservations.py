@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from flask import Flask
 from support.cases import for_each
 from support.commands import command, unchanged
 from support.web import NOBODY
-
-NewApp = Callable[..., Flask]
 
 
 def reserve(app: Flask, *words: object) -> tuple[str, str]:
@@ -111,29 +108,15 @@ def test_other_identifiers_are_neither_used_nor_released(
 
 def test_release_of_both_forms_is_one_release(here: Flask) -> None:
     both = reserve(here)
-    assert command(here, "release", *both).lines == [f"released {both[0]}"]
-
-
-def test_a_dry_run_of_release_checks_and_changes_nothing(here: Flask) -> None:
-    ibi, ibip = reserve(here)
     with unchanged(here):
-        assert command(here, "release", ibip, "--dry-run").lines == [f"would release {ibi}"]
-        assert NOBODY in command(here, "release", ibi, NOBODY, "--dry-run").error
-
-
-@for_each("words", [("-n", "2"), ("--note", "Thesis")])
-def test_the_list_accepts_no_number_and_no_note(here: Flask, words: tuple[str, ...]) -> None:
-    assert "--list cannot be used with" in command(here, "reserve", "--list", *words).usage
+        assert command(here, "release", *both, "--dry-run").lines == [f"would release {both[0]}"]
+        assert NOBODY in command(here, "release", both[0], NOBODY, "--dry-run").error
+        for words in (("-n", "2"), ("--note", "Thesis")):
+            said = command(here, "reserve", "--list", *words).usage
+            assert "--list cannot be used with" in said
+    assert command(here, "release", *both).lines == [f"released {both[0]}"]
 
 
 def test_the_list_without_reservations_is_empty(app: Flask) -> None:
     assert command(app, "reserve", "--list").data == ""
     assert json.loads(command(app, "reserve", "--list", "--json").data) == []
-
-
-def test_reserve_warns_of_a_private_address(new_app: NewApp) -> None:
-    app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
-    command(app, "init")
-    outcome = command(app, "reserve")
-    assert (outcome.status, len(outcome.out.split("\t"))) == (0, 2)
-    assert outcome.err.startswith("Warning: IBI_ARCHIVE_IP is 10.0.0.1, a private address")

@@ -25,6 +25,7 @@ from support.rows import (
 
 from flask_ibi_archive.archive.items.rules import (
     CONSTRAINTS,
+    EXPLANATIONS,
     RULES,
     find_broken_rule,
     find_constraint,
@@ -105,7 +106,7 @@ def test_the_database_alone_refuses(shared: Database) -> None:
         broken = find_broken_rule(refusal, REP)
         assert broken is not None, name
         assert (broken.rule, broken.ibi) == (CONSTRAINTS[constraint], REP), name
-        assert RULES[broken.rule] in str(broken), name
+        assert EXPLANATIONS.get(constraint, RULES[broken.rule]) in str(broken), name
 
 
 def test_every_rule_and_every_constraint_is_tested() -> None:
@@ -138,7 +139,7 @@ def _add_second_items() -> None:
         attempt.__name__ = f"a_second_item_with_the_{place}_of_an_item_that_is_{state}"
         return attempt
 
-    for state in ("Original", "Copy", "Deleted", "Elsewhere"):
+    for state in ("Original", "Copy", "Deleted"):
         for place in ("rep", "ibip", "alias", "alias_is_rep", "alias_is_ibip"):
             refused_by("ibi_identifier_pkey")(make(state, place))
 
@@ -276,14 +277,12 @@ def _add_copies() -> None:
         return attempt
 
     deleted = {"rep": REP, "state": "Deleted"}
-    remote = {"rep": REP, "state": "Elsewhere"}
     copied = {"rep": REP, "state": "Copy", "original_archive": THIRD_SERVICE}
     for name, original, copy in (
         ("nothing", {}, {}),
         ("nothing_by_its_ibip", {}, {"rep": None, "ibip": IBIP}),
         ("nothing_in_an_Archive_named_by_its_other_form", {}, {"of": SERVICE_IBIP}),
         ("a_Deleted", deleted, {}),
-        ("a_stub", remote, {}),
         ("a_Copy", copied, {}),
         ("another_item", {"rep": OTHER_REP}, {}),
         ("an_alias_alone", {"rep": OTHER_REP}, {"aliases": (OTHER_REP,)}),
@@ -379,7 +378,6 @@ def _add_leaving_originals() -> None:
 
     for name, leave in {
         "is_marked_Deleted": lambda rows, item: rows.set(item, state="Deleted"),
-        "becomes_a_stub": lambda rows, item: rows.set(item, state="Elsewhere"),
         "is_deleted_physically": lambda rows, item: rows.delete(item),
         "is_moved_to_another_Archive": move,
     }.items():
@@ -688,74 +686,133 @@ def test_an_Archive_with_items_cannot_be_deleted(rows: Rows) -> None:
 # --- rule 7: editions ----------------------------------------------------------------------------
 
 
-def _series(rows: Rows) -> tuple[int, int, int]:
-    """Return an Archive, a chain of editions, and its second edition."""
+def _chain(rows: Rows) -> tuple[int, int, int]:
+    """Return an Archive, an item, and its next edition."""
     archive = rows.archive()
-    series = rows.insert("ibi_edition_series", archive_id=archive)
-    rows.item(archive, REP, edition_series_id=series, edition_no=1)
-    second = rows.item(archive, OTHER_REP, edition_series_id=series, edition_no=2)
-    return archive, series, second
+    first = rows.item(archive, REP, next_edition=OTHER_REP)
+    return archive, first, rows.item(archive, OTHER_REP)
 
 
 @refused_by("uq_ibi_item_edition")
-def two_next_editions_of_one_item(rows: Rows) -> Iterator[None]:
-    archive, series, _ = _series(rows)
+def two_items_with_one_next_edition(rows: Rows) -> Iterator[None]:
+    archive, _, _ = _chain(rows)
     yield
-    rows.item(archive, None, IBIP, edition_series_id=series, edition_no=2)
+    rows.item(archive, None, IBIP, next_edition=OTHER_REP)
 
 
 @refused_by("uq_ibi_item_edition")
-def an_edition_that_gets_the_number_of_another(rows: Rows) -> Iterator[None]:
-    _, _, second = _series(rows)
+def two_items_with_one_next_edition_elsewhere(rows: Rows) -> Iterator[None]:
+    archive = rows.archive()
+    rows.item(archive, REP, next_edition=THIRD_SERVICE)
     yield
-    rows.set(second, edition_no=1)
+    rows.item(archive, OTHER_REP, next_edition=THIRD_SERVICE)
 
 
-@refused_by("ck_ibi_item_edition")
-def an_edition_without_its_number(rows: Rows) -> Iterator[None]:
-    _, _, second = _series(rows)
+@refused_by("tr_ibi_item_circle")
+def a_circle_of_editions(rows: Rows) -> Iterator[None]:
+    _, _, second = _chain(rows)
     yield
-    rows.set(second, edition_no=None)
+    rows.set(second, next_edition=REP)
 
 
-@refused_by("ck_ibi_item_edition")
-def a_number_without_a_chain_of_editions(rows: Rows) -> Iterator[None]:
-    item = rows.item(rows.archive())
+@refused_by("tr_ibi_item_circle")
+def an_item_that_is_its_own_next_edition(rows: Rows) -> Iterator[None]:
+    archive = rows.archive()
     yield
-    rows.set(item, edition_no=1)
+    rows.item(archive, REP, next_edition=REP)
+
+
+@refused_by("tr_ibi_item_circle")
+def a_new_item_that_closes_a_circle(rows: Rows) -> Iterator[None]:
+    archive = rows.archive()
+    rows.item(archive, REP, next_edition=OTHER_REP)
+    yield
+    rows.item(archive, OTHER_REP, next_edition=REP)
 
 
 def test_a_chain_of_editions_belongs_to_one_Archive(rows: Rows) -> None:
-    _, series, _ = _series(rows)
-    with pytest.raises(IntegrityError):
-        rows.item(rows.archive(SECOND_SERVICE), LEGACY, edition_series_id=series, edition_no=3)
+    _chain(rows)
+    rows.item(rows.archive(SECOND_SERVICE), None, IBIP, next_edition=OTHER_REP)
+    rows.hold()
 
 
 # --- rule 8: translations ------------------------------------------------------------------------
 
 
-@refused_by("uq_ibi_item_translation")
+@refused_by("uq_ibi_translation_language")
 def two_translations_into_one_language(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
-    group = rows.insert("ibi_translation_group", archive_id=archive)
-    rows.item(archive, REP, translation_group_id=group, language="pt")
+    rows.member(archive, REP, "pt")
     yield
-    rows.item(archive, OTHER_REP, state="Deleted", translation_group_id=group, language="pt")
+    rows.member(archive, OTHER_REP, "pt", head=REP)
 
 
-@refused_by("uq_ibi_item_translation")
+@refused_by("uq_ibi_translation_language")
 def a_translation_that_gets_the_language_of_another(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
-    group = rows.insert("ibi_translation_group", archive_id=archive)
-    rows.item(archive, REP, translation_group_id=group, language="pt")
-    item = rows.item(archive, OTHER_REP, translation_group_id=group, language="pt-BR")
+    rows.member(archive, REP, "pt")
+    rows.member(archive, OTHER_REP, "pt-BR", head=REP)
     yield
-    rows.set(item, language="pt")
+    rows.run("UPDATE ibi_translation SET language = 'pt' WHERE ibi = :ibi", ibi=OTHER_REP)
+
+
+@refused_by("tr_ibi_translation_language")
+def a_member_with_another_language_than_its_item(rows: Rows) -> Iterator[None]:
+    archive = rows.archive()
+    rows.item(archive, REP, language="pt")
+    yield
+    rows.member(archive, REP, "en")
+
+
+@refused_by("tr_ibi_translation_language")
+def an_item_whose_group_has_it_in_another_language(rows: Rows) -> Iterator[None]:
+    archive = rows.archive()
+    rows.member(archive, REP, "en")
+    yield
+    rows.item(archive, REP, language="pt")
+
+
+@refused_by("tr_ibi_translation_language")
+def a_member_that_gets_another_language(rows: Rows) -> Iterator[None]:
+    archive = rows.archive()
+    item = rows.item(archive, REP, language="pt")
+    rows.member(archive, REP, "pt")
+    yield
+    rows.set(item, language=None)
 
 
 def test_each_group_of_translations_has_each_language(rows: Rows) -> None:
     archive = rows.archive()
     for rep in (REP, OTHER_REP):
-        group = rows.insert("ibi_translation_group", archive_id=archive)
-        rows.item(archive, rep, translation_group_id=group, language="pt")
+        rows.item(archive, rep, language="pt")
+        rows.member(archive, rep, "pt")
     rows.hold()
+
+
+# --- references: an item of the Archive is named by its primary form ------------------------------
+
+
+REFERENCES: dict[str, Callable[[Rows, int], None]] = {
+    "next_edition": lambda rows, item: rows.set(item, next_edition=IBIP),
+    "metadata_ibi": lambda rows, item: rows.set(item, metadata_ibi=IBIP),
+    "member": lambda rows, item: rows.member(rows.archive_of(item), IBIP, None),
+    "head": lambda rows, item: rows.member(rows.archive_of(item), OTHER_REP, "pt", head=IBIP),
+}
+
+
+@pytest.mark.parametrize("refer", REFERENCES.values(), ids=REFERENCES)
+def test_a_reference_to_an_item_of_the_Archive_has_the_primary_form(
+    rows: Rows, refer: Callable[[Rows, int], None]
+) -> None:
+    archive = rows.archive()
+    rows.item(archive, REP, IBIP)
+    other = rows.item(archive, OTHER_REP, language="pt")
+    with pytest.raises(IntegrityError, match=r"tr_ibi_reference|reference is refused"):
+        refer(rows, other)
+
+
+def test_a_reference_is_rewritten_before_its_item_arrives(rows: Rows) -> None:
+    archive = rows.archive()
+    rows.item(archive, OTHER_REP, next_edition=IBIP)
+    with pytest.raises(IntegrityError, match=r"tr_ibi_reference|reference is refused"):
+        rows.item(archive, REP, IBIP)

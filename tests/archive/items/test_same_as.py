@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,13 +21,15 @@ from support.web import ask
 
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.relations import examine_tables
+from flask_ibi_archive.archive.items.operations import change_names
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import Item, SameAs
+from flask_ibi_archive.archive.items.write import examine_tables
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.errors import RecordError, StorageError
 
-A, B, C, D = (rep_of(number) for number in range(4))
+A, B, C = (rep_of(number) for number in range(3))
+FAR = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
 DOI, HANDLE, ARK = "doi:10.5281/Zenodo.12", "hdl:20.500.12345/678", "ark:12345/x54xz321"
 URN, ADDRESS = "urn:nbn:br:bn-1", "http://old.example.org/handle/1/2?x=y"
 ALL = (DOI, HANDLE, ARK, URN, ADDRESS)
@@ -113,28 +115,15 @@ def test_an_item_is_found_with_one_read_of_an_index(archive: Archive) -> None:
             assert "ibi_same_as_pkey" in "\n".join(plan.scalars())
 
 
-def test_an_edit_replaces_the_list(archive: Archive) -> None:
-    minted = archive.deposit(same_as=[DOI, HANDLE])
-    archive.edit(minted.ibi, same_as=[SPELLINGS[1], ARK])
-    assert same_as(archive, minted.ibi) == (HANDLE, ARK)
-    archive.edit(minted.ibi, title="B")
-    assert same_as(archive, minted.ibi) == (HANDLE, ARK)
-    archive.edit(minted.ibi, same_as=[])
-    assert same_as(archive, minted.ibi) == ()
-    assert find(archive, HANDLE, ARK, DOI) is None
-
-
-WRONG: dict[str, tuple[Any, str]] = {
-    "a text instead of a list": ({"a": 1}, "same_as"),
-    "no identifier": (["rain"], "same_as[0]"),
-    "an IBI": ([B], "same_as[0]"),
-    "an empty text": ([DOI, ""], "same_as[1]"),
-    "a number": ([7], "same_as[0]"),
-    "the same twice": ([DOI, HANDLE, SPELLINGS[0]], "same_as[2]"),
-}
-
-
-@for_each(("value", "field"), WRONG.values())
+@for_each(
+    ("value", "field"),
+    [
+        ({"a": 1}, "same_as"),
+        ([B], "same_as[0]"),
+        ([DOI, ""], "same_as[1]"),
+        ([DOI, HANDLE, SPELLINGS[0]], "same_as[2]"),
+    ],
+)
 def test_a_wrong_value_is_named(app: Flask, value: Any, field: str) -> None:
     archive = archive_of(app)
     with unchanged(app), pytest.raises(StorageError) as refused:
@@ -227,19 +216,10 @@ def test_a_copy_can_not_take_an_alias_of_another_item(new_app: Callable[..., Fla
 # --- import and export ---------------------------------------------------------------------------
 
 
-def test_an_export_is_imported_again(app: Flask, tmp_path: Path) -> None:
-    archive = archive_of(app)
-    import_records(archive, [item(A, *ALL), item(B)])
-    [line, _] = command(app, "export").lines
-    assert json.loads(line)["same_as"] == [*ALL]
-    import_records(archive, [json.loads(line)], on_conflict="update")
-    assert same_as(archive, A) == ALL
-
-
 IMPORTS: dict[str, tuple[list[dict[str, Any]], str, int]] = {
     "an alias of an earlier line": (
         [item(B, ARK), item(C, HANDLE, "ark:/12345/x5-4xz321")],
-        "same_as[1]: ark:12345/x5-4xz321 already belongs to the item of line 1",
+        f"same_as[1]: ark:12345/x5-4xz321 already belongs to {B}",
         2,
     ),
     "an alias of an item of the Archive": (
@@ -350,40 +330,67 @@ def test_the_commands_add_list_and_remove(app: Flask) -> None:
     assert run(app, "add", B, DOI).lines == ["added 1, unchanged 0"]
 
 
-def test_the_options_of_add_and_edit(app: Flask, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a")
-    words = ("--same-as", DOI, "--same-as", SPELLINGS[1])
-    ibi = command(app, "add", tmp_path / "a.txt", *words).lines[0].split("\t")[0]
-    assert same_as(archive_of(app), ibi) == (DOI, HANDLE)
-    assert command(app, "edit", ibi, "--same-as", ARK).status == 0
-    assert same_as(archive_of(app), ibi) == (ARK,)
-    assert command(app, "edit", ibi, "--no-same-as").status == 0
-    assert same_as(archive_of(app), ibi) == ()
-    for wrong in (("edit", ibi), ("add", tmp_path / "a.txt")):
-        assert command(app, *wrong, "--same-as", "rain").usage.startswith("--same-as")
+LEGACY, IBIP = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
 
 
-REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "add to an unknown item": (("add", C, DOI), "no item"),
-    "add to no identifier": (("add", "rain", DOI), "rain"),
-    "add to the service": (("add", SERVICE, DOI), "service item"),
-    "add to a Copy": (("add", B, DOI), "only an item that is Original can"),
-    "add to a removed item": (("add", D, DOI), "only an item that is Original can"),
-    "add what another item has": (("add", A, DOI, ARK), f"{ARK} already belongs to {B}"),
-    "add no alias": (("add", A, "rain"), "'rain' is not a foreign identifier"),
-    "remove what is not there": (("remove", A, DOI), f"the aliases are: {HANDLE}"),
-    "remove from a Copy": (("remove", B, ARK), "only an item that is Original can"),
-    "remove from an unknown item": (("remove", C, DOI), "no item"),
-    "list an unknown item": (("list", C), "no item"),
-}
+def test_the_commands_take_identifiers_and_addresses_alike(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A), item(B)])
+    names = (LEGACY, f"http://urlib.net/{IBIP.lower()}", f"http://old.example.org/{LEGACY}", DOI)
+    assert run(app, "add", A, *names, A).lines == ["added 4, unchanged 1"]
+    record = archive.get(LEGACY).record  # type: ignore[union-attr]
+    assert (record.rep, record.aliases) == (A, (LEGACY, IBIP))
+    assert record.same_as == (f"http://old.example.org/{LEGACY}", DOI)
+    assert [line.split("\t")[1] for line in run(app, "list", A).lines[1:]] == [
+        *record.aliases,
+        *record.same_as,
+    ]
+    with unchanged(app):
+        assert "already has this identifier" in run(app, "add", B, URN, LEGACY).error
+    assert run(app, "remove", A, LEGACY, f"http://old.example.org/{LEGACY}").lines == ["removed 2"]
+    assert run(app, "add", B, LEGACY).lines == ["added 1, unchanged 0"]
 
 
-@for_each(("words", "message"), REFUSED.values())
+def test_tombstones_and_copies_get_and_lose_names(app: Flask) -> None:
+    archive = archive_of(app)
+    copy = item(B, ARK, state="Copy", original_archive=FAR, metadata={"dc": {"title": ["x"]}})
+    import_records(archive, [item(A), item(C, next_edition=A), copy])
+    archive.delete(A, "wrong", successor=B)
+    for ibi, name in ((A, LEGACY), (B, IBIP)):
+        before = archive.get(ibi)
+        assert run(app, "add", ibi, name, f"hdl:20.500/{ibi}").lines == ["added 2, unchanged 0"]
+        assert archive.get(name).rep == ibi  # type: ignore[union-attr]
+        assert run(app, "remove", ibi, name, f"hdl:20.500/{ibi}").lines == ["removed 2"]
+        assert archive.get(ibi) == before
+
+
+@pytest.mark.postgresql
+def test_names_that_are_added_at_once_are_not_lost(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A)])
+    names = [f"hdl:20.500.12345/{number}" for number in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        changed = threads.map(lambda name: change_names(archive, A, add=[name]), names)
+    assert list(changed) == [1] * len(names)
+    assert sorted(same_as(archive, A)) == sorted(names)
+
+
+@for_each(
+    ("words", "message"),
+    [
+        (("add", C, DOI), "no item"),
+        (("add", "rain", DOI), "rain"),
+        (("add", SERVICE, DOI), "service item"),
+        (("add", A, DOI, ARK), f"{ARK} already belongs to {B}"),
+        (("add", A, "rain"), "'rain' is not a foreign identifier"),
+        (("remove", A, DOI), f"the aliases are: {HANDLE}"),
+        (("remove", A, A), f"{A} is not an alias of {A}"),
+        (("list", C), "no item"),
+    ],
+)
 def test_the_commands_refuse(app: Flask, words: tuple[str, ...], message: str) -> None:
-    far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
-    copy = item(B, ARK, state="Copy", original_archive=far)
-    removed = item(D, state="Deleted")
-    import_records(archive_of(app), [item(A, HANDLE), copy, removed], on_conflict="skip")
+    copy = item(B, ARK, state="Copy", original_archive=FAR)
+    import_records(archive_of(app), [item(A, HANDLE), copy], on_conflict="skip")
     with unchanged(app):
         assert message in run(app, *words).err
 
