@@ -270,16 +270,6 @@ class RecordItem(CatalogueItem):
         following = self._record.next_edition
         return None if following is None else self._reader.follow(following)
 
-    def list_later_editions(self) -> list[RecordItem]:
-        """Return the later editions; only the next one if the scope does not follow editions."""
-        later: list[RecordItem] = []
-        following = self.next_edition()
-        # editions of a host may form a circle by mistake
-        while following is not None and following not in (self, *later):
-            later.append(following)
-            following = following.next_edition() if self.scope.follow_editions else None
-        return later
-
     def translations(self) -> Mapping[str, RecordItem]:
         """Return the item and all its translations, by language."""
         members = {

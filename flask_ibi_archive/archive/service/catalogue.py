@@ -1,14 +1,16 @@
-"""Finds the items for a urlRequest, in the tables of this package or in a host's own catalogue."""
+"""Finds the items for a urlRequest, in the tables of this package or in a host's own catalogue.
+
+The first statement reads the requested item by its identifier. Each step of the relations that the
+request follows takes one more statement, for all items that the steps before lead to. Therefore the
+number of statements depends on the relations only, and not on the number of items.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
-from itertools import starmap
-from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -23,367 +25,147 @@ from flask_ibi_archive.archive.items.read import (
     select_items,
     view_item,
 )
-from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
+from flask_ibi_archive.archive.items.tables import (
+    File,
+    Item,
+    ItemIdentifier,
+    TombstoneRow,
+    Translation,
+)
 from flask_ibi_archive.archive.items.write import find_same_as_holders, has_addresses
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.protocol.access import HIDDEN
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.core.protocol.relation_targets import list_next_items
 from flask_ibi_archive.core.protocol.relations import split_shapes
-from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import JSONRow, JSONValue, Key, UTCTime, has_lateral
+from flask_ibi_archive.server.database.dialects import Key, list_few
 
-# --- catalogue sql -----------------------------------------------------------------------------
-
-
-class Fetched(NamedTuple):
-    """A row of the result: an item with one of its files.
-
-    The file is a requested file or the target file of the item. Rows whose ``base_id`` is their
-    ``id`` belong to the requested item. If a relation leads back to this item, there may be more
-    rows with the item. The fields after ``file_url`` are only read if the request follows relations
-    or needs the next edition. The last two fields are the identifiers of the next edition of the
-    requested item.
-    """
-
-    base_id: int | None
-    id: int
-    state: str
-    rep: str | None
-    ibip: str | None
-    timestamp: str
-    content_type: str
-    is_service: bool
-    target_path: str | None
-    access_networks: str | None
-    access_others: str | None
-    embargo: str | None
-    metadata_item_id: int | None
-    metadata_url: str | None
-    has_dublin_core: bool
-    file_path: str | None
-    file_url: str | None
-    language: str | None = None
-    edition_series_id: int | None = None
-    edition_no: int | None = None
-    translation_group_id: int | None = None
-    metadata_formats: dict[str, str] | None = None
-    metadata_timestamp: str | None = None
-    formats: dict[str, str] | None = None
-    next_rep: str | None = None
-    next_ibip: str | None = None
+# --- statements --------------------------------------------------------------------------------
 
 
 # SQLAlchemy builds statements faster with tables than with ORM classes
 ITEM: Any = Item.__table__
 FILE: Any = File.__table__
-IDENTIFIER: Any = ItemIdentifier.__table__
+NAME: Any = ItemIdentifier.__table__
+MEMBER: Any = Translation.__table__
 TOMBSTONE: Any = TombstoneRow.__table__
 
-_decode_json = json.JSONDecoder().raw_decode
-
-#: The fields that are not read for every request: the fields after ``file_url``.
-FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
-#: The last of these fields, which are read if the request needs the next edition.
-NEXT_EDITION = ("next_rep", "next_ibip")
-
-
-def format_time(text: str) -> str:
-    """Return a time of a row in the form ``YYYY-MM-DDThh:mm:ssZ``.
-
-    SQL does not format the times, because SQLite needs more time for it than Python.
-
-    :param text: the time in UTC as the database writes it, such as ``YYYY-MM-DD hh:mm:ss.ffffff``.
-    """
-    return f"{text[:10]}T{text[11:19]}Z"
+ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
+#: The columns of an item but its state, and those of one of its files.
+COLUMNS = [
+    *(column for column in ITEM.c if column.name not in ("state", "dublin_core", "work")),
+    ITEM.c.dublin_core.is_not(None).label("has_dublin_core"),
+    FILE.c.path.label("file_path"),
+    FILE.c.url.label("file_url"),
+]
 
 
-class CompiledStatement:
-    """A statement that SQLAlchemy compiles only once.
+@lru_cache(maxsize=64)
+def select_requested(paths: int) -> sa.Select[Any]:
+    """Return the statement that reads the requested item by its identifier.
 
-    SQLAlchemy would need more time to compile the statement, or to find it in a cache, than the
-    database needs to run it. The database joins the columns to one JSON list, because the drivers
-    need more time for 20 columns than for one column.
+    The SQL parameters are archive_id, ibi, path_0, path_1 and so on. The result has one row for
+    each file that was asked for.
 
-    :param statement: a SELECT. The result contains what JSON can express: dates and times are
-        texts, and on SQLite booleans are 0 and 1.
-    """
-
-    def __init__(self, statement: sa.Select[Any], dialect: sa.Dialect) -> None:
-        row = JSONRow(*statement.selected_columns)
-        if dialect.positional:  # the driver accepts names too; the order is not documented
-            kind: Any = type(dialect)
-            dialect = kind(paramstyle="named")
-        compiled = statement.with_only_columns(row).compile(dialect=dialect)
-        self.text = str(compiled)
-        self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
-
-    def run(self, connection: sa.Connection, parameters: dict[str, Any]) -> list[list[Any]]:
-        """Run the statement with some parameters and return the rows.
-
-        :raises DBAPIError: if the database refuses the statement or does not answer.
-        """
-        rows = connection.exec_driver_sql(self.text, {**self._fixed, **parameters}).all()
-        return [_decode_json(row[0])[0] for row in rows]
-
-
-@lru_cache(maxsize=256)
-def compile_statement(
-    dialect: sa.Dialect,
-    shapes: frozenset[str],
-    next_edition: bool,
-    paths: int,
-    follow_editions: bool,
-) -> CompiledStatement:
-    """Return the statement of :func:`build_statement` in compiled form.
-
-    The parameters are described there.
-    """
-    statement = build_statement(dialect, shapes, next_edition, paths, follow_editions)
-    return CompiledStatement(statement, dialect)
-
-
-def build_statement(
-    dialect: sa.Dialect,
-    shapes: frozenset[str],
-    next_edition: bool,
-    paths: int,
-    follow_editions: bool,
-) -> sa.Select[Any]:
-    """Return the statement of a urlRequest; the columns are the first fields of Fetched.
-
-    The SQL parameters of the statement are archive_id, ibi, path_0, path_1 and so on.
-
-    An item may appear in several rows, with different files. If an item has an access rule or an
-    embargo, the statement also reads the metadata item, because some users get the metadata instead
-    of the item.
-
-    :param dialect: the kind of database for which the statement is compiled.
-    :param shapes: the relations to follow, as described in the docstring of this module.
-    :param next_edition: True to read also the identifiers of the next edition.
     :param paths: the number of possible paths of the requested file.
-    :param follow_editions: True to select the last edition in this Archive; False to select only
-        the next edition.
     """
-    laterals = has_lateral(dialect)
-    found = _select_requested()
-    steps = _number_steps(shapes)
-    if steps:
-        found = _select_reached(found, steps, follow_editions, laterals)
-    rows = found.subquery("found")
-    item, following = ITEM.alias(), ITEM.alias() if next_edition else None
-    is_needed: sa.ColumnElement[bool] = FILE.c.path == item.c.target_path
-    if paths:
-        requested: list[Any] = [sa.bindparam(f"path_{number}") for number in range(paths)]
-        is_needed = sa.or_(is_needed, FILE.c.path.in_(requested))
-    is_needed = sa.and_(FILE.c.item_id == item.c.id, is_needed)
-    file, is_file = FILE, is_needed
-    if laterals:
-        file, is_file = _fence(sa.select(FILE.c.path, FILE.c.url).where(is_needed)), sa.true()
-    joined = item.outerjoin(file, is_file)
-    if following is not None:
-        later = sa.case((item.c.id == rows.c.base_id, _find_later_edition(item, is_last=False)))
-        joined = joined.outerjoin(following, following.c.id == later)
-    columns = _list_columns(rows.c.base_id, item, file, following, bool(steps))
-    is_limited = rows.c.instead.is_not(None)
-    # SQLite needs more time for item.id IN (id, instead)
-    is_read = sa.or_(item.c.id == rows.c.id, sa.and_(is_limited, item.c.id == rows.c.instead))
-    if laterals:
-        return _select_for_each(rows, sa.select(*columns).select_from(joined).where(is_read))
-    return sa.select(*columns).select_from(rows, joined).where(is_read)
+    named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
+    return (
+        sa.select(ITEM.c.state, *COLUMNS)
+        .select_from(_join_files(named, paths))
+        .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE)
+    )
 
 
-def _select_for_each(
-    rows: sa.FromClause, found: sa.Select[Any] | sa.CompoundSelect[Any]
-) -> sa.Select[Any]:
-    """Return a SELECT that runs another SELECT for each of some rows, on PostgreSQL.
+@lru_cache(maxsize=64)
+def select_related(dialect: str, paths: int) -> sa.Select[Any]:
+    """Return the statement that reads the items to which one step leads from some items.
 
-    :param found: the other SELECT, which may use the columns of the rows.
+    The SQL parameters are archive_id, path_0, path_1 and so on, and three lists of items:
+    ``editions`` contains the row IDs of items whose later editions are read, ``described`` the row
+    IDs of those whose metadata items are read, and ``grouped`` the identifiers of those whose
+    translations are read. An item of another Archive has a row in which only its identifier is not
+    NULL. An item that was transferred to another Archive has no state.
+
+    :param dialect: the name of the dialect of the database.
+    :param paths: the number of possible paths of the requested file.
     """
-    each = _fence(found)
-    return sa.select(*each.c).select_from(rows.join(each, sa.true()))
-
-
-def _fence(found: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.FromClause:
-    """Return a SELECT that PostgreSQL runs for each row of the tables before the SELECT.
-
-    Because of OFFSET, PostgreSQL does not merge the SELECT with the whole statement, and searches
-    rows by their keys. Otherwise it may read whole tables, because it expects too many rows.
-    """
-    return found.offset(sa.literal_column("0")).lateral()
-
-
-def _select_requested() -> sa.Select[Any]:
-    """Select the requested item, which is at place 0."""
-    item = ITEM.alias()
+    editions = _select_references("next_edition", "editions").cte("editions", recursive=True)
+    editions = editions.union(_follow(editions, "next_edition"))
+    own, member = MEMBER.alias(), MEMBER.alias()
+    heads = sa.select(own.c.head).where(
+        own.c.archive_id == ARCHIVE, own.c.ibi.in_(sa.bindparam("grouped", expanding=True))
+    )
+    members = sa.select(member.c.ibi).where(
+        member.c.archive_id == ARCHIVE, member.c.head.in_(heads)
+    )
+    metadata = _select_references("metadata_ibi", "described")
+    reached = sa.union(sa.select(editions.c.text), members, metadata).cte("reached")
+    # some users get the metadata instead of an item whose files not everybody may read
+    instead = _follow(reached, "metadata_ibi", is_limited=True)
+    names = list_few(dialect, sa.union(sa.select(reached.c.text), instead))
+    item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
+    named = names.outerjoin(ITEM, ITEM.c.id == item_id)
+    named = named.outerjoin(TOMBSTONE, TOMBSTONE.c.item_id == ITEM.c.id)
     return (
         sa.select(
-            item.c.id,
-            _find_metadata_id(item),
-            item.c.id.label("base_id"),
-            sa.literal_column("0").label("place"),
+            names.c.text.label("ibi"),
+            _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
+            _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
+            sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state"),
+            *COLUMNS,
         )
-        .select_from(IDENTIFIER)
-        .join(item, item.c.id == IDENTIFIER.c.item_id)
-        .where(
-            IDENTIFIER.c.text == sa.bindparam("ibi"),
-            IDENTIFIER.c.archive_id == sa.bindparam("archive_id"),
+        .select_from(_join_files(named, paths))
+        .where(names.c.text.is_not(None))
+    )
+
+
+def _select_references(column: str, ids: str) -> sa.Select[Any]:
+    """Select the identifiers in a column of the items whose row IDs are an SQL parameter."""
+    item = ITEM.alias()
+    is_chosen = item.c.id.in_(sa.bindparam(ids, expanding=True))
+    return sa.select(item.c[column].label("text")).where(is_chosen)
+
+
+def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[Any]:
+    """Select the identifiers in a column of the items with some identifiers; otherwise NULL.
+
+    :param is_limited: whether only items count that have an access rule or an embargo.
+    """
+    item = ITEM.alias()
+    item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
+    reference = sa.select(item.c[column]).where(item.c.id == item_id)
+    if is_limited:
+        reference = reference.where(
+            sa.or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
         )
-    )
+    return sa.select(reference.scalar_subquery().label("text")).select_from(names)
 
 
-def _number_steps(shapes: frozenset[str]) -> dict[str, dict[int, int]]:
-    """Return the steps that the statement follows.
+def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSelect[Any]:
+    """Return a column of the row that belongs to an identifier of this Archive; otherwise NULL.
 
-    A place is the position of an item on the way of the relations. The requested item is at place
-    0, and each step leads to another place. Items from which the relations continue in the same way
-    are at the same place. Therefore there are few places, even if there are many relations.
+    A scalar subquery searches each row by its key. In a join, PostgreSQL may read all rows of the
+    Archive, because it expects few of them.
 
-    :returns: for each letter: the place before the step, and the place to which the step leads.
+    :param names: the table with the identifiers.
+    :param name: the column that is equal to the identifier.
     """
-    places, waiting = {shapes: 0}, [shapes]
-    steps: dict[str, dict[int, int]] = {}
-    while waiting:
-        shapes = waiting.pop()
-        for letter, rest in split_shapes(shapes):
-            if rest not in places:
-                places[rest] = len(places)
-                waiting.append(rest)
-            steps.setdefault(letter, {})[places[shapes]] = places[rest]
-    return steps
+    row = sa.select(column).where(name == names.c.text, column.table.c.archive_id == ARCHIVE)
+    return row.correlate(names).scalar_subquery()
 
 
-def _select_reached(
-    requested: sa.Select[Any],
-    steps: dict[str, dict[int, int]],
-    follow_editions: bool,
-    laterals: bool,
-) -> sa.Select[Any]:
-    """Select the requested item and all items to which the steps lead.
-
-    :param laterals: whether the database is PostgreSQL; see :func:`has_lateral`.
-    """
-    reached = requested.cte("reached", recursive=True)
-    following = [
-        _select_next(reached, letter, places, follow_editions) for letter, places in steps.items()
-    ]
-    if laterals:  # PostgreSQL: only one SELECT may refer to the CTE itself
-        following = [_select_for_each(reached, sa.union_all(*following))]
-    if "t" not in steps:
-        # An item that several steps reach is read several times. This takes less time than UNION,
-        # which compares all rows.
-        return sa.select(reached.union_all(*following))
-    reached = reached.union(*following)
-    # a relation may lead back to the requested item
-    base_id = sa.func.max(reached.c.base_id).label("base_id")
-    return sa.select(reached.c.id, reached.c.instead, base_id).group_by(
-        reached.c.id, reached.c.instead
-    )
-
-
-def _select_next(
-    reached: sa.CTE, letter: str, places: dict[int, int], follow_editions: bool
-) -> sa.Select[Any]:
-    """Select the items to which the steps with a letter lead from the reached items.
-
-    If an item has no such related item, the step leads to the item itself. A step to translations
-    also leads to the item itself.
-
-    :param reached: the items that were reached already.
-    :param places: the places to which the steps lead, by the places before the steps.
-    """
-    item, target = ITEM.alias(), ITEM.alias()
-    if letter == "t":
-        is_member = target.c.translation_group_id == item.c.translation_group_id
-        leads = sa.or_(target.c.id == item.c.id, is_member)
-    elif letter == "u":
-        later = _find_later_edition(item, is_last=follow_editions)
-        leads = target.c.id == sa.func.coalesce(later, item.c.id)
-    else:
-        leads = target.c.id == sa.func.coalesce(item.c.metadata_item_id, item.c.id)
-    numbers: dict[Any, Any] = {
-        sa.literal_column(str(place)): sa.literal_column(str(after))
-        for place, after in places.items()
-    }
-    following = sa.case(numbers, value=reached.c.place).label("place")
-    return (
-        sa.select(target.c.id, _find_metadata_id(target), sa.cast(sa.null(), Key), following)
-        .select_from(reached, item.join(target, leads))
-        .where(item.c.id == reached.c.id, following.is_not(None))
-    )
-
-
-def _find_later_edition(item: Any, is_last: bool) -> sa.ColumnElement[int | None]:
-    """Return the id of a later edition of an item; NULL if the item has none.
-
-    :param is_last: False: the next edition. True: the last edition that is not deleted; an edition
-        that was transferred to another Archive does not count as deleted.
-    """
-    later = ITEM.alias()
-    found = sa.select(later.c.id).where(
-        later.c.edition_series_id == item.c.edition_series_id,
-        later.c.edition_no > item.c.edition_no,
-    )
-    if is_last:
-        found = found.where(sa.or_(later.c.state != State.DELETED.value, _is_moved(later)))
-    number = later.c.edition_no
-    return (
-        found.order_by(number.desc() if is_last else number)
-        .limit(sa.literal_column("1"))
-        .scalar_subquery()
-    )
-
-
-def _find_metadata_id(item: Any) -> sa.ColumnElement[int | None]:
-    """Return the column ``instead``: the metadata item that some users get instead of the item.
-
-    The value is the id of the metadata item if some users may not read the files, otherwise NULL.
-    """
-    is_limited = sa.or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
-    return sa.case((is_limited, item.c.metadata_item_id)).label("instead")
-
-
-def _list_columns(
-    base_id: Any, item: Any, file: Any, next_edition: Any, followed: bool
-) -> list[Any]:
-    """Return the columns with the first fields of Fetched.
-
-    :param file: the table of the files, or what was selected from it.
-    :param next_edition: the next edition; None if the request does not need it.
-    :param followed: True if the request follows relations and needs their fields.
-    """
-    special = {
-        "base_id": base_id,
-        "timestamp": UTCTime(item.c.timestamp),
-        "metadata_timestamp": UTCTime(item.c.metadata_timestamp),
-        "has_dublin_core": item.c.dublin_core.is_not(None),
-        "metadata_formats": JSONValue(item.c.metadata_formats),
-        "formats": JSONValue(item.c.formats),
-        "file_path": file.c.path,
-        "file_url": file.c.url,
-    }
-    if followed:
-        moved = sa.and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
-        special["state"] = sa.case((moved, ELSEWHERE), else_=item.c.state)
-    names = Fetched._fields[: -len(FOLLOWING)]
-    if next_edition is not None:
-        names = Fetched._fields
-        special |= {"next_rep": next_edition.c.rep, "next_ibip": next_edition.c.ibip}
-    elif followed:
-        names = Fetched._fields[: -len(NEXT_EDITION)]
-    return [special.get(name, item.c.get(name)).label(name) for name in names]
-
-
-def _is_moved(item: Any) -> sa.ColumnElement[bool]:
-    """Return the condition that an item was transferred to another Archive.
-
-    The tombstone of a transferred item names the other Archive.
-    """
-    # A scalar subquery reads one row by its key. With EXISTS, PostgreSQL may read the whole table.
-    archive = sa.select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
-    return sa.and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
+def _join_files(items: Any, paths: int) -> Any:
+    """Join items with their target files and the requested files."""
+    requested = [sa.bindparam(f"path_{number}", type_=sa.Text) for number in range(paths)]
+    is_needed = FILE.c.path.in_([ITEM.c.target_path, *requested])
+    return items.outerjoin(FILE, sa.and_(FILE.c.item_id == ITEM.c.id, is_needed))
 
 
 # --- item catalogue ----------------------------------------------------------------------------
@@ -395,100 +177,103 @@ ItemKey: TypeAlias = int | str
 KeyedFile: TypeAlias = tuple[ItemKey, str, str | None]
 
 
-class StoredForms(NamedTuple):
-    """The two forms of the identifier of an item."""
+class StoredItem(CatalogueItem):
+    """An item in the tables of this package.
 
-    rep: str | None
-    ibip: str | None
-
-
-def make_items(
-    rows: Iterable[Fetched], scope: Scope, today: date
-) -> tuple[CatalogueItem | None, list[CatalogueItem]]:
-    """Return the requested item, or None, and all items of the rows. The items refer to each other.
-
-    :param rows: the result of the statement of :mod:`.catalogue_sql`.
-    :param scope: the part of the catalogue that the request needs.
-    :param today: the current day (UTC), on which embargoes depend.
+    :param row: the columns of the item.
+    :param related: the items to which relations lead.
     """
-    requested = None
-    chosen: dict[int, Fetched] = {}
-    files: dict[int, dict[str, str | None]] = {}
-    for row in rows:
-        if row.id == row.base_id:
-            requested = row.id
-        # A row with base_id is preferred: in other rows of the requested item, the next edition is
-        # missing, and a transferred item has the state Elsewhere.
-        if row.id == row.base_id or row.id not in chosen:
-            chosen[row.id] = row
+
+    def __init__(self, row: sa.Row[Any], related: RelatedItems, today: date) -> None:
+        super().__init__(
+            row.id,
+            row.state,
+            row.rep,
+            row.ibip,
+            row.content_type,
+            format_timestamp(row.timestamp),
+            row.language,
+            row.formats or {},
+            row.is_service,
+            None if row.access_networks is None else row.access_networks.split(),
+            row.embargo,
+            row.access_others != HIDDEN,
+            {},
+            row.target_path,
+            related.scope,
+            today,
+        )
+        self._row = row
+        self._related = related
+
+    def metadata(self) -> CatalogueItem | OwnMetadata | None:
+        """Return the metadata of the item, or None if the item has no metadata."""
+        row = self._row
+        if row.metadata_ibi is not None:
+            return self._related.get(row.metadata_ibi)
+        if row.metadata_url is not None:
+            changed_at = format_timestamp(row.metadata_timestamp)
+            return OwnMetadata(row.metadata_url, row.metadata_formats or {}, changed_at)
+        return OwnMetadata(None, self.scope.own_formats) if row.has_dublin_core else None
+
+    def next_edition(self) -> CatalogueItem | None:
+        """Return the next edition of the item, or None if no next edition exists."""
+        following = self._row.next_edition
+        return None if following is None else self._related.get(following)
+
+    def translations(self) -> Mapping[str, CatalogueItem]:
+        """Return the item and all its translations, by language."""
+        members = self._related.list_members(self.rep or self.ibip or "")
+        return members or super().translations()
+
+
+class RelatedItems:
+    """The requested item, and the items to which its relations lead, by their identifiers.
+
+    A reference to an item of this Archive is the primary form of its identifier.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._items: dict[str, CatalogueItem] = {}
+        #: The heads of groups of translations, by member, and the members by head and language.
+        self._heads: dict[str, str] = {}
+        self._groups: dict[str, dict[str, str]] = {}
+
+    def get(self, ibi: str) -> CatalogueItem:
+        """Return an item that was added. If there is no such item, it is in another Archive."""
+        item = self._items.get(ibi)
+        if item is None:
+            is_rep = parse_identifier(ibi).form is Form.REP
+            # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
+            item = CatalogueItem(ibi, None, ibi if is_rep else None, None if is_rep else ibi)
+        return item
+
+    def list_members(self, ibi: str) -> dict[str, CatalogueItem]:
+        """Return the members of the group of an item, by language."""
+        members = self._groups.get(self._heads.get(ibi, ""), {})
+        return {language: self.get(member) for language, member in members.items()}
+
+    def add(self, row: sa.Row[Any], today: date) -> None:
+        """Add the item of a row, with one of its files."""
+        ibi = row.rep or row.ibip
+        if ibi not in self._items:
+            self._items[ibi] = StoredItem(row, self, today)
         if row.file_path is not None:
-            files.setdefault(row.id, {})[row.file_path] = row.file_url
-    items = {
-        row.id: _make_item(row, files.get(row.id, {}), scope, today) for row in chosen.values()
-    }
-    _relate(items, chosen.values(), scope)
-    return None if requested is None else items[requested], [*items.values()]
+            item = self._items[ibi]
+            item.files = {**item.files, row.file_path: row.file_url}
 
-
-def _make_item(
-    row: Fetched, files: Mapping[str, str | None], scope: Scope, today: date
-) -> CatalogueItem:
-    return CatalogueItem(
-        row.id,
-        None if row.state == ELSEWHERE else row.state,
-        row.rep,
-        row.ibip,
-        row.content_type,
-        format_time(row.timestamp),
-        row.language,
-        row.formats or {},
-        bool(row.is_service),
-        None if row.access_networks is None else row.access_networks.split(),
-        None if row.embargo is None else date.fromisoformat(row.embargo),
-        row.access_others != HIDDEN,
-        files,
-        row.target_path,
-        scope,
-        today,
-    )
-
-
-def _relate(items: Mapping[int, CatalogueItem], rows: Iterable[Fetched], scope: Scope) -> None:
-    """Set the relations between items."""
-    groups: dict[int, dict[str, CatalogueItem]] = {}
-    series: dict[int, dict[int, CatalogueItem]] = {}
-    for row in rows:
-        item = items[row.id]
-        item.described_by = _find_metadata(row, items, scope)
-        if row.next_rep is not None or row.next_ibip is not None:
-            item.following = StoredForms(row.next_rep, row.next_ibip)
-        if row.edition_series_id is not None:
-            series.setdefault(row.edition_series_id, {})[row.edition_no or 0] = item
-        if row.translation_group_id is not None:
-            item.members = members = groups.setdefault(row.translation_group_id, {})
-            if item.language is not None:
-                members[item.language] = item
-    for editions in series.values():
-        chain = [edition for _, edition in sorted(editions.items(), key=itemgetter(0))]
-        for number, item in enumerate(chain, 1):
-            item.later = chain[number:]
-
-
-def _find_metadata(
-    row: Fetched, items: Mapping[int, CatalogueItem], scope: Scope
-) -> CatalogueItem | OwnMetadata | None:
-    if row.metadata_item_id is not None:
-        return items.get(row.metadata_item_id)
-    if row.metadata_url is not None:
-        changed_at = row.metadata_timestamp and format_time(row.metadata_timestamp)
-        return OwnMetadata(row.metadata_url, row.metadata_formats or {}, changed_at)
-    return OwnMetadata(None, scope.own_formats, None) if row.has_dublin_core else None
+    def add_member(self, row: sa.Row[Any]) -> None:
+        """Add the member of a group of translations that a row describes."""
+        self._heads[row.ibi] = row.head
+        if row.member_language is not None:
+            self._groups.setdefault(row.head, {})[row.member_language] = row.ibi
 
 
 class StoredCatalogue:
     """The items of one Archive in the database.
 
-    :param connection: the connection for reading. Each call of :meth:`find` runs one statement.
+    :param connection: the connection for reading.
     :param archive_id: the id of the Archive.
     :param today: the current day (UTC), on which embargoes depend.
     """
@@ -501,22 +286,61 @@ class StoredCatalogue:
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
         """Return the item with an identifier, or None if no such item exists.
 
-        The item may be in any state.
+        The item may be in any state. The relations of a deleted item are unknown.
 
         :param ibi: the identifier in canonical case.
         """
-        statement = compile_statement(
-            self.connection.dialect,
-            scope.shapes,
-            scope.next_edition,
-            len(scope.paths),
-            scope.follow_editions,
-        )
-        parameters: dict[str, Any] = {"archive_id": self.archive_id, "ibi": ibi}
-        for number, path in enumerate(scope.paths):
-            parameters[f"path_{number}"] = path
-        rows = starmap(Fetched, statement.run(self.connection, parameters))
-        return make_items(rows, scope, self.today)[0]
+        parameters: dict[str, Any] = {"archive_id": self.archive_id}
+        parameters |= {f"path_{number}": path for number, path in enumerate(scope.paths)}
+        rows = self.connection.execute(
+            select_requested(len(scope.paths)), {**parameters, "ibi": ibi}
+        ).all()
+        if not rows:
+            return None
+        related = RelatedItems(scope)
+        for row in rows:
+            related.add(row, self.today)
+        item = related.get(rows[0].rep or rows[0].ibip)
+        if item.state != State.DELETED:
+            self._follow(item, related, parameters)
+        return item
+
+    def _follow(
+        self, requested: CatalogueItem, related: RelatedItems, parameters: dict[str, Any]
+    ) -> None:
+        """Read the items to which the shapes of the scope lead, with one statement for each step.
+
+        :param parameters: the SQL parameters of the Archive and the paths.
+        """
+        statement = select_related(self.connection.dialect.name, len(related.scope.paths))
+        editions = [requested] if related.scope.next_edition else []
+        described = [requested] if requested.networks or requested.embargo else []
+        reached = {requested: related.scope.shapes}
+        while reached:
+            steps = [
+                (item, letter, rest)
+                for item, shapes in reached.items()
+                for letter, rest in split_shapes(shapes)
+            ]
+            editions += [item for item, letter, _ in steps if letter == "u"]
+            described += [item for item, letter, _ in steps if letter == "m"]
+            lists = {
+                "editions": [item.key for item in editions if item.next_edition()],
+                "described": [
+                    item.key for item in described if isinstance(item.metadata(), CatalogueItem)
+                ],
+                "grouped": [item.rep or item.ibip for item, letter, _ in steps if letter == "t"],
+            }
+            if any(lists.values()):
+                for row in self.connection.execute(statement, {**parameters, **lists}):
+                    if row.head is not None:
+                        related.add_member(row)
+                    if row.id is not None:
+                        related.add(row, self.today)
+            reached, editions, described = {}, [], []
+            for item, letter, rest in steps:
+                for following in list_next_items(item, letter):
+                    reached[following] = reached.get(following, frozenset()) | rest
 
 
 class CannotList(StorageError):

@@ -1,7 +1,7 @@
 """The interface through which the URL list reads the items of an Archive.
 
 A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`: the list of
-the data that the caller will read. Therefore a database can fetch all the data with one statement.
+the data that the caller will read. Therefore a database can fetch all the data with few statements.
 """
 
 from __future__ import annotations
@@ -71,18 +71,6 @@ class OwnMetadata:
     timestamp: str | None = None
 
 
-class NextEdition(Protocol):
-    """The identifiers of the next edition of an item."""
-
-    @property
-    def rep(self) -> str | None:
-        """The repository name of the item, or None."""
-
-    @property
-    def ibip(self) -> str | None:
-        """The IBIp of the item, or the legacy identifier of an item of another Archive."""
-
-
 @dataclass(eq=False, slots=True)
 class CatalogueItem:
     """An item of an Archive, with the data that the scope lists.
@@ -109,11 +97,11 @@ class CatalogueItem:
     :param scope: the part of the catalogue that the request needs.
     :param today: the current day (UTC).
 
-    A catalogue that knows the related items sets the other fields:
+    A catalogue that knows the related items sets the other fields. Other catalogues override the
+    methods that return them.
 
     :ivar described_by: the result of :meth:`metadata`.
     :ivar following: the result of :meth:`next_edition`.
-    :ivar later: the later editions of the item, in their order.
     :ivar members: the translations, by language, including the item itself; None: there are none.
     """
 
@@ -134,8 +122,7 @@ class CatalogueItem:
     scope: Scope = WHOLE
     today: date = date.min
     described_by: CatalogueItem | OwnMetadata | None = None
-    following: NextEdition | None = None
-    later: Sequence[CatalogueItem] = ()
+    following: CatalogueItem | None = None
     members: Mapping[str, CatalogueItem] | None = None
 
     def allows(self, address: str) -> bool:
@@ -158,13 +145,9 @@ class CatalogueItem:
         """Return the metadata of the item: another item, or metadata without an identifier."""
         return self.described_by
 
-    def next_edition(self) -> NextEdition | None:
-        """Return the next edition of the requested item, in any Archive and in any state."""
+    def next_edition(self) -> CatalogueItem | None:
+        """Return the next edition of the item, in any Archive and in any state."""
         return self.following
-
-    def list_later_editions(self) -> Sequence[CatalogueItem]:
-        """Return the later editions in their order; the first one may be sufficient."""
-        return self.later
 
     def last_edition(self) -> CatalogueItem | None:
         """Return the last edition that is not Deleted. This may be the item itself.
@@ -172,10 +155,16 @@ class CatalogueItem:
         :returns: None if the last edition is in another Archive, or if later editions exist but the
             scope does not follow editions.
         """
-        later = self.list_later_editions()
-        if later and not self.scope.follow_editions:
+        later = self.next_edition()
+        if later is not None and not self.scope.follow_editions:
             return None
-        last = next((item for item in reversed(later) if item.state != "Deleted"), self)
+        last, seen = self, {id(self)}
+        # editions of a host may form a circle by mistake
+        while later is not None and id(later) not in seen:
+            seen.add(id(later))
+            if later.state != "Deleted":
+                last = later
+            later = later.next_edition()
         # the state None means that the item is in another Archive
         return last if last is self or last.state is not None else None
 

@@ -145,6 +145,15 @@ def _find_metadata(target: RelationTarget) -> Targets:
 _NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}
 
 
+def list_next_items(item: CatalogueItem, letter: str) -> list[CatalogueItem]:
+    """Return the items of this Archive to which a step of any parameter leads from an item.
+
+    :param letter: the letter of the step.
+    """
+    targets = [target for _, target in _NEXT_TARGETS[letter](RelationTarget(item))]
+    return [target.item for target in targets if target.own is None and target.item.state]
+
+
 def list_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targets:
     """Return the texts and the targets of all relations of an item.
 

@@ -317,7 +317,6 @@ class _RegistrationCatalogue:
             shows_metadata=not document.has_url,
             described_by=_create_metadata(self.registration, scope),
             following=following,
-            later=[following] if following else [],
         )
 
 

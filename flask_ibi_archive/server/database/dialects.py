@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
 Value = TypeVar("Value")
@@ -63,11 +61,6 @@ def run_on_postgresql(connection: sa.Connection, *statements: str) -> None:
             connection.exec_driver_sql(statement)
 
 
-def has_lateral(dialect: sa.Dialect) -> bool:
-    """Return whether a subquery may use the rows of the tables before it: only on PostgreSQL."""
-    return dialect.name == "postgresql"
-
-
 def insert_or_update(connection: sa.Connection, table: Any) -> Any:
     """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
@@ -109,6 +102,18 @@ def list_values(connection: sa.Connection, values: Iterable[str]) -> sa.TableVal
     return sa.func.json_each(listed).table_valued(sa.column("value", sa.Text))
 
 
+def list_few(dialect: str, rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.FromClause:
+    """Return the texts in the column ``text`` of a SELECT as a table with the same column.
+
+    PostgreSQL expects hundreds of rows from a recursive query, and would then rather read a whole
+    table than search by keys. From an array, it expects ten rows.
+    """
+    if dialect != "postgresql":
+        return rows.subquery()
+    texts = sa.func.unnest(sa.func.array(rows.scalar_subquery()), type_=sa.Text)
+    return texts.table_valued(sa.column("text", sa.Text))
+
+
 def array_element(column_type: TypeEngine[Any]) -> TypeEngine[Any]:
     """Return the type to which values that are compared with a column must be cast.
 
@@ -123,45 +128,6 @@ def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Va
     remaining = iter(values)
     while batch := list(islice(remaining, size)):
         yield batch
-
-
-class UTCTime(FunctionElement[str]):
-    """An SQL function that returns a time in UTC as text, in the form of the database."""
-
-    type = sa.String()
-    inherit_cache = True
-
-
-class JSONValue(FunctionElement[str]):
-    """An SQL function that returns a JSON column as JSON, not as a text that contains JSON."""
-
-    type = sa.String()
-    inherit_cache = True
-
-
-class JSONRow(FunctionElement[str]):
-    """An SQL function that joins columns to one text, a JSON list."""
-
-    type = sa.String()
-    inherit_cache = True
-
-
-_TEMPLATES = {
-    (UTCTime, "sqlite"): "{}",
-    (UTCTime, "postgresql"): "{} AT TIME ZONE 'UTC'",
-    (JSONValue, "sqlite"): "json({})",
-    (JSONValue, "postgresql"): "{}",
-    (JSONRow, "sqlite"): "json_array({})",
-    (JSONRow, "postgresql"): "CAST(json_build_array({}) AS text)",
-}
-
-
-@compiles(UTCTime)
-@compiles(JSONValue)
-@compiles(JSONRow)
-def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
-    template = _TEMPLATES[type(element), compiler.dialect.name]
-    return template.format(compiler.process(element.clauses, **options))
 
 
 def read_pages(

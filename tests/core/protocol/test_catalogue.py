@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from support.cases import for_each
 
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, File, Scope
@@ -32,7 +34,8 @@ def test_the_last_edition_is_the_last_one_that_is_not_deleted(
             for number, state in enumerate(["Original", *states])
         ]
         first = editions[0]
-        first.later = editions[1:]
+        for earlier, later in pairwise(editions):
+            earlier.following = later
         if follows:
             assert first.last_edition() is (None if last is None else editions[last])
         else:
