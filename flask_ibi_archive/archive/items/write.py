@@ -713,6 +713,13 @@ class ItemStore:
                 .values(state=state.value, original_archive=original_archive)
             )
 
+    def clear_languages(self, items: Collection[int]) -> None:
+        """Remove the languages of items that are in no group of translations."""
+        if items:
+            self.connection.execute(
+                update(Item).where(is_one_of(self.connection, Item.id, items)).values(language=None)
+            )
+
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
         """Set the timestamp of an item if the item is an Original.
 
