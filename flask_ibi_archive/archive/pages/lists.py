@@ -98,17 +98,25 @@ class StoredLists:
         statement = select(chain.c.year).where(chain.c.year.is_not(None))
         return self._database.read(lambda connection: list(connection.scalars(statement)))
 
-    def list_year(self, year: int, after: str | None, limit: int) -> Part:
+    def list_part(self, year: int | None, after: str | None, limit: int) -> Part:
         """Return a part of the list of a year.
 
+        :param year: the year of publication; None for the list of all items.
         :param after: the position after which the part begins; None: the beginning of the list.
         :param limit: the maximum number of items.
         """
-        return self._read_part(self._select_year(year, after, limit + 1), limit)
+        if year is None:
+            statement = self._select(after, limit + 1)
+        else:
+            statement = self._select_year(year, after, limit + 1)
 
-    def list_newest(self, after: str | None, limit: int) -> Part:
-        """Return a part of the list of all items; see :meth:`list_year`."""
-        return self._read_part(self._select(after, limit + 1), limit)
+        def read(connection: Connection) -> Part:
+            ids = list(connection.scalars(statement))
+            works = read_works(self._archive, connection, ids[:limit])
+            following = str(ids[limit - 1]) if len(ids) > limit else None
+            return Part([*works.values()], following)
+
+        return self._database.read(read)
 
     def _select_year(self, year: int, after: str | None, limit: int) -> Select[Any]:
         metadata = aliased(Item)
@@ -133,15 +141,6 @@ class StoredLists:
     def _select(self, after: str | None, limit: int, *where: ColumnElement[bool]) -> Select[Any]:
         statement = select(Item.id).where(self._is_listed, *_is_after(after), *where)
         return statement.order_by(Item.id.desc()).limit(limit)
-
-    def _read_part(self, statement: Select[Any], limit: int) -> Part:
-        def read(connection: Connection) -> Part:
-            ids = list(connection.scalars(statement))
-            works = read_works(self._archive, connection, ids[:limit])
-            following = str(ids[limit - 1]) if len(ids) > limit else None
-            return Part([*works.values()], following)
-
-        return self._database.read(read)
 
     @staticmethod
     def is_place(text: str) -> bool:
@@ -193,30 +192,25 @@ class HostLists:
 
     def list_years(self) -> list[int]:
         """Return the years of publication; see :meth:`StoredLists.list_years`."""
-        years = {self._find_year(record) for record in self._public()}
+        years = {self._describe(record).year for record in self._public()}
         return sorted((year for year in years if year is not None), reverse=True)
 
-    def list_year(self, year: int, after: str | None, limit: int) -> Part:
-        """Return a part of the list of a year; see :meth:`StoredLists.list_year`."""
-        of_year = (record for record in self._public() if self._find_year(record) == year)
-        return self._list_part(of_year, after, limit)
+    def list_part(self, year: int | None, after: str | None, limit: int) -> Part:
+        """Return a part of the list of a year; see :meth:`StoredLists.list_part`."""
 
-    def list_newest(self, after: str | None, limit: int) -> Part:
-        """Return a part of the list of all items; see :meth:`StoredLists.list_newest`."""
-        return self._list_part(self._public(), after, limit)
-
-    def _list_part(self, records: Iterable[Record], after: str | None, limit: int) -> Part:
         def find_place(record: Record) -> tuple[str, str]:
             return format_timestamp(_find_time(record)), record.ibip or record.identifiers[0]
 
         last = after and tuple(after.split("_", 1))
-        chosen = (record for record in records if not last or find_place(record) < last)
+        chosen = (
+            record
+            for record in self._public()
+            if (year is None or self._describe(record).year == year)
+            and (not last or find_place(record) < last)
+        )
         items = nlargest(limit + 1, chosen, key=find_place)
         following = "_".join(find_place(items[limit - 1])) if len(items) > limit else None
         return Part([self._describe(item) for item in items[:limit]], following)
-
-    def _find_year(self, record: Record) -> int | None:
-        return self._describe(record).year
 
     def _describe(self, record: Record) -> Work:
         return describe_host_item(self._archive, self._records.find_record, record)
@@ -249,10 +243,6 @@ def open_lists(archive: Archive) -> StoredLists | HostLists:
     return StoredLists(archive) if records is None else HostLists(archive, records)
 
 
-#: Reads a part of a list after a position.
-ReadPart = Callable[["StoredLists | HostLists", "str | None"], Part]
-
-
 def _find_time(record: Record) -> datetime:
     assert record.timestamp is not None  # parse_catalogue_record() has checked this
     return record.timestamp.astimezone(timezone.utc)
@@ -277,7 +267,7 @@ def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
 def show_years() -> Response:
     """Show the years of publication, and the newest items."""
     lists = open_lists(current_archive())
-    newest = lists.list_newest(None, NEWEST)
+    newest = lists.list_part(None, None, NEWEST)
     return _list_page(name="years", years=lists.list_years(), works=newest.works)
 
 
@@ -286,23 +276,16 @@ def show_year(year: int) -> Response:
     """Show the items that were published in a year, the newest first."""
     if year not in YEARS:
         abort(404)
-    return _show_part(
-        "year", f"items/{year}", lambda lists, after: lists.list_year(year, after, SHOWN), year
-    )
+    return _show_part("year", f"items/{year}", year)
 
 
 @_answering
 def show_newest() -> Response:
     """Show all items, the newest first."""
-    return _show_part("newest", "newest", lambda lists, after: lists.list_newest(after, SHOWN))
+    return _show_part("newest", "newest", None)
 
 
-def _show_part(
-    name: str,
-    path: str,
-    read: ReadPart,
-    year: int | None = None,
-) -> Response:
+def _show_part(name: str, path: str, year: int | None) -> Response:
     """Show a part of a list. The parameter ``page`` is the last item on the page before.
 
     :param path: the path of the list, after ``/ibi/``.
@@ -310,7 +293,7 @@ def _show_part(
     lists, after = open_lists(current_archive()), read_query().get("page")
     if after is not None and not lists.is_place(after):
         abort(404)
-    part = read(lists, after)
+    part = lists.list_part(year, after, SHOWN)
     if not part.works and after is None:
         abort(404)
     response = _list_page(
