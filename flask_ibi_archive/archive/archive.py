@@ -311,7 +311,6 @@ class Archive:
             self.notifier.send([Notice(item_minted, values)])
         return minted
 
-    # --- operations on items ---------------------------------------------------------------------
     deposit = operations.deposit
     new_edition = operations.new_edition
     add_translation = operations.add_translation
