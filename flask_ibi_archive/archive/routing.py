@@ -143,7 +143,7 @@ def explain_mistyped_address() -> Response | None:
     address = _ITEM_ADDRESS.fullmatch(request.path)
     if address is None or re.fullmatch(flask_interfaces.OwnItemConverter.regex, address[1]):
         return None
-    return current_app.make_response(landing.landing(address[1]))
+    return current_app.make_response(landing.landing(ibi=address[1]))
 
 
 def add_identification(blueprint: PageBlueprint) -> None:

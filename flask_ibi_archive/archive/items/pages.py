@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from mimetypes import MimeTypes
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from flask import Response, current_app
@@ -36,6 +37,8 @@ from flask_ibi_archive.server.pages.requests import (
 from flask_ibi_archive.server.pages.responses import RETRY_AFTER, render_page, set_headers
 from flask_ibi_archive.server.pages.texts import format_date, gettext
 
+#: What a view returns.
+Answer = TypeVar("Answer", bound=ResponseReturnValue)
 #: The maximum number of authors at the beginning of a page; the others are folded.
 SHOWN_AUTHORS = 10
 
@@ -272,6 +275,19 @@ def view_item(ibi: str) -> ItemView | None:
     return replace(item, record=replace(item.record, access=rule))
 
 
+def answering(view: Callable[..., Answer]) -> Callable[..., Answer | Response]:
+    """Decorate a view: if the Archive is not ready, the decorated view says so (503)."""
+
+    @wraps(view)
+    def answer(**parameters: Any) -> Answer | Response:
+        try:
+            return view(**parameters)
+        except (NotReady, ConfigError) as error:
+            return unavailable_page(error)
+
+    return answer
+
+
 def page_instead(item: ItemView) -> ResponseReturnValue | None:
     """Return the page that the user gets instead of the description of an item.
 
@@ -296,23 +312,21 @@ def with_item(
     :param shows_description: True: the view also shows the description of a removed item.
     """
 
+    @answering
     @wraps(view)
     def find_and_view(ibi: str, **rest: str) -> ResponseReturnValue:
         try:
             text = parse_identifier(ibi).text
         except IdentifierError as error:
             return no_item_page(error.suggestion)
-        try:
-            item = view_item(text)
-            if item is None:
-                return no_item_page(text)
-            if item.record.state == State.DELETED and not (
-                shows_description and item.dublin_core and find_refusal(item) is None
-            ):
-                return tombstone(item)
-            return view(item, **rest)
-        except (NotReady, ConfigError) as error:
-            return unavailable_page(error)
+        item = view_item(text)
+        if item is None:
+            return no_item_page(text)
+        if item.record.state == State.DELETED and not (
+            shows_description and item.dublin_core and find_refusal(item) is None
+        ):
+            return tombstone(item)
+        return view(item, **rest)
 
     return find_and_view
 
