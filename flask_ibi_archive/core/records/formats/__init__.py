@@ -156,18 +156,10 @@ BUILT_IN = (
         only_theses=True,
     ),
     MetadataFormat(
-        "json-ld",
-        "application/ld+json",
-        json_ld.write_json_ld,
-        extension="jsonld",
-        label="JSON-LD",
+        "json-ld", "application/ld+json", json_ld.write_json_ld, extension="jsonld", label="JSON-LD"
     ),
     MetadataFormat(
-        "bibtex",
-        "application/x-bibtex",
-        bibtex_ris.write_bibtex,
-        extension="bib",
-        label="BibTeX",
+        "bibtex", "application/x-bibtex", bibtex_ris.write_bibtex, extension="bib", label="BibTeX"
     ),
     MetadataFormat(
         "ris",

@@ -19,9 +19,9 @@ from flask_ibi_archive.core.records.formats.datacite import (
 )
 from flask_ibi_archive.core.records.formats.vocabularies import (
     METADATA_ONLY,
+    TYPES,
     find_access,
     find_language_code,
-    find_type_terms,
     find_version,
 )
 from flask_ibi_archive.core.records.formats.xml_text import document, element, group
@@ -70,15 +70,15 @@ def _write(work: Work) -> Iterator[str]:
     values = _describe(work)
     for name in _GROUPS:
         yield from write_group(name, values, "datacite:")
-    grants = (write_grant(describe_grant(each), "oaire:", each.programme) for each in work.funding)
-    yield from group("oaire:fundingReferences", grants)
+    grants = ({**describe_grant(each), "fundingStream": each.programme} for each in work.funding)
+    yield from group("oaire:fundingReferences", (write_grant(each, "oaire:") for each in grants))
     identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
     yield element("datacite:identifier", identifier, {"identifierType": kind})
     if work.language:
         yield element("dc:language", find_language_code(work.language))
     if work.publisher:
         yield element("dc:publisher", values["publisher"]["name"])
-    terms = find_type_terms(work.type)
+    terms = TYPES[work.type]
     general = _GENERAL.get(work.type, "literature")
     attributes = {"resourceTypeGeneral": general, "uri": terms.uri}
     yield element("oaire:resourceType", terms.label, attributes)
