@@ -15,7 +15,6 @@ from flask_ibi_archive.core.records.description import (
     IssuedDate,
     Name,
     Organisation,
-    RelatedWork,
     Role,
     WorkType,
 )
@@ -52,11 +51,8 @@ _CONTAINERS = {
 #: The types of contributors that have another name in DataCite.
 _ROLES: dict[Role | None, str] = {
     None: "Other",
-    "advisor": "Supervisor",
-    "co-advisor": "Supervisor",
-    "committee member": "Other",
-    "illustrator": "Other",
-    "reviewer": "Other",
+    **dict.fromkeys(("advisor", "co-advisor"), "Supervisor"),
+    **dict.fromkeys(("committee member", "illustrator", "reviewer"), "Other"),
 }
 _TITLES = {
     "alternative": "AlternativeTitle",
@@ -87,6 +83,7 @@ def describe_datacite(work: Work) -> Value:
     # the year of publication, otherwise the year in which the Archive got the item
     year = work.year if work.year is not None else work.deposited and work.deposited.year
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
+    sizes = (f"{file.size} bytes" for file in work.files if file.size is not None)
     lists: dict[str, Iterable[Any]] = {
         "creators": map(_describe_name, work.creators or (Name(_UNAVAILABLE),)),
         "titles": _list_titles(work),
@@ -98,7 +95,7 @@ def describe_datacite(work: Work) -> Value:
         "dates": _list_dates(work),
         "alternateIdentifiers": _list_alternate_identifiers(work),
         "relatedIdentifiers": _list_related(work),
-        "sizes": _list_sizes(work),
+        "sizes": filter(None, (work.extent, *sizes)),
         "formats": media_types,
         "rightsList": _list_rights(work),
         "descriptions": _list_descriptions(work),
@@ -228,19 +225,16 @@ def _list_related(work: Work) -> Iterator[Value]:
         *((url, "HasTranslation") for _, url in work.translations),
     ]
     yield from (_relate(url, "URL", relation) for url, relation in urls if url is not None)
-    yield from (_describe_related(related, work) for related in work.related)
+    for related in work.related:
+        text, kind, relation = related.identifier, related.kind, related.relation
+        if kind == "IBI":  # DataCite does not know these, but the persistent URL
+            text, kind = work.url.removesuffix(work.ibi) + text, "URL"
+        # kernel 4.7 has no word for dc:relation
+        information = {} if relation else {"relationTypeInformation": "dc:relation"}
+        yield _relate(text, kind, relation or "Other") | information
     if work.container is None and work.type in CONTAINED:
         numbers = ((work.issn, "ISSN"), (work.isbn, "ISBN"))
         yield from (_relate(text, kind, "IsPublishedIn") for text, kind in numbers if text)
-
-
-def _describe_related(related: RelatedWork, work: Work) -> Value:
-    """Return a related work. A text states the relation if kernel 4.7 has no word for it."""
-    text, kind = related.identifier, related.kind
-    if kind == "IBI":  # DataCite does not know these, but the persistent URL
-        text, kind = work.url.removesuffix(work.ibi) + text, "URL"
-    value = _relate(text, kind, related.relation or "Other")
-    return value if related.relation else {**value, "relationTypeInformation": "dc:relation"}
 
 
 def _relate(text: str, kind: str, relation: str) -> Value:
@@ -250,12 +244,6 @@ def _relate(text: str, kind: str, relation: str) -> Value:
         "relatedIdentifierType": kind,
         "relationType": relation,
     }
-
-
-def _list_sizes(work: Work) -> Iterator[str]:
-    if work.extent:
-        yield work.extent
-    yield from (f"{file.size} bytes" for file in work.files if file.size is not None)
 
 
 def _list_rights(work: Work) -> Iterator[Value]:
@@ -302,13 +290,11 @@ def _list_descriptions(work: Work) -> Iterator[Value]:
 
 def describe_grant(grant: Grant) -> Value:
     """Return the values of a grant."""
-    kind = None
-    if grant.funder_id is not None:
-        kind = "ROR" if grant.funder_id.startswith("https://ror.org/") else "Crossref Funder ID"
+    is_ror = (grant.funder_id or "").startswith("https://ror.org/")
     return _omit_empty(
         funderName=grant.funder,
         funderIdentifier=grant.funder_id,
-        funderIdentifierType=kind,
+        funderIdentifierType=grant.funder_id and ("ROR" if is_ror else "Crossref Funder ID"),
         awardNumber=grant.number,
         awardUri=grant.url,
         awardTitle=grant.title,
@@ -322,13 +308,11 @@ def _list_related_items(work: Work) -> Iterator[Value]:
         return
     kind = _CONTAINERS.get(work.type) or ("Journal" if work.issn else "Book")
     text, scheme = (work.issn, "ISSN") if kind == "Journal" else (work.isbn, "ISBN")
-    number: Mapping[str, str] | None = None
-    if text:
-        number = {"relatedItemIdentifier": text, "relatedItemIdentifierType": scheme}
+    number = {"relatedItemIdentifier": text, "relatedItemIdentifierType": scheme}
     yield _omit_empty(
         relatedItemType=kind,
         relationType="IsPublishedIn",
-        relatedItemIdentifier=number,
+        relatedItemIdentifier=number if text else None,
         titles=[{"title": container.title}],
         volume=container.volume,
         issue=container.number,
@@ -381,9 +365,7 @@ def write_datacite(work: Work) -> str:
 def _write(work: Work) -> Iterator[str]:
     """Yield the elements of a document."""
     values = describe_datacite(work)
-    # the schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL
-    identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
-    yield element("identifier", identifier, {"identifierType": kind})
+    yield write_identifier(work)
     yield element("publisher", values["publisher"]["name"])
     yield element("publicationYear", values["publicationYear"])
     yield _write_text("resourceType", values["types"])
@@ -396,6 +378,15 @@ def _write(work: Work) -> Iterator[str]:
     yield from group("geoLocations", (f"<geoLocation>{place}</geoLocation>" for place in places))
     yield from group("fundingReferences", map(write_grant, values.get("fundingReferences", ())))
     yield from group("relatedItems", map(_write_related_item, values.get("relatedItems", ())))
+
+
+def write_identifier(work: Work, prefix: str = "") -> str:
+    """Return the identifier of a work: the DOI, otherwise the persistent URL.
+
+    The schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL.
+    """
+    identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
+    return element(f"{prefix}identifier", identifier, {"identifierType": kind})
 
 
 def write_group(name: str, values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -453,9 +444,10 @@ def write_grant(grant: Mapping[str, str | None], prefix: str = "") -> str:
 
 def _write_related_item(item: Mapping[str, Any]) -> str:
     attributes = {key: item[key] for key in ("relatedItemType", "relationType")}
-    parts = []
-    if "relatedItemIdentifier" in item:
-        parts.append(_write_text("relatedItemIdentifier", item["relatedItemIdentifier"]))
-    parts += group("titles", (_write_text("title", title) for title in item["titles"]))
-    parts += [element(key, item[key]) for key in _PAGES if key in item]
+    number = item.get("relatedItemIdentifier")
+    parts = [
+        *([_write_text("relatedItemIdentifier", number)] if number else []),
+        *write_group("titles", item),
+        *(element(key, item[key]) for key in _PAGES if key in item),
+    ]
     return f"<relatedItem{format_attributes(attributes)}>{''.join(parts)}</relatedItem>"
