@@ -106,8 +106,6 @@ COAR = "http://purl.org/coar/resource_type/"
 @for_each(
     ("fields", "expected"),
     [
-        ({}, []),
-        ({"files": FILES}, [("rights", f"{RIGHTS}openAccess")]),
         (
             {"files": FILES, "embargo": date(2027, 1, 1)},
             [
@@ -116,7 +114,6 @@ COAR = "http://purl.org/coar/resource_type/"
             ],
         ),
         ({"files": FILES, "embargo": DAY}, [("rights", f"{RIGHTS}openAccess")]),
-        ({"access": AccessRule(("192.0.2.0/24",))}, [("rights", f"{RIGHTS}restrictedAccess")]),
         (
             {"access": AccessRule(("192.0.2.0/24",)), "embargo": date(2027, 1, 1)},
             [("rights", f"{RIGHTS}restrictedAccess")],
@@ -145,7 +142,6 @@ def test_oai_dc_adds_nothing_that_the_dublin_core_states() -> None:
     ("stated", "terms"),
     [
         ("Tese (Doutorado em Letras)", [f"{RIGHTS}doctoralThesis", f"{COAR}c_db06"]),
-        ("Artigo", [f"{RIGHTS}article", f"{COAR}c_6501"]),
         (f"{RIGHTS}article", [f"{COAR}c_6501"]),
         (f"{COAR}c_2df8fbb1", [f"{RIGHTS}article"]),  # a research article
         ("Conjunto de dados", ["http://purl.org/dc/dcmitype/Dataset", f"{COAR}c_ddb1"]),

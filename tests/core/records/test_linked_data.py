@@ -191,7 +191,6 @@ def test_an_article_is_part_of_an_issue_and_of_a_related_work() -> None:
     [
         ("open", None, True, "c_abf2"),
         ("open", "restricted", True, "c_abf2"),
-        ("restricted", None, False, "c_16ec"),
         (None, "open", True, "c_abf2"),
         (None, "metadata only", False, "c_14cb"),
         (None, None, None, None),
