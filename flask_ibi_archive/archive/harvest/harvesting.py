@@ -229,11 +229,6 @@ class StoredHarvests:
         )
         return self._archive.database.read(lambda connection: connection.scalar(statement))
 
-    def note_all(self) -> None:
-        """Note that all items have changed, for example because the host changed its sets."""
-        with self._archive.database.writing() as connection:
-            changes.note_all(connection, self._archive_id)
-
 
 class HostHarvests:
     """The changes of the items in the catalogue of a host."""
@@ -250,7 +245,7 @@ class HostHarvests:
         """
         return self._archive.clock() - MAX_DELAY
 
-    def publish_more(self, until: datetime | None) -> bool:
+    def publish_more(self, until: datetime | None = None) -> bool:
         """Return False, because there is no log."""
         return False
 
@@ -258,50 +253,50 @@ class HostHarvests:
         self, selection: Selection, limit: int, with_works: bool
     ) -> list[HarvestedRecord]:
         """Return the first records of a selection; see :meth:`StoredHarvests.list_records`."""
-        selected: list[HarvestedRecord] = []
-        for position, record in self._iterate(selection, limit):
-            work = describe_host_item(self._archive, self._records.find_record, record)
-            sets = self._sets.list_sets(work)
-            # an item without a title can't be described in oai_dc; a deleted one is not described
-            is_visible = work.has_title or record.state == State.DELETED
-            if is_visible and sets.issuperset(selection.specs):
-                selected.append(self._make(record, position, work, sets))
-                if len(selected) == limit:
-                    break
-        return selected
-
-    def _iterate(
-        self, selection: Selection, limit: int
-    ) -> Iterator[tuple[tuple[datetime, str], Record]]:
-        """Yield the positions and records of a selection that harvesters may see, in order.
-
-        :param limit: the number of records that are read together.
-        """
+        records: list[HarvestedRecord] = []
         after: tuple[datetime, str] | None = selection.after  # type: ignore[assignment]
         while True:
             batch = list(self._records.iterate_changes(selection.since, after, limit))
-            for after, record in batch:
+            for after, item in batch:
                 # datestamps are whole seconds, but the times of the catalogue may be more precise
-                datestamp = after[0].replace(microsecond=0)
-                if selection.until is not None and datestamp > selection.until:
-                    return
-                if record is not None and (
-                    record.state == State.DELETED or is_public_record(record)
+                if (
+                    selection.until is not None
+                    and after[0].replace(microsecond=0) > selection.until
                 ):
-                    yield after, record
+                    return records
+                if record := self._describe(item, after, selection.specs):
+                    records.append(record)
+                    if len(records) == limit:
+                        return records
             if len(batch) < limit:
-                return
+                return records
 
     def find_record(self, ibi: str) -> HarvestedRecord | None:
         """Return the record of an item; None if harvesters must not see the item."""
-        record = self._records.find_record(ibi)
-        if record is None or not (record.state == State.DELETED or is_public_record(record)):
+        item = self._records.find_record(ibi)
+        if item is None:
             return None
-        assert record.timestamp is not None  # parse_catalogue_record() has checked this
-        work = describe_host_item(self._archive, self._records.find_record, record)
-        if not work.has_title and record.state != State.DELETED:
+        assert item.timestamp is not None  # parse_catalogue_record() has checked this
+        return self._describe(item, (item.timestamp, ""))
+
+    def _describe(
+        self, item: Record | None, position: tuple[datetime, str], specs: Sequence[str] = ()
+    ) -> HarvestedRecord | None:
+        """Return the record of an item; None if harvesters must not see it, or it is in no set.
+
+        :param specs: the sets to all of which the item must belong.
+        """
+        is_deleted = item is not None and item.state == State.DELETED
+        if item is None or not (is_deleted or is_public_record(item)):
             return None
-        return self._make(record, (record.timestamp, ""), work, self._sets.list_sets(work))
+        work = describe_host_item(self._archive, self._records.find_record, item)
+        sets = self._sets.list_sets(work)
+        # an item without a title can't be described in oai_dc; a deleted one is not described
+        if not (is_deleted or work.has_title) or not sets.issuperset(specs):
+            return None
+        datestamp, shown = position[0].replace(microsecond=0), tuple(sorted(sets - {THESES}))
+        header = Header(item.ibip or item.identifiers[0], datestamp, is_deleted, shown)
+        return HarvestedRecord(header, position, None if is_deleted else work)
 
     def count(self, selection: Selection) -> int | None:
         """Return None, because only reading all records would tell."""
@@ -315,18 +310,6 @@ class HostHarvests:
         """Return the earliest datestamp; None if there are no records."""
         first = next(self._records.iterate_changes(None, None, 1), None)
         return None if first is None else first[0][0].replace(microsecond=0)
-
-    def _make(
-        self, record: Record, position: tuple[datetime, str], work: Work, sets: set[str]
-    ) -> HarvestedRecord:
-        is_deleted = record.state == State.DELETED
-        header = Header(
-            record.ibip or record.identifiers[0],
-            position[0].replace(microsecond=0),
-            is_deleted,
-            tuple(sorted(sets - {THESES})),
-        )
-        return HarvestedRecord(header, position, None if is_deleted else work)
 
 
 def open_harvests(archive: Archive, sets: HarvestSets) -> StoredHarvests | HostHarvests:
