@@ -43,15 +43,10 @@ def notes() -> Notes:
 
 
 @pytest.fixture
-def ibi() -> IBIArchive:
-    return IBIArchive()
-
-
-@pytest.fixture
 def app(uri: str, tmp_path: Path, notes: Notes, ibi: IBIArchive) -> Iterator[Flask]:
     options = {"media_type": "application/xml", "schema": f"{NOTE}.xsd", "namespace": NOTE}
     ibi.metadata_format("note", **options)(notes.write)
-    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True, IBI_ARCHIVE_NAME="Acervo & Cia")
+    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
     archive_of(app).init()
     yield app
     close(app)
@@ -245,7 +240,3 @@ def test_the_format_of_the_documentation_is_valid(
     root = harvest(app, verb="ListRecords", metadataPrefix="marcxml")  # validates the response
     fields = [(one.get("tag"), one[0].text) for one in root.iter("{*}datafield")]
     assert fields[:3] == [("100", "Silva, Ana"), ("700", "Souza, Davi"), ("245", "Rain")]
-
-
-def test_identify_states_the_name_of_the_archive(app: Flask) -> None:
-    assert texts(ask(app, "Identify"), "repositoryName") == ["Acervo & Cia"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from sqlalchemy import Connection, event
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import close, import_records, make_app
 from support.clocks import Clock
 from support.harvesting import MORNING, find_errors, harvest, harvest_all, headers, parse, texts
 from support.web import rep
@@ -22,29 +22,11 @@ from flask_ibi_archive.errors import NotReady
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock(MORNING)
-
-
-@pytest.fixture
 def late_clock() -> Clock:
     """A clock that is slow by half a minute."""
     clock = Clock(MORNING)
     clock.wait(-30)
     return clock
-
-
-@pytest.fixture
-def ibi(clock: Clock) -> IBIArchive:
-    return IBIArchive(clock=clock)
-
-
-@pytest.fixture
-def app(uri: str, tmp_path: Path, ibi: IBIArchive) -> Iterator[Flask]:
-    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
-    archive_of(app).init()
-    yield app
-    close(app)
 
 
 @pytest.fixture
@@ -86,21 +68,6 @@ def test_a_change_is_found_after_the_clock_was_set_back(
         identifier=f"oai:mtc-m16c.sid.inpe.br:{item}",
     )
     assert texts(record, "datestamp") == [last_visit]
-
-
-def test_a_change_is_found_if_the_clocks_of_two_servers_differ(
-    app: Flask, late_app: Flask, clock: Clock, late_clock: Clock
-) -> None:
-    for one, other in ((app, late_app), (late_app, app)):
-        last_visit = visit(one)
-        item = deposit(archive_of(other))
-        assert item in harvest_all(other, from_=last_visit)
-        # the servers change their roles with clocks that are later than all changes
-        clock.wait(1000)
-        late_clock.wait(1000)
-        last_visit = visit(one)
-        item = deposit(archive_of(other))
-        assert item in harvest_all(other, from_=last_visit)
 
 
 def test_no_answer_states_a_time_in_the_future_of_its_server(

@@ -1,0 +1,38 @@
+"""An Archive with a clock, whose lists can have short parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, close, make_app
+from support.clocks import Clock
+from support.harvesting import MORNING
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.harvest import oai_pmh
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(MORNING)
+
+
+@pytest.fixture
+def ibi(clock: Clock) -> IBIArchive:
+    return IBIArchive(clock=clock)
+
+
+@pytest.fixture
+def app(uri: str, tmp_path: Path, ibi: IBIArchive) -> Iterator[Flask]:
+    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True, IBI_ARCHIVE_NAME="Acervo & Cia")
+    archive_of(app).init()
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def parts_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oai_pmh, "PART", 2)
