@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -15,7 +19,7 @@ from flask import Flask
 from sqlalchemy import Connection, insert, select, update
 from support.archives import archive_of, close, make_app
 from support.clocks import Clock
-from support.harvesting import MORNING
+from support.harvesting import MORNING, harvest
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -145,6 +149,33 @@ def test_a_reader_misses_no_change_that_is_committed_late(
             pass
     reader.read()
     assert reader.seen == expect(archive)
+
+
+@pytest.mark.postgresql
+def test_a_killed_process_loses_no_change(
+    app: Flask, archive: Archive, uri: str, tmp_path: Path
+) -> None:
+    ibi = archive.deposit(ItemRecord(title="Snow")).ibip
+    script = Path(__file__).with_name("changing_process.py")
+    with subprocess.Popen(
+        [sys.executable, script, uri, tmp_path, ibi],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(script.parents[2])},
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(random.randrange(5, 25)):
+            process.stdout.readline()
+        sleep(random.random() / 50)
+        process.kill()
+        *_, last = process.stdout.read().split() or ["0"]
+    view = archive.get(ibi)
+    assert view is not None
+    root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc")
+    [title] = [one.text for one in root.iter("{*}title")]
+    assert view.dublin_core["title"] == ((title, None),)
+    assert int(title.split()[1]) >= int(last)
+    assert archive.database.read_rows(select(ChangeNote.id)) == []
 
 
 def test_a_note_about_an_item_that_looks_as_before_changes_nothing(
