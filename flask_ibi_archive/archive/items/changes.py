@@ -146,6 +146,7 @@ def note_all(connection: sa.Connection, archive_id: int) -> None:
     connection.execute(
         sa.insert(ChangeNote).from_select(["archive_id", "item_id"], items.order_by(Item.id))
     )
+    # no item looks like this, so that each item that harvesters see gets a new number
     connection.execute(
         sa.update(Change)
         .where(Change.archive_id == archive_id, Change.digest != "")

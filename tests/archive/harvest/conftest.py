@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def app(uri: str, tmp_path: Path, ibi: IBIArchive) -> Iterator[Flask]:
     archive_of(app).init()
     yield app
     close(app)
+
+
+@pytest.fixture
+def late_app(app: Flask, uri: str, tmp_path: Path, clock: Clock) -> Iterator[Flask]:
+    """Another server of the same Archive, whose clock is slow by half a minute."""
+    late_app = make_app(uri, tmp_path, IBIArchive(clock=lambda: clock() - timedelta(seconds=30)))
+    yield late_app
+    close(late_app)
 
 
 @pytest.fixture

@@ -108,18 +108,6 @@ def test_an_item_that_cant_be_written_is_left_out_and_logged_once(
         assert [text.split(":")[2] for text in texts(root, "identifier")] == items
 
 
-def test_a_corrected_function_is_harvested_after_renew_harvests(
-    app: Flask, archive: Archive, notes: Notes
-) -> None:
-    for title in ("Rain", "Snow"):
-        archive.deposit(ItemRecord(title=title))
-    notes.broken["Snow"] = fail
-    assert titles(ask_notes(app)) == ["Rain"]
-    notes.broken.clear()
-    assert app.test_cli_runner().invoke(args=["ibi", "renew-harvests"]).exit_code == 0
-    assert titles(ask_notes(app)) == ["Rain", "Snow"]
-
-
 def test_a_lost_database_ends_the_request_rather_than_leaving_the_item_out(
     app: Flask, archive: Archive, notes: Notes
 ) -> None:

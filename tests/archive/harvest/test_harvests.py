@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,23 +12,15 @@ from flask import Flask
 from oaipmh_scythe import Scythe
 from oaipmh_scythe.exceptions import NoRecordsMatch
 from sickle import Sickle
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, import_records
 from support.clocks import Clock
 from support.harvesting import harvest, texts
 from support.loopback import serving
 from support.web import rep
 
-from flask_ibi_archive import DublinCoreMetadata, IBIArchive, ItemRecord
+from flask_ibi_archive import DublinCoreMetadata, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.records.formats import BUILT_IN
-
-
-@pytest.fixture
-def late_app(app: Flask, uri: str, tmp_path: Path, clock: Clock) -> Iterator[Flask]:
-    """Another server of the same Archive, whose clock is slow."""
-    late_app = make_app(uri, tmp_path, IBIArchive(clock=lambda: clock() - timedelta(seconds=5)))
-    yield late_app
-    close(late_app)
 
 
 class Repository:
