@@ -517,10 +517,10 @@ def renew_harvests_command() -> None:
     Example:
       flask --app example_app ibi renew-harvests
     """
-    from flask_ibi_archive.archive.items.changes import note_all
+    from flask_ibi_archive.archive.items.changes import renew
 
     archive = get_archive()
     archive.check_has_items()
     with archive.database.writing() as connection:
-        note_all(connection, archive.served().id)
+        renew(connection, archive.served().id)
     write("harvesters will read all items again")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
@@ -178,13 +178,19 @@ class StoredHarvests:
             .limit(limit)
         )
 
-        def read(connection: Connection) -> tuple[Sequence[Any], Mapping[int, Work]]:
-            rows = connection.execute(statement).all()
-            live = [row.item_id for row in rows if not row.is_deleted]
-            works = read_works(self._archive, connection, live) if with_works and live else {}
-            return rows, works
-
-        rows, works = self._archive.database.read(read)
+        database, works, pending = self._archive.database, {}, []
+        if with_works:
+            with database.snapshot() as connection:
+                rows = connection.execute(statement).all()
+                live = [row.item_id for row in rows if not row.is_deleted]
+                works = read_works(self._archive, connection, live) if live else {}
+                pending = changes.find_pending(connection, live) if live else []
+        else:
+            rows = database.read_rows(statement)
+        if pending:
+            with database.writing() as connection:
+                changes.renew(connection, self._archive_id, pending)
+            self._has_notes = True
         records = []
         for row in rows:
             # an item without a work was deleted or hidden after its change was numbered

@@ -11,7 +11,9 @@ reader at a time. Therefore
 - a killed process loses nothing: notes are deleted by the transaction that numbers them.
 
 What readers see of an item is stored with the number as a digest. A note about an item that looks
-as before changes nothing, whichever statement wrote the item.
+as before changes nothing, whichever statement wrote the item. A reader that reads an item while
+there is a note about it may have seen what will not be there when the note is numbered. Therefore
+it renews the item, which then gets a new number in any case.
 
 The changes that one transaction numbers are a batch, with the time at which they became visible, in
 whole seconds, and a random word. Later numbers never have an earlier time. A number with the word
@@ -22,7 +24,7 @@ but with other words: it does not know the positions that readers had reached.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -140,16 +142,19 @@ Describe = Callable[[sa.Connection, Sequence[int]], Mapping[int, Appearance]]
 # --- writing -------------------------------------------------------------------------------------
 
 
-def note_all(connection: sa.Connection, archive_id: int) -> None:
-    """Let harvesters read all items again, even those that look as before."""
-    items = sa.select(Item.archive_id, Item.id).where(Item.archive_id == archive_id)
-    connection.execute(
-        sa.insert(ChangeNote).from_select(["archive_id", "item_id"], items.order_by(Item.id))
-    )
+def renew(connection: sa.Connection, archive_id: int, items: Collection[int] | None = None) -> None:
+    """Give items new numbers at the next opportunity, even if they look as before.
+
+    :param items: the row IDs; None: all items.
+    """
+    in_archive = Item.archive_id == archive_id
+    chosen = in_archive if items is None else in_archive & is_one_of(connection, Item.id, items)
+    rows = sa.select(Item.archive_id, Item.id).where(chosen).order_by(Item.id)
+    connection.execute(sa.insert(ChangeNote).from_select(["archive_id", "item_id"], rows))
     # no item looks like this, so that each item that harvesters see gets a new number
     connection.execute(
         sa.update(Change)
-        .where(Change.archive_id == archive_id, Change.digest != "")
+        .where(Change.item_id.in_(sa.select(Item.id).where(chosen)), Change.digest != "")
         .values(digest="renewed")
     )
 
@@ -189,14 +194,17 @@ def number_changes(
         .order_by(ChangeNote.id)
         .limit(limit)
     ).all()
-    noted = dict.fromkeys(note.item_id for note in notes)
+    are_taken = is_one_of(connection, ChangeNote.id, [note.id for note in notes])
     # if a metadata item changes, the items that it describes change, too
     described = connection.scalars(
         sa.select(Item.id)
-        .where(Item.archive_id == archive_id, is_described_by(connection, noted))
+        .where(
+            Item.archive_id == archive_id,
+            is_described_by(sa.select(ChangeNote.item_id).where(are_taken)),
+        )
         .order_by(Item.id)
     )
-    items = [*dict.fromkeys([*noted, *described])]
+    items = [*dict.fromkeys([*(note.item_id for note in notes), *described])]
     changed = _find_changed(connection, archive_id, items, describe(connection, items))
     rows = [{**row, "number": number} for number, row in enumerate(changed, last + 1)]
     if rows:
@@ -217,17 +225,13 @@ def number_changes(
             .where(ChangeEnd.archive_id == archive_id)
             .values(number=batch["number"])
         )
-    connection.execute(
-        sa.delete(ChangeNote).where(
-            is_one_of(connection, ChangeNote.id, [note.id for note in notes])
-        )
-    )
+    connection.execute(sa.delete(ChangeNote).where(are_taken))
     return end, len(notes) == limit
 
 
-def is_described_by(connection: sa.Connection, items: Mapping[int, Any]) -> Any:
+def is_described_by(items: sa.Select[Any]) -> sa.ColumnElement[bool]:
     """Return the condition that one of the given items has the metadata of an item."""
-    return is_one_of(connection, Item.metadata_item_id, items)
+    return Item.metadata_item_id.in_(items)
 
 
 def _find_changed(
@@ -268,6 +272,14 @@ def read_end(connection: sa.Connection, archive_id: int) -> tuple[datetime, bool
     noted = sa.exists().where(ChangeNote.archive_id == archive_id)
     row = connection.execute(sa.select(end.scalar_subquery(), noted)).one()
     return row[0] or EPOCH, row[1]
+
+
+def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]:
+    """Return those of the items whose descriptions have changed since they got their numbers."""
+    noted = sa.select(ChangeNote.item_id)
+    is_noted = Item.id.in_(noted) | is_described_by(noted)
+    statement = sa.select(Item.id).where(is_one_of(connection, Item.id, items), is_noted)
+    return [*connection.scalars(statement)]
 
 
 def find_word(connection: sa.Connection, archive_id: int, number: int) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, select, update
 from support.archives import import_records
 from support.clocks import Clock
 from support.harvesting import find_errors, harvest, harvest_all, headers, parse, texts
@@ -16,7 +16,9 @@ from support.web import rep
 from flask_ibi_archive import IBIArchive, ItemRecord, MetadataItem
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.harvest import harvesting
+from flask_ibi_archive.archive.harvest.harvesting import StoredHarvests
 from flask_ibi_archive.archive.items import changes
+from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.errors import NotReady
 
 
@@ -84,6 +86,30 @@ def test_an_answer_without_changes_writes_once_a_minute(
     minutes = [f"2026-03-01T08:0{n}:00Z" for n in range(3)]
     assert times == [minutes[0], minutes[1], minutes[1], minutes[2]]
     assert len(transactions) == 2
+
+
+@pytest.mark.postgresql
+def test_a_harvester_that_saw_a_change_learns_that_it_was_taken_back(
+    app: Flask, archive: Archive, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = deposit(archive)
+    before = archive.database.read_rows(select(Item.dublin_core).where(Item.ibip == item))[0][0]
+    visit(app)
+
+    def write(title: str) -> None:
+        with archive.database.writing() as connection:
+            values = {"dublin_core": {**before, "title": [title]}}
+            connection.execute(update(Item).where(Item.ibip == item).values(values))
+
+    monkeypatch.setattr(StoredHarvests, "publish", lambda self: (write("Snow"), clock())[1])
+    assert "Snow" in [
+        one.text
+        for one in harvest(app, verb="ListRecords", metadataPrefix="oai_dc").iter("{*}title")
+    ]
+    monkeypatch.undo()
+    write("Rain")
+    clock.wait()
+    assert harvest_all(app, from_="2026-03-01T08:00:01Z") == {item: False}
 
 
 def test_an_import_of_what_was_exported_is_no_change(

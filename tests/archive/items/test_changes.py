@@ -28,8 +28,8 @@ from flask_ibi_archive.archive.items.changes import (
     Change,
     ChangeNote,
     find_word,
-    note_all,
     number_changes,
+    renew,
     select_datestamp,
 )
 from flask_ibi_archive.archive.items.tables import Item
@@ -193,7 +193,7 @@ def test_a_note_about_an_item_that_looks_as_before_changes_nothing(
         assert not connection.scalars(select(ChangeNote.item_id)).all()
     assert reader.read() == []
     with archive.database.writing() as connection:
-        note_all(connection, archive.served().id)
+        renew(connection, archive.served().id)
         number(archive, connection, clock())
     assert reader.read() == items
 
