@@ -517,10 +517,10 @@ def renew_harvests_command() -> None:
     Example:
       flask --app example_app ibi renew-harvests
     """
-    from flask_ibi_archive.archive.harvest.harvesting import StoredHarvests
-    from flask_ibi_archive.archive.harvest.messages import HarvestSets
+    from flask_ibi_archive.archive.items.changes import renew
 
     archive = get_archive()
     archive.check_has_items()
-    StoredHarvests(archive, HarvestSets()).note_all()
+    with archive.database.writing() as connection:
+        renew(connection, archive.served().id)
     write("harvesters will read all items again")

@@ -276,15 +276,23 @@ REFERENCE_CHECKS = {
     ),
 }
 
-#: The change of an item for the harvest log.
-NOTE_CHANGE = "INSERT INTO ibi_changed_item (archive_id, item_id) VALUES (NEW.archive_id, NEW.id);"
+#: The note about a change of an item, for the change log.
+NOTE_CHANGE = "INSERT INTO ibi_change_note (archive_id, item_id) VALUES (NEW.archive_id, NEW.id);"
+
+
+def note_member(row: str) -> str:
+    """Return the statement that notes a member of a group, and the head, which lists the member."""
+    return f"""INSERT INTO ibi_change_note (archive_id, item_id)
+        SELECT archive_id, item_id FROM ibi_identifier
+        WHERE archive_id = {row}.archive_id AND text IN ({row}.ibi, {row}.head);"""
+
+
 PARTS = (
     "ibi_identifier",
     "ibi_file",
     "ibi_same_as",
     "ibi_tombstone",
-    "ibi_harvest_set",
-    "ibi_harvest",
+    "ibi_change",
 )
 DELETE_PARTS = " ".join(f"DELETE FROM {table} WHERE item_id = OLD.id;" for table in PARTS)
 
@@ -326,6 +334,11 @@ SQLITE_TRIGGERS = {
         WHEN EXISTS ({unwanted}) BEGIN SELECT RAISE(ABORT, '{constraint}'); END"""
         for name, (table, columns, constraint, unwanted) in REFERENCE_CHECKS.items()
         for event in ("INSERT", "UPDATE")
+    },
+    **{
+        f"tr_ibi_translation_changed_{event.lower()}": f"AFTER {event} ON ibi_translation"
+        f" BEGIN {' '.join(note_member(row) for row in rows)} END"
+        for event, rows in (("INSERT", ["NEW"]), ("UPDATE", ["OLD", "NEW"]), ("DELETE", ["OLD"]))
     },
     # SQLite can be used without checks of foreign keys, as on the connections of a host: then their
     # actions (ON UPDATE CASCADE, ON DELETE CASCADE) do not happen.
@@ -384,6 +397,11 @@ POSTGRESQL_FUNCTIONS = {
         END IF;
         RETURN NEW;""",
     "tr_ibi_item_changed": f"BEGIN {NOTE_CHANGE} RETURN NULL;",
+    "tr_ibi_translation_changed": f"""
+    BEGIN
+        IF TG_OP <> 'INSERT' THEN {note_member("OLD")} END IF;
+        IF TG_OP <> 'DELETE' THEN {note_member("NEW")} END IF;
+        RETURN NULL;""",
     **{
         name: f"""
     BEGIN
@@ -415,6 +433,7 @@ POSTGRESQL_TRIGGERS = {
     "tr_ibi_item_service": "BEFORE UPDATE OR DELETE ON ibi_item",
     "tr_ibi_archive_service": "BEFORE INSERT OR UPDATE OF service_item_id ON ibi_archive",
     "tr_ibi_item_changed": "AFTER INSERT OR UPDATE ON ibi_item",
+    "tr_ibi_translation_changed": "AFTER INSERT OR UPDATE OR DELETE ON ibi_translation",
     **{
         name: f"AFTER INSERT OR UPDATE OF {columns} ON {table}"
         for name, (table, columns, _, _) in REFERENCE_CHECKS.items()
@@ -788,58 +807,55 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.PrimaryKeyConstraint("archive_id", "day", "content_type"),
     )
     sa.Table(
-        "ibi_changed_item",
+        "ibi_change_note",
         metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("item_id", KEY, nullable=False),
-        sa.Index("ix_ibi_changed_item_archive", "archive_id", "id"),
+        sa.Index("ix_ibi_change_note_archive", "archive_id", "id"),
         sqlite_autoincrement=True,
     )
     sa.Table(
-        "ibi_harvest",
+        "ibi_change",
         metadata,
         sa.Column("item_id", KEY, primary_key=True, autoincrement=False),
         sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("change_no", sa.BigInteger()),
-        sa.Column("datestamp", MOMENT),
-        sa.Column("is_deleted", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("is_deleted", sa.Boolean()),
+        sa.Column("sets", sa.Text(), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
         sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_harvest_item",
+            name="fk_ibi_change_item",
             ondelete="CASCADE",
         ),
-        sa.CheckConstraint(
-            "(change_no IS NULL) = (datestamp IS NULL)", name="ck_ibi_harvest_datestamp"
-        ),
-        sa.UniqueConstraint("archive_id", "datestamp", "change_no", name="uq_ibi_harvest_change"),
+        sa.UniqueConstraint("archive_id", "number", name="uq_ibi_change_number"),
     )
     sa.Table(
-        "ibi_harvest_set",
-        metadata,
-        sa.Column("item_id", KEY, primary_key=True, autoincrement=False),
-        sa.Column("set_spec", sa.String(255), primary_key=True),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("change_no", sa.BigInteger(), nullable=False),
-        sa.Column("datestamp", MOMENT, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["item_id"],
-            ["ibi_harvest.item_id"],
-            name="fk_ibi_harvest_set_item",
-            ondelete="CASCADE",
-        ),
-        sa.Index("ix_ibi_harvest_set_change", "archive_id", "set_spec", "datestamp", "change_no"),
-    )
-    sa.Table(
-        "ibi_harvest_end",
+        "ibi_change_batch",
         metadata,
         sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
-        sa.Column("datestamp", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("number", sa.BigInteger(), primary_key=True, autoincrement=False),
+        sa.Column("word", sa.String(16), nullable=False),
+        sa.Column("datestamp", MOMENT, nullable=False),
         sa.ForeignKeyConstraint(
             ["archive_id"],
             ["ibi_archive.id"],
-            name="fk_ibi_harvest_end_archive",
+            name="fk_ibi_change_batch_archive",
+            ondelete="CASCADE",
+        ),
+    )
+    sa.Table(
+        "ibi_change_end",
+        metadata,
+        sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("number", sa.BigInteger(), nullable=False, server_default="0"),
+        sa.Column("datestamp", MOMENT, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["archive_id"],
+            ["ibi_archive.id"],
+            name="fk_ibi_change_end_archive",
             ondelete="CASCADE",
         ),
     )

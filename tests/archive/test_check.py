@@ -21,7 +21,7 @@ from support.commands import Outcome, command
 from support.databases import copy_database
 from support.loopback import Later, serving
 
-from flask_ibi_archive.archive.harvest.harvesting import ChangedItem
+from flask_ibi_archive.archive.items.changes import ChangeNote
 
 NewApp = Callable[..., Flask]
 
@@ -239,7 +239,7 @@ def test_check_publishes_no_changes_to_harvesters(
 
     def count() -> int:
         with archive.database.reading() as connection:
-            return len(connection.execute(select(ChangedItem.id)).all())
+            return len(connection.execute(select(ChangeNote.id)).all())
 
     pending = count()
     assert pending

@@ -13,8 +13,8 @@ from flask_ibi_archive.archive.accesses.rows import Access, VisitorSalt
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import FileCheck
 from flask_ibi_archive.archive.claims.log_tables import ClaimLogRow, ClaimNote, ClaimRow, ClaimTile
-from flask_ibi_archive.archive.harvest.harvesting import Harvest, HarvestEnd, HarvestSet
 from flask_ibi_archive.archive.identification.tables import ApiKey, ApiRequest, IssuedIdentifier
+from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, ChangeEnd
 from flask_ibi_archive.archive.items.tables import (
     AccessCount,
     ArchiveAccessCount,
@@ -99,12 +99,9 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             (ClaimNote, {**item, "id": 4, **NOTE}),
             (ClaimRow, {"archive_id": 1, **CLAIM}),
             (ClaimTile, {"archive_id": 1, "log_number": 1, "root": "0" * 64, **TILE}),
-            (Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),
-            (HarvestEnd, {"archive_id": 1, "datestamp": MOMENT}),
-            (
-                HarvestSet,
-                {**item, "set_spec": "a:b", "change_no": 1, "datestamp": MOMENT},
-            ),
+            (Change, {**item, "number": 1, "sets": " a:b ", "digest": ""}),
+            (ChangeBatch, {"archive_id": 1, "number": 1, "word": "w", "datestamp": MOMENT}),
+            (ChangeEnd, {"archive_id": 1, "number": 1, "datestamp": MOMENT}),
             (ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),
             (ApiRequest, {"id": 8, "key_id": 9, "requested_at": MOMENT, **REQUEST}),
             (

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from hashlib import sha256
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Connection,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    String,
-    UniqueConstraint,
-    false,
-)
-from sqlalchemy.orm import Mapped, aliased, mapped_column
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from flask_ibi_archive.archive.harvest.messages import (
     THESES,
@@ -31,399 +20,28 @@ from flask_ibi_archive.archive.harvest.messages import (
     Position,
     Selection,
 )
+from flask_ibi_archive.archive.items import changes
+from flask_ibi_archive.archive.items.changes import EPOCH, Appearance, Change
 from flask_ibi_archive.archive.items.read import (
     describe_host_item,
     find_owners,
-    is_public,
     is_public_record,
-    primary_form,
     read_works,
 )
-from flask_ibi_archive.archive.items.tables import Base, Item
+from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HostFunctionFailed, NotReady
-from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, insert_or_update
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-
-# --- harvest -----------------------------------------------------------------------------------
-
-
-class ChangedItem(Base):
-    """An item that has changed since it was last written to the harvest log.
-
-    A trigger of the table of items adds the rows. An item can have several rows, so that writers
-    never wait for each other.
-    """
-
-    __tablename__ = "ibi_changed_item"
-    __table_args__ = (
-        Index("ix_ibi_changed_item_archive", "archive_id", "id"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(Key)
-    item_id: Mapped[int] = mapped_column(Key)
-
-
-class Harvest(Base):
-    """The last change of an item, as harvesters see it."""
-
-    __tablename__ = "ibi_harvest"
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_harvest_item",
-            ondelete="CASCADE",
-        ),
-        CheckConstraint(
-            "(change_no IS NULL) = (datestamp IS NULL)", name="ck_ibi_harvest_datestamp"
-        ),
-        UniqueConstraint("archive_id", "datestamp", "change_no", name="uq_ibi_harvest_change"),
-    )
-
-    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    archive_id: Mapped[int] = mapped_column(Key)
-    #: The position of the change: later changes have higher numbers. None: harvesters must not see
-    #: the item, and have never seen it.
-    change_no: Mapped[int | None] = mapped_column(BigInteger)
-    #: The time (whole seconds) at which the change became visible for harvesters. A change with a
-    #: higher number never has an earlier time.
-    datestamp: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    is_deleted: Mapped[bool] = mapped_column(server_default=false())
-
-
-class HarvestEnd(Base):
-    """The end of the harvest log of an Archive.
-
-    Changes that are added later get this datestamp or a later one.
-    """
-
-    __tablename__ = "ibi_harvest_end"
-
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_harvest_end_archive", ondelete="CASCADE"),
-        primary_key=True,
-    )
-    datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
-
-
-class HarvestSet(Base):
-    """The membership of an item in a set. A deleted item stays in its sets."""
-
-    __tablename__ = "ibi_harvest_set"
-    __table_args__ = (
-        Index("ix_ibi_harvest_set_change", "archive_id", "set_spec", "datestamp", "change_no"),
-    )
-
-    item_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_harvest.item_id", name="fk_ibi_harvest_set_item", ondelete="CASCADE"),
-        primary_key=True,
-    )
-    set_spec: Mapped[str] = mapped_column(String(255), primary_key=True)
-    archive_id: Mapped[int] = mapped_column(Key)
-    change_no: Mapped[int] = mapped_column(BigInteger)
-    datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
-
-
-# --- changes -----------------------------------------------------------------------------------
-
-
-#: The end of a log that has never been written.
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-#: A function that returns the sets of those items that harvesters may see, by the ids of the items.
-FindSets = Callable[[Sequence[int]], Mapping[int, Iterable[str]]]
-
-#: The columns that the table of sets has in common with the log.
-POSITION = ("archive_id", "datestamp", "change_no")
-
-
-class Change(NamedTuple):
-    """The last change of an item.
-
-    :param ibi: the identifier of the item: the IBIp if there is one.
-    """
-
-    item_id: int
-    datestamp: datetime
-    change_no: int
-    is_deleted: bool
-    ibi: str
-
-
-class HarvestLog:
-    """The harvest log of one Archive. The methods use the transaction of the caller."""
-
-    def __init__(self, connection: sa.Connection, archive_id: int) -> None:
-        self._connection = connection
-        self._archive_id = archive_id
-
-    # --- writing ---------------------------------------------------------------------------------
-
-    def move_end(self, now: datetime) -> datetime:
-        """Move the end of the log to the current time if it is later, and return the end.
-
-        No other process can write to the log until the end of the transaction.
-
-        :param now: the current time in whole seconds.
-        """
-        moved = insert_or_update(self._connection, HarvestEnd).values(
-            archive_id=self._archive_id, datestamp=now
-        )
-        new, stored = moved.excluded.datestamp, HarvestEnd.datestamp
-        end: datetime = self._connection.execute(
-            moved.on_conflict_do_update(
-                index_elements=["archive_id"],
-                set_={"datestamp": sa.case((new > stored, new), else_=stored)},
-            ).returning(stored)
-        ).scalar_one()
-        return end
-
-    def note_all(self) -> None:
-        """Note all items as changed, because their sets or their descriptions have changed."""
-        items = sa.select(Item.archive_id, Item.id).where(Item.archive_id == self._archive_id)
-        self._connection.execute(
-            sa.insert(ChangedItem).from_select(["archive_id", "item_id"], items.order_by(Item.id))
-        )
-
-    def publish(self, now: datetime, limit: int, find_sets: FindSets) -> tuple[datetime, bool]:
-        """Move changed items to the end of the log.
-
-        :param now: the current time in whole seconds.
-        :param limit: the largest number of notes about changed items to process.
-        :param find_sets: returns the sets of the items that harvesters may see.
-        :returns: the end of the log, and whether there may be more changed items.
-        """
-        end = self.move_end(now)
-        notes = self._connection.execute(
-            sa.select(ChangedItem.id, ChangedItem.item_id)
-            .where(ChangedItem.archive_id == self._archive_id)
-            .order_by(ChangedItem.id)
-            .limit(limit)
-        ).all()
-        changed = list(dict.fromkeys(note.item_id for note in notes))
-        # if a metadata item changes, the items that it describes change, too
-        described = self._connection.scalars(
-            sa.select(Item.id)
-            .where(
-                Item.archive_id == self._archive_id,
-                Item.metadata_ibi.in_(sa.select(primary_form()).where(Item.id.in_(changed))),
-            )
-            .order_by(Item.id)
-        )
-        self.publish_items(list(dict.fromkeys([*changed, *described])), end, find_sets)
-        self._connection.execute(
-            sa.delete(ChangedItem).where(ChangedItem.id.in_([note.id for note in notes]))
-        )
-        return end, len(notes) == limit
-
-    def publish_items(self, item_ids: Sequence[int], end: datetime, find_sets: FindSets) -> None:
-        """Move some items to the end of the log; see :meth:`publish`.
-
-        :param end: the result of :meth:`move_end` in this transaction.
-        """
-        newest = self._connection.scalar(
-            sa.select(Harvest.change_no)
-            .where(Harvest.archive_id == self._archive_id, Harvest.datestamp.is_not(None))
-            .order_by(Harvest.datestamp.desc(), Harvest.change_no.desc())
-            .limit(1)
-        )
-        found = self._connection.execute(
-            sa.select(
-                Item.id,
-                is_public().label("is_public"),
-                # a deleted item without a row in the log was imported as a deleted item
-                sa.or_(
-                    Harvest.change_no.is_not(None),
-                    sa.and_(Harvest.item_id.is_(None), Item.state == State.DELETED.value),
-                ).label("was_public"),
-            )
-            .outerjoin(Harvest, Harvest.item_id == Item.id)
-            .where(Item.id.in_(item_ids), Item.archive_id == self._archive_id)
-        ).all()
-        sets = find_sets([row.id for row in found if row.is_public])
-        # for each item that harvesters see or have seen: whether they see it now
-        public = {row.id: row.id in sets for row in found if row.id in sets or row.was_public}
-        rows = [
-            {
-                "item_id": item_id,
-                "archive_id": self._archive_id,
-                "datestamp": end,
-                "change_no": number,
-                "is_deleted": not public[item_id],
-            }
-            for number, item_id in enumerate(
-                [item_id for item_id in item_ids if item_id in public], (newest or 0) + 1
-            )
-        ]
-        if rows:
-            written = insert_or_update(self._connection, Harvest)
-            self._connection.execute(
-                written.on_conflict_do_update(
-                    index_elements=["item_id"],
-                    set_={
-                        name: written.excluded[name]
-                        for name in ("archive_id", "datestamp", "change_no", "is_deleted")
-                    },
-                ),
-                rows,
-            )
-            self._store_sets(rows, sets)
-        self._note_hidden([item_id for item_id in item_ids if item_id not in public])
-
-    def _note_hidden(self, item_ids: Sequence[int]) -> None:
-        """Store that harvesters have never seen some items.
-
-        If such an item is deleted later, harvesters are not told about the deletion.
-        """
-        values = sa.select(Item.id, Item.archive_id).where(
-            Item.id.in_(item_ids), Item.archive_id == self._archive_id
-        )
-        self._connection.execute(
-            insert_or_update(self._connection, Harvest)
-            .from_select(["item_id", "archive_id"], values)
-            .on_conflict_do_nothing()
-        )
-
-    def _store_sets(
-        self, rows: Sequence[dict[str, Any]], found: Mapping[int, Iterable[str]]
-    ) -> None:
-        """Replace the sets of items; a deleted item stays in its sets."""
-        positions = {row["item_id"]: row for row in rows}
-        live = [row["item_id"] for row in rows if not row["is_deleted"]]
-        sets: dict[int, set[str]] = {item_id: {*names} for item_id, names in found.items()}
-        for member in self._connection.execute(
-            sa.select(HarvestSet.item_id, HarvestSet.set_spec).where(
-                HarvestSet.item_id.in_(positions.keys() - live)
-            )
-        ):
-            sets.setdefault(member.item_id, set()).add(member.set_spec)
-        self._connection.execute(sa.delete(HarvestSet).where(HarvestSet.item_id.in_(positions)))
-        members = [
-            {
-                "item_id": item_id,
-                "set_spec": set_spec,
-                **{name: positions[item_id][name] for name in POSITION},
-            }
-            for item_id, names in sets.items()
-            for set_spec in names
-        ]
-        if members:
-            self._connection.execute(sa.insert(HarvestSet), members)
-
-    # --- reading ---------------------------------------------------------------------------------
-
-    def read_end(self) -> tuple[datetime, bool]:
-        """Return the end of the log, and whether there are changed items to move to the log."""
-        end = sa.select(HarvestEnd.datestamp).where(HarvestEnd.archive_id == self._archive_id)
-        changed = sa.exists().where(ChangedItem.archive_id == self._archive_id)
-        row = self._connection.execute(sa.select(end.scalar_subquery(), changed)).one()
-        return row[0] or EPOCH, row[1]
-
-    def list_changes(self, selected: Selection, limit: int) -> list[Change]:
-        """Return the first changes of a selection, in their order.
-
-        :param limit: the largest number of changes.
-        """
-        log, conditions = self._find_conditions(selected)
-        statement = self._select().where(*conditions)
-        if log is HarvestSet:
-            statement = statement.join(HarvestSet, HarvestSet.item_id == Harvest.item_id)
-        statement = statement.order_by(log.datestamp, log.change_no).limit(limit)
-        return [Change(*row) for row in self._connection.execute(statement)]
-
-    def count_changes(self, selected: Selection) -> int:
-        """Return the number of changes of a selection."""
-        log, conditions = self._find_conditions(selected)
-        statement = sa.select(sa.func.count()).select_from(log).where(*conditions)
-        return self._connection.execute(statement).scalar_one()
-
-    def _find_conditions(self, selected: Selection) -> tuple[Any, list[Any]]:
-        """Return the table that lists the changes of a selection, and the conditions."""
-        log: Any = HarvestSet if selected.specs else Harvest
-        conditions = [log.archive_id == self._archive_id]
-        conditions += [log.set_spec == spec for spec in selected.specs[:1]]
-        for spec in selected.specs[1:]:
-            member = aliased(HarvestSet)
-            conditions.append(
-                sa.exists().where(member.item_id == log.item_id, member.set_spec == spec)
-            )
-        if selected.since is not None:
-            conditions.append(log.datestamp >= selected.since)
-        if selected.until is not None:
-            conditions.append(log.datestamp <= selected.until)
-        if selected.after is not None:
-            datestamp, number = selected.after
-            bound = sa.tuple_(sa.literal(datestamp, UTCDateTime), sa.literal(number))
-            conditions.append(sa.tuple_(log.datestamp, log.change_no) > bound)
-        elif selected.since is None:
-            conditions.append(log.datestamp.is_not(None))
-        return log, conditions
-
-    def find_change(self, item_id: int) -> Change | None:
-        """Return the last change of an item; None if harvesters must not see the item."""
-        statement = self._select().where(Harvest.item_id == item_id, Harvest.datestamp.is_not(None))
-        row = self._connection.execute(statement).first()
-        return None if row is None else Change(*row)
-
-    def _select(self) -> Any:
-        return sa.select(
-            Harvest.item_id,
-            Harvest.datestamp,
-            Harvest.change_no,
-            Harvest.is_deleted,
-            sa.func.coalesce(Item.ibip, Item.rep),
-        ).join(Item, Item.id == Harvest.item_id)
-
-    def read_sets(self, item_ids: Iterable[int]) -> dict[int, list[str]]:
-        """Return the sets of items that harvesters see, by the ids of the items."""
-        found: dict[int, list[str]] = {}
-        for row in self._connection.execute(
-            sa.select(HarvestSet.item_id, HarvestSet.set_spec)
-            .where(HarvestSet.item_id.in_(list(item_ids)), HarvestSet.set_spec != THESES)
-            .order_by(HarvestSet.item_id, HarvestSet.set_spec)
-        ):
-            found.setdefault(row.item_id, []).append(row.set_spec)
-        return found
-
-    def read_types(self) -> list[str]:
-        """Return the sets of types that have or had members."""
-        statement = sa.select(HarvestSet.set_spec).distinct().order_by(HarvestSet.set_spec)
-        return [
-            *self._connection.scalars(
-                statement.where(
-                    HarvestSet.archive_id == self._archive_id, HarvestSet.set_spec.in_(TYPES)
-                )
-            )
-        ]
-
-    def find_earliest(self) -> datetime | None:
-        """Return the earliest datestamp; None if the log is empty."""
-        return self._connection.scalar(
-            sa.select(Harvest.datestamp)
-            .where(Harvest.archive_id == self._archive_id, Harvest.datestamp.is_not(None))
-            .order_by(Harvest.datestamp, Harvest.change_no)
-            .limit(1)
-        )
-
-
-# --- harvesting --------------------------------------------------------------------------------
-
-
 #: The largest number of notes about changed items that one transaction processes.
 BATCH = 1000
 
-#: The share of the time for the database in which a request moves changed items to the log.
+#: The share of the time for the database in which a request numbers changes.
 PUBLISHING_SHARE = 0.5
 
 #: If a request finds no changes, and the end of the log is behind the clock by MAX_LAG, the request
@@ -456,53 +74,70 @@ class HarvestedRecord:
 
 
 class StoredHarvests:
-    """The changes of the items in the tables of this package."""
+    """The changes of the items in the tables of this package; see :mod:`.items.changes`."""
 
     def __init__(self, archive: Archive, sets: HarvestSets) -> None:
         self._archive = archive
         self._archive_id = archive.served().id
         self._sets = sets
-        self._end, self._has_changed_items = EPOCH, False
+        self._end, self._has_notes = EPOCH, False
         self._deadline = monotonic() + PUBLISHING_SHARE * archive.config.database_timeout
 
     def publish(self) -> datetime:
-        """Move the items that have changed since the last request to the end of the log.
+        """Give numbers to the changes since the last request.
 
-        :returns: the time that the answer states; see
-            :mod:`flask_ibi_archive.archive.harvest.harvesting`.
+        :returns: the time that the answer states: all later changes get this datestamp or a later
+            one, and no answer states a time in the future of its server.
         """
         database, now = self._archive.database, self._now()
-        self._end, self._has_changed_items = database.read(
-            lambda reading: self._log(reading).read_end()
+        self._end, self._has_notes = database.read(
+            lambda connection: changes.read_end(connection, self._archive_id)
         )
-        if self._has_changed_items:
-            self._publish_batch()
+        if self._has_notes:
+            self._number_changes()
         elif now - self._end >= MAX_LAG:
             with suppress(NotReady):  # for example if the database is read-only, or locked
                 with database.writing(LOCK_TIMEOUT) as connection:
-                    end = self._log(connection).move_end(now)
+                    _, end = changes.move_end(connection, self._archive_id, now)
                 self._end = end
         return min(self._end, now)
 
-    def publish_more(self, until: datetime | None) -> bool:
-        """Move further changed items to the end of the log.
+    def publish_more(self, until: datetime | None = None) -> bool:
+        """Give numbers to further changes.
 
         :param until: the latest datestamp that the caller wants, or None.
-        :returns: False if the log already contains all changes that the caller wants.
+        :returns: False if all changes that the caller wants have numbers.
         :raises UnfinishedLog: if this request has no more time.
         """
-        if not self._has_changed_items or (until is not None and until < self._end):
+        if not self._has_notes or (until is not None and until < self._end):
             return False
         if monotonic() >= self._deadline:
             raise UnfinishedLog
-        self._publish_batch()
+        self._number_changes()
         return True
 
-    def _publish_batch(self) -> None:
+    def _number_changes(self) -> None:
         with self._archive.database.writing() as connection:
-            self._end, self._has_changed_items = self._log(connection).publish(
-                self._now(), BATCH, self._set_finder(connection)
+            self._end, self._has_notes = changes.number_changes(
+                connection, self._archive_id, self._now(), BATCH, self._describe
             )
+
+    def _now(self) -> datetime:
+        return self._archive.clock().astimezone(timezone.utc).replace(microsecond=0)
+
+    def _describe(self, connection: Connection, items: Sequence[int]) -> Mapping[int, Appearance]:
+        """Return what harvesters see of items.
+
+        An item without a title can't be described in oai_dc as aggregators demand. Since OAI-PMH
+        demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
+        """
+        appearances = {}
+        for item_id, work in read_works(self._archive, connection, items).items():
+            if work.has_title:
+                sets = f" {' '.join(sorted(self._sets.list_sets(work)))} "
+                digest = sha256(f"{work!r}{sets}".encode(errors="surrogatepass")).hexdigest()
+                appearances[item_id] = Appearance(sets, digest)
+        return appearances
 
     def list_records(
         self, selection: Selection, limit: int, with_works: bool
@@ -512,90 +147,94 @@ class StoredHarvests:
         :param limit: the maximum number of records.
         :param with_works: True to read also the descriptions of the items.
         """
-        return self._archive.database.read(
-            lambda connection: self._complete(
-                connection, self._log(connection).list_changes(selection, limit), with_works
-            )
-        )
+        return self._read(self._find_conditions(selection), limit, with_works)
 
     def find_record(self, ibi: str) -> HarvestedRecord | None:
         """Return the record of an item; None if harvesters must not see the item.
 
         :param ibi: an identifier of the item in canonical case.
         """
-        database = self._archive.database
-
-        def find(connection: Connection) -> tuple[int | None, list[HarvestedRecord]]:
-            owner = find_owners(connection, self._archive_id, [ibi]).get(ibi)
-            item_id = None if owner is None else owner.id
-            change = None if item_id is None else self._log(connection).find_change(item_id)
-            return item_id, self._complete(connection, [change] if change else [], True)
-
-        item_id, records = database.read(find)
-        if item_id is not None and not records:
-            # the item may be new; do not wait until all changes before it are moved to the log
-            with database.writing() as connection:
-                log, finder = self._log(connection), self._set_finder(connection)
-                log.publish_items([item_id], log.move_end(self._now()), finder)
-            _, records = database.read(find)
+        owners = self._archive.database.read(
+            lambda connection: find_owners(connection, self._archive_id, [ibi])
+        )
+        if ibi not in owners:
+            return None
+        conditions = [Change.item_id == owners[ibi].id, Change.is_deleted.is_not(None)]
+        # the item may be new, and have no number yet
+        while not (records := self._read(conditions, 1, True)) and self.publish_more():
+            pass
         return next(iter(records), None)
+
+    def _read(
+        self, conditions: Sequence[ColumnElement[bool]], limit: int, with_works: bool
+    ) -> list[HarvestedRecord]:
+        """Return the first records with conditions; see :meth:`list_records`."""
+        ibi, datestamp = func.coalesce(Item.ibip, Item.rep), changes.select_datestamp()
+        statement = (
+            select(Change.item_id, Change.number, Change.is_deleted, Change.sets)
+            .add_columns(ibi.label("ibi"), datestamp.label("datestamp"))
+            .join(Item, Item.id == Change.item_id)
+            .where(*conditions)
+            .order_by(Change.number)
+            .limit(limit)
+        )
+
+        database, works, pending = self._archive.database, {}, []
+        if with_works:
+            with database.snapshot() as connection:
+                rows = connection.execute(statement).all()
+                live = [row.item_id for row in rows if not row.is_deleted]
+                works = read_works(self._archive, connection, live) if live else {}
+                pending = changes.find_pending(connection, live) if live else []
+        else:
+            rows = database.read_rows(statement)
+        if pending:
+            with database.writing() as connection:
+                changes.renew(connection, self._archive_id, pending)
+            self._has_notes = True
+        records = []
+        for row in rows:
+            # an item without a work was deleted or hidden after its change was numbered
+            is_deleted = row.is_deleted or (with_works and row.item_id not in works)
+            sets = tuple(spec for spec in row.sets.split() if spec != THESES)
+            header = Header(row.ibi, row.datestamp, is_deleted, sets)
+            position = row.datestamp, row.number
+            records.append(HarvestedRecord(header, position, works.get(row.item_id)))
+        return records
 
     def count(self, selection: Selection) -> int | None:
         """Return the number of records of a selection."""
-        return self._archive.database.read(
-            lambda connection: self._log(connection).count_changes(selection)
-        )
+        statement = select(func.count()).where(*self._find_conditions(selection))
+        return self._archive.database.read(lambda connection: connection.scalar(statement))
+
+    def _find_conditions(self, selection: Selection) -> list[ColumnElement[bool]]:
+        """Return the conditions for the changes of a selection."""
+        conditions = changes.is_within(self._archive_id, selection.since, selection.until)
+        conditions.append(Change.is_deleted.is_not(None))
+        # a set has a space before and after it, so that this finds whole names only
+        conditions += [
+            func.replace(Change.sets, f" {spec} ", "") != Change.sets for spec in selection.specs
+        ]
+        if selection.after is not None:
+            conditions.append(Change.number > selection.after[1])
+        return conditions
 
     def list_types(self) -> list[str]:
-        """Return the sets of the types of the items."""
-        return self._archive.database.read(lambda connection: self._log(connection).read_types())
+        """Return the sets of types that have or had members."""
+        statement = select(Change.sets).where(Change.archive_id == self._archive_id).distinct()
+        rows = self._archive.database.read_rows(statement)
+        return sorted({spec for row in rows for spec in row.sets.split()} & TYPES.keys())
 
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if there are no records."""
-        return self._archive.database.read(lambda connection: self._log(connection).find_earliest())
-
-    def note_all(self) -> None:
-        """Note that all items have changed, for example because the host changed its sets."""
-        with self._archive.database.writing() as connection:
-            self._log(connection).note_all()
-
-    def _log(self, connection: Connection) -> HarvestLog:
-        return HarvestLog(connection, self._archive_id)
-
-    def _now(self) -> datetime:
-        return self._archive.clock().astimezone(timezone.utc).replace(microsecond=0)
-
-    def _complete(
-        self, connection: Connection, changes: Sequence[Change], with_works: bool
-    ) -> list[HarvestedRecord]:
-        """Return the records of changes, with the sets and the descriptions of the items."""
-        ids = [change.item_id for change in changes]
-        sets = self._log(connection).read_sets(ids) if ids else {}
-        live = [change.item_id for change in changes if not change.is_deleted]
-        works = read_works(self._archive, connection, live) if with_works and live else {}
-        records = []
-        for change in changes:
-            work = works.get(change.item_id)
-            # an item without a work was deleted or hidden after its last change was published
-            is_deleted = change.is_deleted or (with_works and change.item_id not in works)
-            member_of = tuple(sets.get(change.item_id, ()))
-            header = Header(change.ibi, change.datestamp, is_deleted, member_of)
-            records.append(HarvestedRecord(header, (change.datestamp, change.change_no), work))
-        return records
-
-    def _set_finder(
-        self, connection: Connection
-    ) -> Callable[[Sequence[int]], Mapping[int, Iterable[str]]]:
-        """Return the function that returns the sets of the items that harvesters may see.
-
-        An item without a title can't be described in oai_dc as aggregators demand. Since OAI-PMH
-        demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
-        """
-        return lambda ids: {
-            item_id: self._sets.list_sets(work)
-            for item_id, work in read_works(self._archive, connection, ids).items()
-            if work.has_title
-        }
+        statement = (
+            select(changes.select_datestamp())
+            .where(Change.archive_id == self._archive_id, Change.is_deleted.is_not(None))
+            .select_from(Change)
+            .order_by(Change.number)
+            .limit(1)
+        )
+        return self._archive.database.read(lambda connection: connection.scalar(statement))
 
 
 class HostHarvests:
@@ -613,7 +252,7 @@ class HostHarvests:
         """
         return self._archive.clock() - MAX_DELAY
 
-    def publish_more(self, until: datetime | None) -> bool:
+    def publish_more(self, until: datetime | None = None) -> bool:
         """Return False, because there is no log."""
         return False
 
@@ -621,50 +260,50 @@ class HostHarvests:
         self, selection: Selection, limit: int, with_works: bool
     ) -> list[HarvestedRecord]:
         """Return the first records of a selection; see :meth:`StoredHarvests.list_records`."""
-        selected: list[HarvestedRecord] = []
-        for position, record in self._iterate(selection, limit):
-            work = describe_host_item(self._archive, self._records.find_record, record)
-            sets = self._sets.list_sets(work)
-            # an item without a title can't be described in oai_dc; a deleted one is not described
-            is_visible = work.has_title or record.state == State.DELETED
-            if is_visible and sets.issuperset(selection.specs):
-                selected.append(self._make(record, position, work, sets))
-                if len(selected) == limit:
-                    break
-        return selected
-
-    def _iterate(
-        self, selection: Selection, limit: int
-    ) -> Iterator[tuple[tuple[datetime, str], Record]]:
-        """Yield the positions and records of a selection that harvesters may see, in order.
-
-        :param limit: the number of records that are read together.
-        """
+        records: list[HarvestedRecord] = []
         after: tuple[datetime, str] | None = selection.after  # type: ignore[assignment]
         while True:
             batch = list(self._records.iterate_changes(selection.since, after, limit))
-            for after, record in batch:
+            for after, item in batch:
                 # datestamps are whole seconds, but the times of the catalogue may be more precise
-                datestamp = after[0].replace(microsecond=0)
-                if selection.until is not None and datestamp > selection.until:
-                    return
-                if record is not None and (
-                    record.state == State.DELETED or is_public_record(record)
+                if (
+                    selection.until is not None
+                    and after[0].replace(microsecond=0) > selection.until
                 ):
-                    yield after, record
+                    return records
+                if record := self._describe(item, after, selection.specs):
+                    records.append(record)
+                    if len(records) == limit:
+                        return records
             if len(batch) < limit:
-                return
+                return records
 
     def find_record(self, ibi: str) -> HarvestedRecord | None:
         """Return the record of an item; None if harvesters must not see the item."""
-        record = self._records.find_record(ibi)
-        if record is None or not (record.state == State.DELETED or is_public_record(record)):
+        item = self._records.find_record(ibi)
+        if item is None:
             return None
-        assert record.timestamp is not None  # parse_catalogue_record() has checked this
-        work = describe_host_item(self._archive, self._records.find_record, record)
-        if not work.has_title and record.state != State.DELETED:
+        assert item.timestamp is not None  # parse_catalogue_record() has checked this
+        return self._describe(item, (item.timestamp, ""))
+
+    def _describe(
+        self, item: Record | None, position: tuple[datetime, str], specs: Sequence[str] = ()
+    ) -> HarvestedRecord | None:
+        """Return the record of an item; None if harvesters must not see it, or it is in no set.
+
+        :param specs: the sets to all of which the item must belong.
+        """
+        is_deleted = item is not None and item.state == State.DELETED
+        if item is None or not (is_deleted or is_public_record(item)):
             return None
-        return self._make(record, (record.timestamp, ""), work, self._sets.list_sets(work))
+        work = describe_host_item(self._archive, self._records.find_record, item)
+        sets = self._sets.list_sets(work)
+        # an item without a title can't be described in oai_dc; a deleted one is not described
+        if not (is_deleted or work.has_title) or not sets.issuperset(specs):
+            return None
+        datestamp, shown = position[0].replace(microsecond=0), tuple(sorted(sets - {THESES}))
+        header = Header(item.ibip or item.identifiers[0], datestamp, is_deleted, shown)
+        return HarvestedRecord(header, position, None if is_deleted else work)
 
     def count(self, selection: Selection) -> int | None:
         """Return None, because only reading all records would tell."""
@@ -678,18 +317,6 @@ class HostHarvests:
         """Return the earliest datestamp; None if there are no records."""
         first = next(self._records.iterate_changes(None, None, 1), None)
         return None if first is None else first[0][0].replace(microsecond=0)
-
-    def _make(
-        self, record: Record, position: tuple[datetime, str], work: Work, sets: set[str]
-    ) -> HarvestedRecord:
-        is_deleted = record.state == State.DELETED
-        header = Header(
-            record.ibip or record.identifiers[0],
-            position[0].replace(microsecond=0),
-            is_deleted,
-            tuple(sorted(sets - {THESES})),
-        )
-        return HarvestedRecord(header, position, None if is_deleted else work)
 
 
 def open_harvests(archive: Archive, sets: HarvestSets) -> StoredHarvests | HostHarvests:

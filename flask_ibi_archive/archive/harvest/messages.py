@@ -21,7 +21,6 @@ from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 
 # --- sets --------------------------------------------------------------------------------------
 
-
 # the pattern of OAI-PMH.xsd
 _SET_WORD = r"[A-Za-z0-9\-_.!~*'()]+"
 SET_SPEC = re.compile(rf"{_SET_WORD}(:{_SET_WORD})*\Z")
@@ -35,11 +34,6 @@ _SHARED = {"openaire": "OpenAIRE", "driver": "Open Access DRIVERset"}
 
 #: A function of the host that returns the sets of an item.
 FindItemSets = Callable[[Work], Iterable[str]]
-
-
-def is_set_spec(text: str) -> bool:
-    """Return whether a text has the form of a setSpec."""
-    return SET_SPEC.match(text) is not None
 
 
 def _make_type_spec(type: WorkType) -> str:
@@ -82,7 +76,7 @@ class HarvestSets:
         :raises ValueError: if a setSpec is wrong or too long.
         """
         for spec in names:
-            if not is_set_spec(spec) or len(spec) > MAX_SPEC:
+            if not SET_SPEC.match(spec) or len(spec) > MAX_SPEC:
                 raise ValueError(f"{spec!r} is not a setSpec, such as 'theses:master'")
         self.names, self.find = dict(names), find
 
@@ -115,8 +109,7 @@ class HarvestSets:
         return found & self.names.keys()
 
 
-# --- oai messages ------------------------------------------------------------------------------
-
+# --- requests ----------------------------------------------------------------------------------
 
 TOKEN = "resumptionToken"
 PREFIX = "metadataPrefix"
@@ -197,9 +190,9 @@ def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     verb = arguments.get("verb")
     if verb is None or "verb" in repeated:
         times = "missing" if verb is None else "repeated"
-        raise HarvestError("badVerb", f"the argument verb is {times}; use {_list(REQUIRED)}")
+        raise HarvestError("badVerb", f"the argument verb is {times}; use {', '.join(REQUIRED)}")
     if verb not in REQUIRED:
-        raise HarvestError("badVerb", f"{verb!r} is not a verb; use {_list(REQUIRED)}")
+        raise HarvestError("badVerb", f"{verb!r} is not a verb; use {', '.join(REQUIRED)}")
     if repeated:
         raise HarvestError("badArgument", f"the argument {repeated[0]!r} is repeated")
     _check_names(verb, arguments.keys() - {"verb"})
@@ -220,10 +213,6 @@ def _check_names(verb: str, names: Set[str]) -> None:
         raise HarvestError("badArgument", f"{verb} has no argument {unknown[0]!r}")
     if missing := sorted(required - names):
         raise HarvestError("badArgument", f"{verb} needs the argument {missing[0]}")
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def select_repeatable(arguments: Mapping[str, str]) -> dict[str, str]:

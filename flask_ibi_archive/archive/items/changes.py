@@ -1,0 +1,330 @@
+"""The change log: which items have changed, in an order that readers can follow.
+
+The transaction that changes an item adds a note: a trigger of the table of items inserts a row. A
+note is a plain insert, so that writers never wait for each other, and it is stored if and only if
+the change is. When a reader asks, the committed notes get numbers. This happens under a lock, one
+reader at a time. Therefore
+
+- a change that is committed late gets a later number than everything that readers have seen, and
+  nobody who reads on from a number misses it, whatever the clocks of the servers say;
+- an item has one row, at the number of its last change, so that each item is read once;
+- a killed process loses nothing: notes are deleted by the transaction that numbers them.
+
+What readers see of an item is stored with the number as a digest. A note about an item that looks
+as before changes nothing, whichever statement wrote the item. A reader that reads an item while
+there is a note about it may have seen what will not be there when the note is numbered. Therefore
+it renews the item, which then gets a new number in any case.
+
+The changes that one transaction numbers are a batch, with the time at which they became visible, in
+whole seconds, and a random word. Later numbers never have an earlier time. A number with the word
+of its batch is a position. A database that was restored from a backup gives its next numbers again,
+but with other words: it does not know the positions that readers had reached.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, aliased, mapped_column
+
+from flask_ibi_archive.archive.items.read import primary_form
+from flask_ibi_archive.archive.items.tables import Base, Item
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.server.database.dialects import (
+    Key,
+    UTCDateTime,
+    insert_or_update,
+    is_one_of,
+)
+
+#: The end of a log that has never been written.
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class ChangeNote(Base):
+    """An item that has changed since its last change was numbered.
+
+    A trigger of the table of items adds the rows. An item can have several.
+    """
+
+    __tablename__ = "ibi_change_note"
+    __table_args__ = (
+        Index("ix_ibi_change_note_archive", "archive_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    item_id: Mapped[int] = mapped_column(Key)
+
+
+class Change(Base):
+    """The last change of an item."""
+
+    __tablename__ = "ibi_change"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_change_item",
+            ondelete="CASCADE",
+        ),
+        UniqueConstraint("archive_id", "number", name="uq_ibi_change_number"),
+    )
+
+    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    archive_id: Mapped[int] = mapped_column(Key)
+    number: Mapped[int] = mapped_column(BigInteger)
+    #: Whether the item is deleted for harvesters. None: they must not see the item, and have never
+    #: seen it.
+    is_deleted: Mapped[bool | None]
+    #: The sets of the item (OAI-PMH), with a space before and after each. A deleted item stays in
+    #: its sets.
+    sets: Mapped[str] = mapped_column(sa.Text)
+    #: The digest of what harvesters see of the item; "" if they see nothing.
+    digest: Mapped[str] = mapped_column(String(64))
+
+
+class ChangeBatch(Base):
+    """Changes that were numbered together. Rows are never changed.
+
+    The changes of a batch have the numbers after those of the batch before.
+    """
+
+    __tablename__ = "ibi_change_batch"
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_change_batch_archive", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    #: The last number of the batch.
+    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    word: Mapped[str] = mapped_column(String(16))
+    datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class ChangeEnd(Base):
+    """The end of the log of an Archive. Who numbers changes has locked the row."""
+
+    __tablename__ = "ibi_change_end"
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_change_end_archive", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    #: The last number.
+    number: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: Changes that are numbered later get this datestamp or a later one.
+    datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class Appearance(NamedTuple):
+    """What harvesters see of an item.
+
+    :param sets: the sets of the item, with a space before and after each.
+    :param digest: the digest of everything that harvesters see, with the sets.
+    """
+
+    sets: str
+    digest: str
+
+
+#: A function that returns what harvesters see of those items that they may see, by their row IDs.
+Describe = Callable[[sa.Connection, Sequence[int]], Mapping[int, Appearance]]
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def renew(connection: sa.Connection, archive_id: int, items: Collection[int] | None = None) -> None:
+    """Give items new numbers at the next opportunity, even if they look as before.
+
+    :param items: the row IDs; None: all items.
+    """
+    in_archive = Item.archive_id == archive_id
+    chosen = in_archive if items is None else in_archive & is_one_of(connection, Item.id, items)
+    rows = sa.select(Item.archive_id, Item.id).where(chosen).order_by(Item.id)
+    connection.execute(sa.insert(ChangeNote).from_select(["archive_id", "item_id"], rows))
+    # no item looks like this, so that each item that harvesters see gets a new number
+    connection.execute(
+        sa.update(Change)
+        .where(Change.item_id.in_(sa.select(Item.id).where(chosen)), Change.digest != "")
+        .values(digest="renewed")
+    )
+
+
+def move_end(connection: sa.Connection, archive_id: int, now: datetime) -> tuple[int, datetime]:
+    """Move the end of the log to the current time if it is later, and lock the log.
+
+    No other process can number changes until the end of the transaction.
+
+    :param now: the current time in whole seconds.
+    :returns: the last number, and the end.
+    """
+    moved = insert_or_update(connection, ChangeEnd).values(archive_id=archive_id, datestamp=now)
+    new, stored = moved.excluded.datestamp, ChangeEnd.datestamp
+    number, end = connection.execute(
+        moved.on_conflict_do_update(
+            index_elements=["archive_id"],
+            set_={"datestamp": sa.case((new > stored, new), else_=stored)},
+        ).returning(ChangeEnd.number, stored)
+    ).one()
+    return number, end
+
+
+def number_changes(
+    connection: sa.Connection, archive_id: int, now: datetime, limit: int, describe: Describe
+) -> tuple[datetime, bool]:
+    """Give numbers to committed changes.
+
+    :param now: the current time in whole seconds.
+    :param limit: the largest number of notes to process.
+    :returns: the end of the log, and whether there may be more notes.
+    """
+    last, end = move_end(connection, archive_id, now)
+    notes = connection.execute(
+        sa.select(ChangeNote.id, ChangeNote.item_id)
+        .where(ChangeNote.archive_id == archive_id)
+        .order_by(ChangeNote.id)
+        .limit(limit)
+    ).all()
+    are_taken = is_one_of(connection, ChangeNote.id, [note.id for note in notes])
+    # if a metadata item changes, the items that it describes change, too
+    described = connection.scalars(
+        sa.select(Item.id)
+        .where(
+            Item.archive_id == archive_id,
+            is_described_by(sa.select(ChangeNote.item_id).where(are_taken)),
+        )
+        .order_by(Item.id)
+    )
+    items = [*dict.fromkeys([*(note.item_id for note in notes), *described])]
+    changed = _find_changed(connection, archive_id, items, describe(connection, items))
+    rows = [{**row, "number": number} for number, row in enumerate(changed, last + 1)]
+    if rows:
+        written = insert_or_update(connection, Change)
+        columns = ("number", "is_deleted", "sets", "digest")
+        connection.execute(
+            written.on_conflict_do_update(
+                index_elements=["item_id"], set_={name: written.excluded[name] for name in columns}
+            ),
+            rows,
+        )
+        batch = {"archive_id": archive_id, "number": rows[-1]["number"]}
+        connection.execute(
+            sa.insert(ChangeBatch).values(**batch, word=secrets.token_hex(8), datestamp=end)
+        )
+        connection.execute(
+            sa.update(ChangeEnd)
+            .where(ChangeEnd.archive_id == archive_id)
+            .values(number=batch["number"])
+        )
+    connection.execute(sa.delete(ChangeNote).where(are_taken))
+    return end, len(notes) == limit
+
+
+def is_described_by(items: sa.Select[Any]) -> sa.ColumnElement[bool]:
+    """Return the condition that one of the given items has the metadata of an item."""
+    metadata = aliased(Item)
+    names = sa.select(primary_form(metadata)).where(metadata.id.in_(items))
+    return Item.metadata_ibi.in_(names)
+
+
+def _find_changed(
+    connection: sa.Connection, archive_id: int, items: list[int], seen: Mapping[int, Appearance]
+) -> list[dict[str, Any]]:
+    """Return the rows without numbers of those items that do not look as before, in their order.
+
+    :param seen: what harvesters see of the items now.
+    """
+    stored = {
+        row.id: row
+        for row in connection.execute(
+            sa.select(Item.id, Item.state, Change.number, Change.is_deleted, Change.sets)
+            .add_columns(Change.digest)
+            .outerjoin(Change, Change.item_id == Item.id)
+            .where(is_one_of(connection, Item.id, items), Item.archive_id == archive_id)
+        )
+    }
+    changed = []
+    for row in (stored[item_id] for item_id in items if item_id in stored):
+        is_new = row.number is None
+        # a deleted item without a row was imported as a deleted item
+        was_seen = row.is_deleted is not None or (is_new and row.state == State.DELETED.value)
+        sets, digest = seen.get(row.id, ((row.sets or "") if was_seen else "", ""))
+        is_deleted = row.id not in seen if row.id in seen or was_seen else None
+        if is_new or (is_deleted, digest) != (row.is_deleted, row.digest):
+            values = {"is_deleted": is_deleted, "sets": sets, "digest": digest}
+            changed.append({"item_id": row.id, "archive_id": archive_id, **values})
+    return changed
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read_end(connection: sa.Connection, archive_id: int) -> tuple[datetime, bool]:
+    """Return the end of the log, and whether there are changes without a number."""
+    end = sa.select(ChangeEnd.datestamp).where(ChangeEnd.archive_id == archive_id)
+    noted = sa.exists().where(ChangeNote.archive_id == archive_id)
+    row = connection.execute(sa.select(end.scalar_subquery(), noted)).one()
+    return row[0] or EPOCH, row[1]
+
+
+def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]:
+    """Return those of the items whose descriptions have changed since they got their numbers."""
+    noted = sa.select(ChangeNote.item_id)
+    is_noted = Item.id.in_(noted) | is_described_by(noted)
+    statement = sa.select(Item.id).where(is_one_of(connection, Item.id, items), is_noted)
+    return [*connection.scalars(statement)]
+
+
+def find_word(connection: sa.Connection, archive_id: int, number: int) -> str | None:
+    """Return the word that belongs to a number; None if no change has had this number yet."""
+    statement = _select_batch(ChangeBatch.word, archive_id, sa.literal(number))
+    word: str | None = connection.scalar(statement)
+    return word
+
+
+def select_datestamp() -> sa.ScalarSelect[datetime]:
+    """Return the expression for the time at which a change became visible."""
+    batch = _select_batch(ChangeBatch.datestamp, Change.archive_id, Change.number)
+    return batch.correlate(Change).scalar_subquery()
+
+
+def _select_batch(column: Any, archive_id: Any, number: Any) -> sa.Select[Any]:
+    """Return the statement that selects a column of the batch to which a number belongs."""
+    return (
+        sa.select(column)
+        .where(ChangeBatch.archive_id == archive_id, ChangeBatch.number >= number)
+        .order_by(ChangeBatch.number)
+        .limit(1)
+    )
+
+
+def is_within(
+    archive_id: int, since: datetime | None, until: datetime | None
+) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions that a change became visible within a period.
+
+    The limits belong to the period. The conditions are about the number, since later numbers never
+    have earlier times.
+    """
+
+    def last(condition: Any) -> Any:
+        batches = sa.select(ChangeBatch.number).where(ChangeBatch.archive_id == archive_id)
+        newest = batches.where(condition).order_by(ChangeBatch.number.desc()).limit(1)
+        return sa.func.coalesce(newest.scalar_subquery(), 0)
+
+    conditions = [Change.archive_id == archive_id]
+    if since is not None:
+        conditions.append(Change.number > last(ChangeBatch.datestamp < since))
+    if until is not None:
+        conditions.append(Change.number <= last(ChangeBatch.datestamp <= until))
+    return conditions
