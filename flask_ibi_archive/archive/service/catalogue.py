@@ -7,6 +7,7 @@ number of statements depends on the relations only, and not on the number of ite
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
@@ -44,7 +45,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import Key, list_few
+from flask_ibi_archive.server.database.dialects import Key, expand_list, is_listed, list_few
 
 # --- statements --------------------------------------------------------------------------------
 
@@ -57,6 +58,10 @@ MEMBER: Any = Translation.__table__
 TOMBSTONE: Any = TombstoneRow.__table__
 
 ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
+#: Lists of identifiers, which are one SQL parameter each; see :func:`select_related`.
+JSON_LISTS = {
+    name: sa.bindparam(name, type_=sa.Text) for name in ("editions", "grouped", "described")
+}
 #: The columns of an item but its state, and those of one of its files.
 COLUMNS = [
     *(column for column in ITEM.c if column.name not in ("state", "dublin_core", "work")),
@@ -77,60 +82,64 @@ def select_requested(paths: int) -> sa.Select[Any]:
     """
     named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
     return (
-        sa.select(ITEM.c.state, *COLUMNS)
+        sa.select(
+            sa.func.coalesce(ITEM.c.rep, ITEM.c.ibip).label("name"),
+            sa.null().label("head"),
+            ITEM.c.state,
+            *COLUMNS,
+        )
         .select_from(_join_files(named, paths))
         .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE)
     )
 
 
 @lru_cache(maxsize=64)
-def select_related(dialect: str, paths: int) -> sa.Select[Any]:
+def select_related(dialect: str, paths: int, with_metadata: bool) -> sa.Select[Any]:
     """Return the statement that reads the items to which one step leads from some items.
 
-    The SQL parameters are archive_id, path_0, path_1 and so on, and three lists of items:
-    ``editions`` contains the row IDs of items whose later editions are read, ``described`` the row
-    IDs of those whose metadata items are read, and ``grouped`` the identifiers of those whose
-    translations are read. An item of another Archive has a row in which only its identifier is not
-    NULL. An item that was transferred to another Archive has no state.
+    The SQL parameters are archive_id, path_0, path_1 and so on, and three lists of identifiers in
+    JSON: ``editions`` contains next editions, which are read with all editions that follow them,
+    ``grouped`` items whose translations are read, and ``described`` metadata items. An item of
+    another Archive has a row in which only its identifier is not NULL. An item that was transferred
+    to another Archive has no state.
 
     :param dialect: the name of the dialect of the database.
     :param paths: the number of possible paths of the requested file.
+    :param with_metadata: whether the metadata items of all these items are read with them. They are
+        always read for items whose files not everybody may read: some users get them instead.
     """
-    editions = _select_references("next_edition", "editions").cte("editions", recursive=True)
+    editions = sa.select(expand_list(dialect, JSON_LISTS["editions"])).cte(
+        "editions", recursive=True
+    )
     editions = editions.union(_follow(editions, "next_edition"))
     own, member = MEMBER.alias(), MEMBER.alias()
     heads = sa.select(own.c.head).where(
-        own.c.archive_id == ARCHIVE, own.c.ibi.in_(sa.bindparam("grouped", expanding=True))
+        own.c.archive_id == ARCHIVE, is_listed(dialect, own.c.ibi, JSON_LISTS["grouped"])
     )
     members = sa.select(member.c.ibi).where(
         member.c.archive_id == ARCHIVE, member.c.head.in_(heads)
     )
-    metadata = _select_references("metadata_ibi", "described")
-    reached = sa.union(sa.select(editions.c.text), members, metadata).cte("reached")
-    # some users get the metadata instead of an item whose files not everybody may read
-    instead = _follow(reached, "metadata_ibi", is_limited=True)
-    names = list_few(dialect, sa.union(sa.select(reached.c.text), instead))
+    described = sa.select(expand_list(dialect, JSON_LISTS["described"]))
+    reached = sa.union(sa.select(editions.c.value), members, described).cte("reached")
+    parts = [reached]
+    if with_metadata:
+        parts.append(_follow(reached, "metadata_ibi").cte("metadata"))
+    instead = _follow(parts[-1], "metadata_ibi", is_limited=True)
+    names = list_few(dialect, sa.union(*(sa.select(part.c.value) for part in parts), instead))
     item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
     named = names.outerjoin(ITEM, ITEM.c.id == item_id)
     named = named.outerjoin(TOMBSTONE, TOMBSTONE.c.item_id == ITEM.c.id)
     return (
         sa.select(
-            names.c.text.label("ibi"),
+            names.c.value.label("name"),
             _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
             _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
             sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state"),
             *COLUMNS,
         )
         .select_from(_join_files(named, paths))
-        .where(names.c.text.is_not(None))
+        .where(names.c.value.is_not(None))
     )
-
-
-def _select_references(column: str, ids: str) -> sa.Select[Any]:
-    """Select the identifiers in a column of the items whose row IDs are an SQL parameter."""
-    item = ITEM.alias()
-    is_chosen = item.c.id.in_(sa.bindparam(ids, expanding=True))
-    return sa.select(item.c[column].label("text")).where(is_chosen)
 
 
 def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[Any]:
@@ -145,7 +154,7 @@ def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[A
         reference = reference.where(
             sa.or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
         )
-    return sa.select(reference.scalar_subquery().label("text")).select_from(names)
+    return sa.select(reference.scalar_subquery().label("value")).select_from(names)
 
 
 def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSelect[Any]:
@@ -157,7 +166,7 @@ def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSele
     :param names: the table with the identifiers.
     :param name: the column that is equal to the identifier.
     """
-    row = sa.select(column).where(name == names.c.text, column.table.c.archive_id == ARCHIVE)
+    row = sa.select(column).where(name == names.c.value, column.table.c.archive_id == ARCHIVE)
     return row.correlate(names).scalar_subquery()
 
 
@@ -223,7 +232,7 @@ class StoredItem(CatalogueItem):
 
     def translations(self) -> Mapping[str, CatalogueItem]:
         """Return the item and all its translations, by language."""
-        members = self._related.list_members(self.rep or self.ibip or "")
+        members = self._related.list_members(_name(self))
         return members or super().translations()
 
 
@@ -241,13 +250,12 @@ class RelatedItems:
         self._groups: dict[str, dict[str, str]] = {}
 
     def get(self, ibi: str) -> CatalogueItem:
-        """Return an item that was added. If there is no such item, it is in another Archive."""
-        item = self._items.get(ibi)
-        if item is None:
-            is_rep = parse_identifier(ibi).form is Form.REP
-            # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
-            item = CatalogueItem(ibi, None, ibi if is_rep else None, None if is_rep else ibi)
-        return item
+        """Return an item. If no row of it was added, only the identifier is known."""
+        return self._items.get(ibi) or _name_elsewhere(ibi)
+
+    def has(self, item: CatalogueItem) -> bool:
+        """Return whether a row of an item was added."""
+        return _name(item) in self._items
 
     def list_members(self, ibi: str) -> dict[str, CatalogueItem]:
         """Return the members of the group of an item, by language."""
@@ -255,19 +263,30 @@ class RelatedItems:
         return {language: self.get(member) for language, member in members.items()}
 
     def add(self, row: sa.Row[Any], today: date) -> None:
-        """Add the item of a row, with one of its files."""
-        ibi = row.rep or row.ibip
-        if ibi not in self._items:
-            self._items[ibi] = StoredItem(row, self, today)
+        """Add the item of a row, with one of its files, to the items and to its group."""
+        name = row.name
+        item = self._items.get(name)
+        if item is None:
+            item = _name_elsewhere(name) if row.id is None else StoredItem(row, self, today)
+            self._items[name] = item
         if row.file_path is not None:
-            item = self._items[ibi]
             item.files = {**item.files, row.file_path: row.file_url}
+        if row.head is not None:
+            self._heads[name] = row.head
+            if row.member_language is not None:
+                self._groups.setdefault(row.head, {})[row.member_language] = name
 
-    def add_member(self, row: sa.Row[Any]) -> None:
-        """Add the member of a group of translations that a row describes."""
-        self._heads[row.ibi] = row.head
-        if row.member_language is not None:
-            self._groups.setdefault(row.head, {})[row.member_language] = row.ibi
+
+def _name(item: CatalogueItem) -> str:
+    """Return the identifier by which references name an item."""
+    return item.rep or item.ibip or ""
+
+
+def _name_elsewhere(ibi: str) -> CatalogueItem:
+    """Return an item of another Archive, of which only the identifier is known."""
+    is_rep = parse_identifier(ibi).form is Form.REP
+    # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
+    return CatalogueItem(ibi, None, ibi if is_rep else None, None if is_rep else ibi)
 
 
 class StoredCatalogue:
@@ -300,7 +319,7 @@ class StoredCatalogue:
         related = RelatedItems(scope)
         for row in rows:
             related.add(row, self.today)
-        item = related.get(rows[0].rep or rows[0].ibip)
+        item = related.get(rows[0].name)
         if item.state != State.DELETED:
             self._follow(item, related, parameters)
         return item
@@ -312,10 +331,10 @@ class StoredCatalogue:
 
         :param parameters: the SQL parameters of the Archive and the paths.
         """
-        statement = select_related(self.connection.dialect.name, len(related.scope.paths))
-        editions = [requested] if related.scope.next_edition else []
+        dialect, scope = self.connection.dialect.name, related.scope
+        editions = [requested] if scope.next_edition else []
         described = [requested] if requested.networks or requested.embargo else []
-        reached = {requested: related.scope.shapes}
+        reached = {requested: scope.shapes}
         while reached:
             steps = [
                 (item, letter, rest)
@@ -324,19 +343,24 @@ class StoredCatalogue:
             ]
             editions += [item for item, letter, _ in steps if letter == "u"]
             described += [item for item, letter, _ in steps if letter == "m"]
+            # the statement that reads the editions or translations also reads their metadata
+            later = [item.next_edition() for item in editions]
+            metadata = [item.metadata() for item in described]
             lists = {
-                "editions": [item.key for item in editions if item.next_edition()],
+                "editions": [_name(item) for item in later if item is not None],
+                "grouped": [_name(item) for item, letter, _ in steps if letter == "t"],
                 "described": [
-                    item.key for item in described if isinstance(item.metadata(), CatalogueItem)
+                    _name(item)
+                    for item in metadata
+                    if isinstance(item, CatalogueItem) and not related.has(item)
                 ],
-                "grouped": [item.rep or item.ibip for item, letter, _ in steps if letter == "t"],
             }
             if any(lists.values()):
-                for row in self.connection.execute(statement, {**parameters, **lists}):
-                    if row.head is not None:
-                        related.add_member(row)
-                    if row.id is not None:
-                        related.add(row, self.today)
+                with_metadata = any("m" in rest for _, _, rest in steps)
+                statement = select_related(dialect, len(scope.paths), with_metadata)
+                listed = {key: json.dumps(names) for key, names in lists.items()}
+                for row in self.connection.execute(statement, {**parameters, **listed}):
+                    related.add(row, self.today)
             reached, editions, described = {}, [], []
             for item, letter, rest in steps:
                 for following in list_next_items(item, letter):
