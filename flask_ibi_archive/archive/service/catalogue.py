@@ -58,10 +58,6 @@ MEMBER: Any = Translation.__table__
 TOMBSTONE: Any = TombstoneRow.__table__
 
 ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
-#: Lists of identifiers, which are one SQL parameter each; see :func:`select_related`.
-JSON_LISTS = {
-    name: sa.bindparam(name, type_=sa.Text) for name in ("editions", "grouped", "described")
-}
 #: The columns of an item but its state, and those of one of its files.
 COLUMNS = [
     *(column for column in ITEM.c if column.name not in ("state", "dublin_core", "work")),
@@ -93,50 +89,56 @@ def select_requested(paths: int) -> sa.Select[Any]:
     )
 
 
-@lru_cache(maxsize=64)
-def select_related(dialect: str, paths: int, with_metadata: bool) -> sa.Select[Any]:
+@lru_cache(maxsize=256)
+def select_related(
+    dialect: str, paths: int, lists: frozenset[str], with_metadata: bool
+) -> sa.Select[Any]:
     """Return the statement that reads the items to which one step leads from some items.
 
-    The SQL parameters are archive_id, path_0, path_1 and so on, and three lists of identifiers in
-    JSON: ``editions`` contains next editions, which are read with all editions that follow them,
+    The SQL parameters are archive_id, path_0, path_1 and so on, and lists of identifiers in JSON:
+    ``editions`` contains next editions, which are read with all editions that follow them,
     ``grouped`` items whose translations are read, and ``described`` metadata items. An item of
     another Archive has a row in which only its identifier is not NULL. An item that was transferred
     to another Archive has no state.
 
     :param dialect: the name of the dialect of the database.
     :param paths: the number of possible paths of the requested file.
+    :param lists: the lists that are not empty.
     :param with_metadata: whether the metadata items of all these items are read with them. They are
         always read for items whose files not everybody may read: some users get them instead.
     """
-    editions = sa.select(expand_list(dialect, JSON_LISTS["editions"])).cte(
-        "editions", recursive=True
-    )
-    editions = editions.union(_follow(editions, "next_edition"))
-    own, member = MEMBER.alias(), MEMBER.alias()
-    heads = sa.select(own.c.head).where(
-        own.c.archive_id == ARCHIVE, is_listed(dialect, own.c.ibi, JSON_LISTS["grouped"])
-    )
-    members = sa.select(member.c.ibi).where(
-        member.c.archive_id == ARCHIVE, member.c.head.in_(heads)
-    )
-    described = sa.select(expand_list(dialect, JSON_LISTS["described"]))
-    reached = sa.union(sa.select(editions.c.value), members, described).cte("reached")
-    parts = [reached]
+    listed = {name: sa.bindparam(name, type_=sa.Text) for name in lists}
+    parts: list[sa.Select[Any]] = []
+    groups: list[Any] = [sa.null().label("head")]
+    if "editions" in lists:
+        following = sa.select(expand_list(dialect, listed["editions"]))
+        editions = following.cte("editions", recursive=True)
+        parts.append(sa.select(editions.union(_follow(editions, "next_edition")).c.value))
+    if "grouped" in lists:
+        own, member = MEMBER.alias(), MEMBER.alias()
+        heads = sa.select(own.c.head).where(
+            own.c.archive_id == ARCHIVE, is_listed(dialect, own.c.ibi, listed["grouped"])
+        )
+        members = sa.select(member.c.ibi.label("value"))
+        parts.append(members.where(member.c.archive_id == ARCHIVE, member.c.head.in_(heads)))
+    if "described" in lists:
+        parts.append(sa.select(expand_list(dialect, listed["described"])))
+    reached = [sa.union(*parts).cte("reached")]
     if with_metadata:
-        parts.append(_follow(reached, "metadata_ibi").cte("metadata"))
-    instead = _follow(parts[-1], "metadata_ibi", is_limited=True)
-    names = list_few(dialect, sa.union(*(sa.select(part.c.value) for part in parts), instead))
+        reached.append(_follow(reached[0], "metadata_ibi").cte("metadata"))
+    instead = _follow(reached[-1], "metadata_ibi", is_limited=True)
+    names = list_few(dialect, sa.union(*(sa.select(part.c.value) for part in reached), instead))
+    if "grouped" in lists:
+        groups = [
+            _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
+            _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
+        ]
     item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
     named = names.outerjoin(ITEM, ITEM.c.id == item_id)
     named = named.outerjoin(TOMBSTONE, TOMBSTONE.c.item_id == ITEM.c.id)
+    state = sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state")
     return (
-        sa.select(
-            names.c.value.label("name"),
-            _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
-            _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
-            sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state"),
-            *COLUMNS,
-        )
+        sa.select(names.c.value.label("name"), *groups, state, *COLUMNS)
         .select_from(_join_files(named, paths))
         .where(names.c.value.is_not(None))
     )
@@ -355,15 +357,18 @@ class StoredCatalogue:
                     if isinstance(item, CatalogueItem) and not related.has(item)
                 ],
             }
-            if any(lists.values()):
+            listed = {key: json.dumps(names) for key, names in lists.items() if names}
+            if listed:
                 with_metadata = any("m" in rest for _, _, rest in steps)
-                statement = select_related(dialect, len(scope.paths), with_metadata)
-                listed = {key: json.dumps(names) for key, names in lists.items()}
-                for row in self.connection.execute(statement, {**parameters, **listed}):
+                statement = select_related(
+                    dialect, len(scope.paths), frozenset(listed), with_metadata
+                )
+                for row in self.connection.execute(statement, {**parameters, **listed}).all():
                     related.add(row, self.today)
             reached, editions, described = {}, [], []
             for item, letter, rest in steps:
-                for following in list_next_items(item, letter):
+                # from the last step, no other one follows
+                for following in list_next_items(item, letter) if rest > {""} else ():
                     reached[following] = reached.get(following, frozenset()) | rest
 
 
