@@ -200,7 +200,7 @@ class IBIArchive:
         :param item: an identifier, or an object with an ``ibi``.
         :raises StorageError: if the object has no identifier yet.
         """
-        return current_app.make_response(landing(get_ibi("item", item)))
+        return current_app.make_response(landing(ibi=get_ibi("item", item)))
 
     def admin_page(self) -> Response:
         """Return the page of the librarian, for a view of the app that requires a login.

@@ -15,7 +15,6 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import statistics as access_operations
-from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.claims.log import ClaimLog
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
@@ -313,7 +312,6 @@ class Archive:
             self.notifier.send([Notice(item_minted, values)])
         return minted
 
-    # --- operations on items ---------------------------------------------------------------------
     deposit = operations.deposit
     new_edition = operations.new_edition
     add_translation = operations.add_translation
@@ -328,11 +326,7 @@ class Archive:
     reservations = operations.reservations
     find_key = operations.find_key
 
-    @cached_property
-    def accesses(self) -> Acknowledgments:
-        """The object that checks acknowledgments and stores the accesses that they report."""
-        return access_operations.create_acknowledgments(self)
-
+    accesses = cached_property(access_operations.create_acknowledgments)
     take_acknowledgment = access_operations.take_acknowledgment
     count_views = access_operations.count_views
     statistics = access_operations.read_statistics

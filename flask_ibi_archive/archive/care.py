@@ -9,16 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import lru_cache
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from sqlalchemy import (
-    JSON,
-    ForeignKey,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import JSON, ForeignKey, func, or_, select
 from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.archive.items.files import GRACE, Content, FileStore, measure
@@ -51,9 +45,6 @@ class FileCheck(Base):
     checked_at: Mapped[datetime] = mapped_column(UTCDateTime)
     #: For each file that is missing or damaged: which of both, the IBI of the item, and the path.
     faults: Mapped[list[dict[str, str]]] = mapped_column(JSON)
-
-
-# --- links -------------------------------------------------------------------------------------
 
 
 #: The number of addresses that are checked at the same time.
@@ -122,9 +113,6 @@ def find_broken(
                 yield BrokenLink(url, error, links[url])
 
 
-# --- verification ------------------------------------------------------------------------------
-
-
 #: The number of contents whose checksums are remembered, because several items may share them.
 REMEMBERED = 1000
 #: The number of faults that are stored for the page of the librarian.
@@ -168,20 +156,17 @@ def find_faults(
             is_damaged = measure_once(path) != Content(row.sha256, row.size)
         except OSError:
             is_damaged = True
-        if is_damaged and database.read_rows(_select_same(row)):
+        # the row may have been deleted or changed meanwhile
+        same = select(File.item_id).where(
+            File.item_id == row.item_id,
+            File.path == row.path,
+            File.sha256 == row.sha256,
+            File.size == row.size,
+        )
+        if is_damaged and database.read_rows(same):
             kind = "damaged" if path.exists() else "missing"
             yield Fault(kind, row.ibi, row.path, str(path))
         progress(done, total)
-
-
-def _select_same(row: Any) -> Any:
-    """Return the statement that selects a row, unless it was deleted or changed meanwhile."""
-    return select(File.item_id).where(
-        File.item_id == row.item_id,
-        File.path == row.path,
-        File.sha256 == row.sha256,
-        File.size == row.size,
-    )
 
 
 def store_faults(

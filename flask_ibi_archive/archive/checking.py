@@ -8,7 +8,7 @@ only in the functions that send requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 CHECKED_RECORDS = 100
 
 
-# --- the health check ----------------------------------------------------------------------------
-
-
 def check_ready(archive: Archive) -> None:
     """Check that the Archive exists, and that the database and the folders can be written.
 
@@ -59,7 +56,14 @@ def check_ready(archive: Archive) -> None:
         of them.
     """
     archive.database.check()
-    _check_served(archive)
+    served, wanted = archive.served(), archive.config.archive_service_ibi
+    found = archive.database.read(lambda connection: find_served(connection, wanted))
+    if found != served:
+        raise NotReady(
+            f"the database was replaced: it contains the Archive {found.service_ibi} now, but this "
+            f"server serves {served.service_ibi}",
+            "restart the server",
+        )
     check_replica(archive)
     check_files(archive.config.files_folder)
 
@@ -80,22 +84,6 @@ def check_files(folder: Path) -> None:
     check_writable_folder("the folder of files", folder, "IBI_FILES_FOLDER")
 
 
-def _check_served(archive: Archive) -> None:
-    """Check that the database still contains the Archive that this process serves.
-
-    :raises NotReady: if the database contains another Archive.
-    """
-    served = archive.served()
-    wanted = archive.config.archive_service_ibi
-    found = archive.database.read(lambda connection: find_served(connection, wanted))
-    if found != served:
-        raise NotReady(
-            f"the database was replaced: it contains the Archive {found.service_ibi} now, but this "
-            f"server serves {served.service_ibi}",
-            "restart the server",
-        )
-
-
 def check_replica(archive: Archive) -> None:
     """Check that the replica, if there is one, has the tables and the Archive of the database.
 
@@ -112,9 +100,6 @@ def check_replica(archive: Archive) -> None:
         )
 
 
-# --- flask ibi check -----------------------------------------------------------------------------
-
-
 def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
@@ -122,46 +107,46 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     catalogue if it has one, the rows of the host's own models, the pages, the persistent URLs, the
     Archive's own address, the resolver and the registration.
     """
-    yield run_check("configuration", lambda: _check_configuration(archive))
-    database = run_check("database", lambda: _check_database(archive))
+
+    def check(name: str, function: Callable[..., str], *arguments: Any) -> Finding:
+        return run_check(name, partial(function, archive, *arguments))
+
+    yield check("configuration", _check_configuration)
+    database = check("database", _check_database)
     yield database
-    yield run_check("files", lambda: _check_files(archive, database.ok))
-    if archive.config.identification and database.ok:
-        yield run_check("programs", lambda: _check_programs(archive))
-    if database.ok:
-        yield run_check("claims", lambda: _check_claims(archive))
-    records = archive.items.records
+    yield check("files", _check_files, database.ok)
+    if not database.ok:
+        text = "the address was not checked, because the Archive can't answer without the database"
+        yield Finding("address", False, text)
+        yield check("resolver", _check_resolver, False)
+        text = "the registration was not checked, because it is stored in the database"
+        yield Finding("registration", False, text)
+        return
+    if archive.config.identification:
+        yield check("programs", _check_programs)
+    yield check("claims", _check_claims)
     readable = True
-    if records is not None and database.ok:
-        catalogue = run_check("catalogue", lambda: _check_catalogue(archive, records))
+    if archive.items.records is not None:
+        catalogue = check("catalogue", _check_catalogue, archive.items.records)
         yield catalogue
         readable = catalogue.ok
     embedded = current_archive()
-    if database.ok and embedded.session is not None:
+    if embedded.session is not None:
         from flask_ibi_archive.archive.hosts.model_checks import check_rows, find_models
 
         for model in find_models(embedded.session):
             yield run_check("rows", partial(check_rows, embedded, embedded.session, model))
-    if database.ok:
-        yield run_check("pages", lambda: _check_pages(archive))
-        if readable:
-            yield run_check("persistent URLs", lambda: _check_persistent_urls(archive))
-        yield run_check("address", lambda: _check_address(archive))
-    else:
-        text = "the address was not checked, because the Archive can't answer without the database"
-        yield Finding("address", False, text)
-    yield run_check("resolver", lambda: _check_resolver(archive, asks=database.ok))
-    if database.ok:
-        yield run_check("registration", lambda: _check_registration(archive))
-    else:
-        text = "the registration was not checked, because it is stored in the database"
-        yield Finding("registration", False, text)
+    yield check("pages", _check_pages)
+    if readable:
+        yield check("persistent URLs", _check_persistent_urls)
+    yield check("address", _check_address)
+    yield check("resolver", _check_resolver, True)
+    yield check("registration", _check_registration)
 
 
 def _check_programs(archive: Archive) -> str:
     """Check that programs can get identifiers, and that nobody can read their keys on the way."""
-    keys = list_keys(archive.database, archive.served().id)
-    now = archive.clock()
+    keys, now = list_keys(archive.database, archive.served().id), archive.clock()
     valid = [key for key in keys if key.is_valid(now)]
     if not valid:
         raise CheckFailed("no program has a valid key; run: flask ibi api-key create")

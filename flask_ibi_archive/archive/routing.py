@@ -17,7 +17,7 @@ from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
-from flask_ibi_archive.archive.pages import labels, landing, lists, metadata, zip
+from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
 from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
 from flask_ibi_archive.archive.service.problems import COUNTS, RequestCounts
@@ -79,8 +79,8 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
         ("landing", f"{item}/", landing.landing),
-        ("file", f"{item}/doc/<path:path>", landing.file),
-        ("files", f"{item}/files", landing.files),
+        ("file", f"{item}/doc/<path:path>", files.file),
+        ("files", f"{item}/files", files.files),
         ("zip_file", f"{item}/files.zip", zip.zip_file),
         ("metadata", f"{item}/metadata", metadata.metadata),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
@@ -143,7 +143,7 @@ def explain_mistyped_address() -> Response | None:
     address = _ITEM_ADDRESS.fullmatch(request.path)
     if address is None or re.fullmatch(flask_interfaces.OwnItemConverter.regex, address[1]):
         return None
-    return current_app.make_response(landing.landing(address[1]))
+    return current_app.make_response(landing.landing(ibi=address[1]))
 
 
 def add_identification(blueprint: PageBlueprint) -> None:

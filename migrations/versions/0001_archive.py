@@ -208,16 +208,19 @@ def not_primary(*columns: str) -> str:
 """
 
 
-#: NEW, an identifier of an item, is not its primary form, but others refer to it.
+#: NEW, an identifier of an item, is not its primary form, but others refer to it. (With EXISTS and
+#: OR, PostgreSQL would read all items.)
 REFERENCES = """
-    SELECT 1 FROM ibi_item item
-    WHERE item.id = NEW.item_id AND NEW.text <> coalesce(item.rep, item.ibip) AND (
-        EXISTS (SELECT 1 FROM ibi_item other
-            WHERE other.archive_id = NEW.archive_id AND other.next_edition = NEW.text)
-        OR EXISTS (SELECT 1 FROM ibi_item other
-            WHERE other.archive_id = NEW.archive_id AND other.metadata_ibi = NEW.text)
-        OR EXISTS (SELECT 1 FROM ibi_translation other
-            WHERE other.archive_id = NEW.archive_id AND other.ibi = NEW.text))
+    SELECT 1 FROM (
+        SELECT next_edition AS ibi FROM ibi_item
+        WHERE archive_id = NEW.archive_id AND next_edition = NEW.text
+        UNION ALL SELECT metadata_ibi FROM ibi_item
+        WHERE archive_id = NEW.archive_id AND metadata_ibi = NEW.text
+        UNION ALL SELECT ibi FROM ibi_translation
+        WHERE archive_id = NEW.archive_id AND ibi = NEW.text
+    ) reference
+    JOIN ibi_item item ON item.id = NEW.item_id
+    WHERE reference.ibi <> coalesce(item.rep, item.ibip)
 """
 #: The member NEW of a group is an item here with another language.
 OTHER_LANGUAGE = """
@@ -391,6 +394,19 @@ POSTGRESQL_FUNCTIONS = {
         RETURN NULL;"""
         for name, (_, _, constraint, unwanted) in REFERENCE_CHECKS.items()
     },
+    # step by step: of the recursive statement, PostgreSQL would expect too many rows
+    "tr_ibi_item_circle": """
+        step text = coalesce(NEW.rep, NEW.ibip);
+    BEGIN
+        WHILE NEW.next_edition IS NOT NULL AND step IS NOT NULL LOOP
+            IF step = NEW.next_edition THEN
+                RAISE EXCEPTION 'the chain of editions is a circle'
+                    USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_item_circle';
+            END IF;
+            step = (SELECT coalesce(rep, ibip) FROM ibi_item
+                WHERE archive_id = NEW.archive_id AND next_edition = step);
+        END LOOP;
+        RETURN NULL;""",
 }
 POSTGRESQL_TRIGGERS = {
     "tr_ibi_item_copy": "BEFORE INSERT OR UPDATE ON ibi_item",

@@ -1,4 +1,4 @@
-"""Forty works and their citations in the style of ABNT NBR 6023:2018.
+"""Works and their citations in the style of ABNT NBR 6023:2018.
 
 The table was written after the norm as published guides of university libraries describe it and
 repeat its examples, not after the text of the norm itself. The patterns of books, chapters, papers,
@@ -55,15 +55,6 @@ CASES = [
         type="book",
     ),
     case(
-        "a book in English",
-        "BAVARESCO, Agemir. **The Hegelian logic**. Porto Alegre: Fi, 2011.",
-        creator="Bavaresco, Agemir",
-        title="The Hegelian logic",
-        publisher="Porto Alegre: Fi",
-        date="2011-05-17",
-        type="info:eu-repo/semantics/book",
-    ),
-    case(
         "7.1: a doctoral thesis, whose degree is stated as the norm does",
         "AGUIAR, André Andrade de. **Avaliação da microbiota bucal**. 2009. Tese (Doutorado em "
         "Cardiologia) – Faculdade de Medicina, Universidade de São Paulo, São Paulo, 2009.",
@@ -72,16 +63,6 @@ CASES = [
         publisher="São Paulo: Faculdade de Medicina, Universidade de São Paulo",
         date="2009",
         type="Tese (Doutorado em Cardiologia)",
-    ),
-    case(
-        "a doctoral thesis, whose type is a word of a vocabulary",
-        "BANON, Gerald. **Formalização**: uma teoria. 1989. Tese (Doutorado) – Instituto Nacional "
-        "de Pesquisas Espaciais, 1989.",
-        creator="Banon, Gerald",
-        title="Formalização: uma teoria",
-        publisher="Instituto Nacional de Pesquisas Espaciais",
-        date="1989-07-21",
-        type=["Text", "info:eu-repo/semantics/doctoralThesis"],
     ),
     case(
         "a master's thesis",
@@ -95,30 +76,11 @@ CASES = [
         type="masterThesis",
     ),
     case(
-        "a bachelor's thesis",
-        "ALVES, Daian Péricles. **Manufatura colaborativa**. 2008. Trabalho de Conclusão de Curso "
-        "(Graduação) – UTFPR, 2008.",
-        creator="Alves, Daian Péricles",
-        title="Manufatura colaborativa",
-        publisher="UTFPR",
-        date="2008",
-        type="https://purl.org/coar/resource_type/c_7a1f",
-    ),
-    case(
         "a thesis without an institution and without a date",
         "SILVA, Ana. **Chuvas**. [s. d.]. Tese (Doutorado).",
         creator="Silva, Ana",
         title="Chuvas",
         type="Tese",
-    ),
-    case(
-        "a thesis of an unknown degree",
-        "SILVA, Ana. **Rain**. 2001. Tese – University of Oslo, 2001.",
-        creator="Silva, Ana",
-        title="Rain",
-        publisher="University of Oslo",
-        date="2001",
-        type="Thesis",
     ),
     case(
         "7.7: an article with month and DOI",
@@ -168,14 +130,6 @@ CASES = [
         source="Ciência Hoje, Rio de Janeiro, n. 8",
         date="1983",
         type="artigo de revista",
-    ),
-    case(
-        "an article whose journal is unknown",
-        "SILVA, Ana. **Chuva**. [*S. l.*: *s. n.*], 2015.",
-        creator="Silva, Ana",
-        title="Chuva",
-        date="2015",
-        type="article",
     ),
     case(
         "7.3 and 8.1: a chapter; the title is the entry of the book, whose editors are unknown",
@@ -241,16 +195,6 @@ CASES = [
         type="Relatório técnico",
     ),
     case(
-        "8.1: three authors",
-        "PASSOS, L. M. M.; FONSECA, A.; CHAVES, M. **Alegria de saber**. São Paulo: Scipione, "
-        "1995.",
-        creator=["Passos, L. M. M.", "Fonseca, A.", "Chaves, M."],
-        title="Alegria de saber",
-        publisher="São Paulo: Scipione",
-        date="1995",
-        type="book",
-    ),
-    case(
         "8.1: four authors",
         "URANI, A. *et al.* **Constituição de uma matriz de contabilidade social para o Brasil**. "
         "Brasília, DF: IPEA, 1994.",
@@ -284,13 +228,6 @@ CASES = [
         publisher="Roseville: FFG",
         date="2017",
         type="software",
-    ),
-    case(
-        "8.1: so does a word of one syllable",
-        "NOS CANAVIAIS, mutilação em vez de lazer e saúde. Rio de Janeiro: O Globo, 1995.",
-        title="Nos canaviais, mutilação em vez de lazer e saúde",
-        publisher="Rio de Janeiro: O Globo",
-        date="1995",
     ),
     case(
         "8.4: the place is unknown",
@@ -328,14 +265,6 @@ CASES = [
         type="book",
     ),
     case(
-        "a date in words, of which the year is certain",
-        "SILVA, Ana. **Chuva**. São Paulo: USP, 1998.",
-        creator="Silva, Ana",
-        title="Chuva",
-        publisher="São Paulo: USP",
-        date="julho de 1998",
-    ),
-    case(
         "no date: the norm asks for an estimate, which the Archive can't make; a usual expression",
         "SILVA, Ana. **Chuva**. São Paulo: USP, [s. d.].",
         creator="Silva, Ana",
@@ -354,32 +283,6 @@ CASES = [
         identifier=["doi:10.5281/zenodo.3333333", "http://urlib.net/x"],
     ),
     case(
-        "software of a company",
-        "APPLE. **OS X El Capitan**. Cupertino: Apple, 2017.",
-        creator="Apple",
-        title="OS X El Capitan",
-        publisher="Cupertino: Apple",
-        date="2017",
-        type="Software",
-    ),
-    case(
-        "a photograph",
-        "KOBAYASHI, K. **Doença dos xavantes**. [*S. l.*: *s. n.*], 1980.",
-        creator="Kobayashi, K.",
-        title="Doença dos xavantes",
-        date="1980",
-        type="http://purl.org/dc/dcmitype/StillImage",
-    ),
-    case(
-        "a map",
-        "BRASIL E PARTE DA AMÉRICA DO SUL. **Mapa político**. São Paulo: Michalany, 1981.",
-        creator="Brasil e parte da América do Sul",
-        title="Mapa político",
-        publisher="São Paulo: Michalany",
-        date="1981",
-        type="Mapa",
-    ),
-    case(
         "a video whose title is a question",
         "SILVA, Ana. **O que é chuva?** São Paulo: USP, 2001.",
         creator="Silva, Ana",
@@ -396,14 +299,5 @@ CASES = [
         publisher="São Paulo: USP",
         date=["2011-03-04T12:00:00Z", "2012-03-04T12:00:00Z", "1999-05"],
         type="other",
-    ),
-    case(
-        "spaces and line breaks are one space; letters outside ASCII remain",
-        'ŁUKASIEWICZ, Jan. **Über Logik & "Ästhetik" 100 %**. Kraków: Zakład, 1910.',
-        creator="Łukasiewicz,  Jan",
-        title='Über Logik\n & "Ästhetik"  100 %',
-        publisher="Kraków: Zakład",
-        date="1910",
-        type="book",
     ),
 ]

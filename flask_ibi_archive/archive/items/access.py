@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from logging import getLogger
 from typing import TypeAlias
 
@@ -56,14 +57,16 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecisi
     if policy is None:
         return AccessDecision(item.allows(user_address()))
     answer: bool | AnyResponse | HTTPException | None
-    after_this_request(_forbid_sharing)
+    # an error of the policy is not for shared caches, either
+    after_this_request(partial(_forbid_sharing, directive="no-cache"))
     try:
         answer = policy(item, file, request)
     except HTTPException as refusal:
         answer = refusal
     if answer is None:
         return AccessDecision(item.allows(user_address()))
-    after_this_request(_forbid_storing)
+    # only this user of the host gets the response
+    after_this_request(partial(_forbid_sharing, directive="no-store"))
     if isinstance(answer, bool):
         return AccessDecision(answer, by_policy=True)
     if isinstance(answer, AnyResponse | HTTPException):
@@ -100,17 +103,14 @@ def select_readable_files(item: ItemView) -> ItemView:
     return replace(item, record=replace(record, files=files, target_file=target))
 
 
-def _forbid_sharing(response: Response) -> Response:
-    """Set headers for a response that may differ for another user of the host."""
+def _forbid_sharing(response: Response, directive: str) -> Response:
+    """Set headers for a response that may differ for another user of the host.
+
+    :param directive: what the cache of the user may do: ``no-cache`` or ``no-store``.
+    """
     response.vary.add("Cookie")
     if "no-store" not in response.headers.get("Cache-Control", ""):
-        response.headers["Cache-Control"] = "private, no-cache"
-    return response
-
-
-def _forbid_storing(response: Response) -> Response:
-    """Set headers for a response that only this user of the host gets."""
-    response.headers["Cache-Control"] = "private, no-store"
+        response.headers["Cache-Control"] = f"private, {directive}"
     return response
 
 

@@ -49,7 +49,6 @@ from flask_ibi_archive.archive.items.write import (
     find_all_holders,
     find_holders,
     keep_same_as,
-    renew_plans,
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
@@ -62,7 +61,7 @@ from flask_ibi_archive.core.records.readers import (
     read_csv,
     read_json_lines,
 )
-from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.core.records.switches import DailyCount, format_counts, parse_counts
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
@@ -496,7 +495,10 @@ class ImportPass:
     #: The row IDs of the items that were present before the import, and that a line has named.
     _named: set[int] = field(default_factory=set)
     _postponed: list[Postponed] = field(default_factory=list)
+    #: The row IDs of the items in groups whose lines state no language.
+    _without_language: set[int] = field(default_factory=set)
     _newest: int = 0
+    _batches: int = 0
 
     def __post_init__(self) -> None:
         newest = self.store.connection.scalar(select(func.max(Item.id)))
@@ -504,7 +506,9 @@ class ImportPass:
 
     def write(self, lines: Sequence[Line]) -> None:
         """Store a batch of lines."""
-        renew_plans(self.store.connection)
+        self._batches += 1
+        if self._batches.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
+            examine_tables(self.store.connection)
         if len(lines) > 1 and not self.errors.collects:
             with suppress(IntegrityError, StorageError):
                 self._attempt(lines)
@@ -670,18 +674,18 @@ class ImportPass:
             ibi = before.identifiers[0]
             heads: dict[str, tuple[str, str]] = {}
             if view.head is not None:  # the record of another item lists this item
-                record = self._join_present(line, ibi, before, record, postpones)
+                record = self._join_present(view, record, postpones)
             if is_unchanged(before, record):
                 self.counts.skipped += 1
                 continue
             store.copies.check_no_copies(item_id, record)
             if record.translations != before.translations:
-                relations.dissolve(ibi)
+                self._dissolve(ibi)
                 if record.translations:
                     lists[record.identifiers[0]] = record.translations
             if postpones:
                 heads = self._leave(line)
-                relations.dissolve(ibi)
+                self._dissolve(ibi)
                 self._postpone(line, item_id, heads)
                 record, lists = replace(record, next_edition=None), {}
             updates.append(Update(item_id, before, record, line.contents))
@@ -690,6 +694,25 @@ class ImportPass:
         if lists:
             relations.join(lists)
         self.counts.updated += len(updates)
+
+    def _dissolve(self, head: str) -> None:
+        """Delete the group whose head is an item, also for the items that have left it.
+
+        Members whose lines state no language lose the language that they had from the group.
+        """
+        members = self.store.relations.find_members(head)
+        self.store.relations.dissolve(head)
+        self.store.clear_languages(
+            [
+                one.item_id
+                for one in members
+                if one.head == head and one.item_id in self._without_language
+            ]
+        )
+        self._postponed = [
+            replace(one, head=None) if one.head is not None and one.head[0] == head else one
+            for one in self._postponed
+        ]
 
     def _merge(self, line: Line, before: Record) -> Record:
         """Return the new record of an item: that of the line, with what the item always keeps."""
@@ -717,15 +740,14 @@ class ImportPass:
             target_file=None if record.target_file == first else record.target_file,
         )
 
-    def _join_present(
-        self, line: Line, ibi: str, before: Record, record: Record, postpones: bool
-    ) -> Record:
+    def _join_present(self, view: ItemView, record: Record, postpones: bool) -> Record:
         """Return the record of an item that the record of another item lists as a translation.
 
         The item keeps the language of the list, and stays in its group.
 
-        :raises RecordError: if the line states another language.
+        :raises RuleBroken: rule 8, if the line states another language.
         """
+        before, ibi = view.record, view.record.identifiers[0]
         others = self.store.relations.find_others(ibi)
         listed = {
             language: text
@@ -740,6 +762,8 @@ class ImportPass:
                 f"lists the item as the translation into {before.language}",
                 "language",
             )
+        if record.language is None and view.id is not None:
+            self._without_language.add(view.id)
         language = record.language if postpones else before.language
         return replace(record, language=language, translations=listed)
 
@@ -787,7 +811,8 @@ class ImportPass:
         [stated] = self.store.resolve([stated])
         if stated.next_edition is not None:
             relations.set_next_edition(one.item_id, stated.next_edition)
-        if one.head is not None and relations.find_members(one.head[0]):
+        present = relations.find_heads([ibi]) or one.head is None
+        if one.head is not None and not present and relations.find_members(one.head[0]):
             head, language = one.head
             if record.language not in (None, language):
                 raise RuleBroken(
@@ -879,9 +904,6 @@ class Importer:
             self.notifier.send(notices)
         except _Rollback:
             pass
-        if lines.counts.added + lines.counts.updated >= BATCH and not self.dry_run:
-            with self.database.writing() as connection:
-                examine_tables(connection)
         self._report(source, source.size)
         return lines.counts
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from mimetypes import MimeTypes
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from flask import Response, current_app
@@ -36,9 +37,10 @@ from flask_ibi_archive.server.pages.requests import (
 from flask_ibi_archive.server.pages.responses import RETRY_AFTER, render_page, set_headers
 from flask_ibi_archive.server.pages.texts import format_date, gettext
 
+#: What a view returns.
+Answer = TypeVar("Answer", bound=ResponseReturnValue)
 #: The maximum number of authors at the beginning of a page; the others are folded.
 SHOWN_AUTHORS = 10
-
 
 #: The content types for the endings of file names. Types that the operating system defines are not
 #: included.
@@ -237,19 +239,15 @@ def tombstone(item: ItemView) -> Response:
     facts = item.record.tombstone
     instead = (facts.successor if facts else None) or item.record.next_edition
     stated_title = item.stated_title if is_visible else None
-    stated = facts.citation if facts else None
     work = describe_work(item) if is_visible and item.dublin_core else None
     response = page(
         "tombstone",
         410,
         item=item,
-        is_described=work is not None,
         work=work,
         shown_authors=SHOWN_AUTHORS,
         stated_title=stated_title,
-        stated_citation=stated,
-        # the words of citations in the style of ABNT are Portuguese
-        citation_language="pt" if stated is None else None,
+        stated_citation=facts.citation if facts else None,
         citation=cite(work, has_address=False) if work and stated_title else (),
         replacing=[
             other for other in item.related if other.ibi in (instead, item.record.next_edition)
@@ -277,6 +275,31 @@ def view_item(ibi: str) -> ItemView | None:
     return replace(item, record=replace(item.record, access=rule))
 
 
+def answering(view: Callable[..., Answer]) -> Callable[..., Answer | Response]:
+    """Decorate a view: if the Archive is not ready, the decorated view says so (503)."""
+
+    @wraps(view)
+    def answer(**parameters: Any) -> Answer | Response:
+        try:
+            return view(**parameters)
+        except (NotReady, ConfigError) as error:
+            return unavailable_page(error)
+
+    return answer
+
+
+def page_instead(item: ItemView) -> ResponseReturnValue | None:
+    """Return the page that the user gets instead of the description of an item.
+
+    :returns: the tombstone of a removed item; the page that says that the user has no access; None
+        if the user may see the description.
+    """
+    if item.record.state == State.DELETED:
+        return tombstone(item)
+    refusal = find_refusal(item)
+    return None if refusal is None else restricted_page(item, refusal)
+
+
 def with_item(
     view: Callable[..., ResponseReturnValue], shows_description: bool = False
 ) -> Callable[..., ResponseReturnValue]:
@@ -289,39 +312,32 @@ def with_item(
     :param shows_description: True: the view also shows the description of a removed item.
     """
 
+    @answering
     @wraps(view)
     def find_and_view(ibi: str, **rest: str) -> ResponseReturnValue:
         try:
             text = parse_identifier(ibi).text
         except IdentifierError as error:
             return no_item_page(error.suggestion)
-        try:
-            item = view_item(text)
-            if item is None:
-                return no_item_page(text)
-            if item.record.state == State.DELETED and not (
-                shows_description and item.dublin_core and find_refusal(item) is None
-            ):
-                return tombstone(item)
-            return view(item, **rest)
-        except (NotReady, ConfigError) as error:
-            return unavailable_page(error)
+        item = view_item(text)
+        if item is None:
+            return no_item_page(text)
+        if item.record.state == State.DELETED and not (
+            shows_description and item.dublin_core and find_refusal(item) is None
+        ):
+            return tombstone(item)
+        return view(item, **rest)
 
     return find_and_view
 
 
-def describing(
-    view: Callable[..., ResponseReturnValue],
-) -> Callable[..., ResponseReturnValue]:
-    """Decorate a view that shows the description of an item.
-
-    The decorated view refuses users who must not see the description.
-    """
+def describing(view: Callable[..., ResponseReturnValue]) -> Callable[..., ResponseReturnValue]:
+    """Decorate a view of an item: users who must not see its description are refused."""
 
     @wraps(view)
-    def check_and_view(item: ItemView, *rest: object) -> ResponseReturnValue:
-        refusal = find_refusal(item)
-        return view(item, *rest) if refusal is None else restricted_page(item, refusal)
+    def check_and_view(item: ItemView) -> ResponseReturnValue:
+        instead = page_instead(item)
+        return view(item) if instead is None else instead
 
     return check_and_view
 

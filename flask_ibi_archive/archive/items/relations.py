@@ -238,7 +238,7 @@ class Relations:
         """Check that groups that are merged have no common language (rule 8)."""
         if len(heads) < 2:
             return
-        languages = [language, *(member.language for member in self._read_groups(heads=heads))]
+        languages = [language, *(member.language for member in self._read_groups(heads))]
         for stated in set(languages) - {None}:
             if languages.count(stated) > 1:
                 raise RuleBroken(
@@ -281,44 +281,27 @@ class Relations:
 
     # --- translations ----------------------------------------------------------------------------
 
-    def _read_groups(self, items: Iterable[str] = (), heads: Iterable[str] = ()) -> list[Member]:
-        """Return all members of the groups that contain items, or have certain heads."""
-        own, other = Translation, Translation.__table__.alias()
-        in_groups = select(own.head).where(
-            own.archive_id == self.archive_id, is_one_of(self.connection, own.ibi, items)
-        )
-        chosen = is_one_of(self.connection, other.c.head, heads) if heads else None
-        return [
-            Member(*row)
-            for row in self.connection.execute(
-                select(
-                    other.c.ibi,
-                    other.c.head,
-                    other.c.language,
-                    ItemIdentifier.item_id,
-                    ItemIdentifier.state,
-                )
-                .outerjoin(
-                    ItemIdentifier,
-                    and_(
-                        ItemIdentifier.text == other.c.ibi,
-                        ItemIdentifier.archive_id == other.c.archive_id,
-                    ),
-                )
-                .where(
-                    other.c.archive_id == self.archive_id,
-                    other.c.head.in_(in_groups) if chosen is None else chosen,
-                )
-                .order_by(ItemIdentifier.item_id, other.c.ibi)
+    def _read_groups(self, heads: Iterable[str]) -> list[Member]:
+        """Return all members of the groups that have certain heads."""
+        member, name = Translation, ItemIdentifier
+        is_here = and_(name.text == member.ibi, name.archive_id == member.archive_id)
+        rows = self.connection.execute(
+            select(member.ibi, member.head, member.language, name.item_id, name.state)
+            .outerjoin(name, is_here)
+            .where(
+                member.archive_id == self.archive_id,
+                is_one_of(self.connection, member.head, heads),
             )
-        ]
+            .order_by(name.item_id, member.ibi)
+        )
+        return [Member(*row) for row in rows]
 
     def find_members(self, ibi: str) -> list[Member]:
         """Return the members of the group of an item, including the item.
 
         The list is empty if the item is in no group.
         """
-        return self._read_groups([ibi])
+        return self._read_groups(self.find_heads([ibi]).values())
 
     def find_others(self, ibi: str) -> dict[str, str]:
         """Return the other members of the group of an item, by language."""
@@ -350,7 +333,9 @@ class Relations:
         """
         named = {text for head, members in lists.items() for text in (head, *members.values())}
         items = find_owners(self.connection, self.archive_id, named)
-        before = {member.ibi: member for member in self._read_groups(named)}
+        before = {
+            member.ibi: member for member in self._read_groups(set(self.find_heads(named).values()))
+        }
         groups = {ibi: member.head for ibi, member in before.items()}
         languages = {
             **{text: items[text].language if text in items else None for text in named},

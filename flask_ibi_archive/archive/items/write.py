@@ -332,9 +332,9 @@ def renew_plans(connection: Connection) -> None:
 
 
 def examine_tables(connection: Connection) -> None:
-    """Let PostgreSQL examine its tables after many rows were inserted.
+    """Let PostgreSQL examine its tables while many rows are inserted, and renew its plans.
 
-    Until autovacuum has examined the tables, statements about many items would read all rows.
+    Until autovacuum has examined the tables, statements and triggers would read all rows.
     """
     run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
 
@@ -711,6 +711,13 @@ class ItemStore:
                 update(Item)
                 .where(is_one_of(self.connection, Item.id, items))
                 .values(state=state.value, original_archive=original_archive)
+            )
+
+    def clear_languages(self, items: Collection[int]) -> None:
+        """Remove the languages of items that are in no group of translations."""
+        if items:
+            self.connection.execute(
+                update(Item).where(is_one_of(self.connection, Item.id, items)).values(language=None)
             )
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:

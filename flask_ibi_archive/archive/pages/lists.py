@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import wraps
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.pages import page, unavailable_page
+from flask_ibi_archive.archive.items.pages import answering, page
 from flask_ibi_archive.archive.items.read import (
     describe_host_item,
     describes,
@@ -33,12 +32,11 @@ from flask_ibi_archive.archive.items.read import (
 )
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.pages import labels
-from flask_ibi_archive.archive.service.catalogue import CannotList, RecordSource
+from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages.requests import current_archive, read_query
 from flask_ibi_archive.server.pages.responses import (
     find_items_path,
@@ -88,28 +86,42 @@ class StoredLists:
         its metadata item.
         """
         dated = and_(Item.archive_id == self._archive.served().id, describes(Item))
-        first = select(func.max(Item.issued_year).label("year")).where(dated).cte(recursive=True)
-        earlier = (
-            select(func.max(Item.issued_year))
-            .where(dated, Item.issued_year < first.c.year)
-            .correlate(first)
-            .scalar_subquery()
+        first = select(func.max(Item.issued_year).label("value")).where(dated)
+        return self._read_steps(
+            first,
+            lambda year: select(func.max(Item.issued_year)).where(dated, Item.issued_year < year),
         )
-        chain = first.union_all(select(earlier).where(first.c.year.is_not(None)))
-        statement = select(chain.c.year).where(chain.c.year.is_not(None))
+
+    def _read_steps(
+        self, first: Select[Any], find_next: Callable[[ColumnElement[int]], Select[Any]]
+    ) -> list[int]:
+        """Return the value of a statement, and of the statement for each value after it."""
+        chain = first.cte(recursive=True)
+        value = chain.c.value
+        following = find_next(value).correlate(chain).scalar_subquery()
+        chain = chain.union_all(select(following).where(value.is_not(None)))
+        statement = select(chain.c.value).where(chain.c.value.is_not(None))
         return self._database.read(lambda connection: list(connection.scalars(statement)))
 
-    def list_year(self, year: int, after: str | None, limit: int) -> Part:
+    def list_part(self, year: int | None, after: str | None, limit: int) -> Part:
         """Return a part of the list of a year.
 
+        :param year: the year of publication; None for the list of all items.
         :param after: the position after which the part begins; None: the beginning of the list.
         :param limit: the maximum number of items.
         """
-        return self._read_part(self._select_year(year, after, limit + 1), limit)
+        if year is None:
+            statement = self._select(after, limit + 1)
+        else:
+            statement = self._select_year(year, after, limit + 1)
 
-    def list_newest(self, after: str | None, limit: int) -> Part:
-        """Return a part of the list of all items; see :meth:`list_year`."""
-        return self._read_part(self._select(after, limit + 1), limit)
+        def read(connection: Connection) -> Part:
+            ids = list(connection.scalars(statement))
+            works = read_works(self._archive, connection, ids[:limit])
+            following = str(ids[limit - 1]) if len(ids) > limit else None
+            return Part([*works.values()], following)
+
+        return self._database.read(read)
 
     def _select_year(self, year: int, after: str | None, limit: int) -> Select[Any]:
         metadata = aliased(Item)
@@ -140,15 +152,6 @@ class StoredLists:
         statement = select(Item.id).where(self._is_listed, *_is_after(after), *where)
         return statement.order_by(Item.id.desc()).limit(limit)
 
-    def _read_part(self, statement: Select[Any], limit: int) -> Part:
-        def read(connection: Connection) -> Part:
-            ids = list(connection.scalars(statement))
-            works = read_works(self._archive, connection, ids[:limit])
-            following = str(ids[limit - 1]) if len(ids) > limit else None
-            return Part([*works.values()], following)
-
-        return self._database.read(read)
-
     @staticmethod
     def is_place(text: str) -> bool:
         """Return whether a text is a position in a list."""
@@ -162,17 +165,14 @@ class StoredLists:
 
         :param size: the maximum number of items in a sitemap.
         """
-        first = select(func.min(Item.id).label("id")).where(self._is_listed).cte(recursive=True)
-        later = (
-            select(func.min(Item.id))
-            .where(self._is_listed, Item.id >= (first.c.id / size + 1) * size)
-            .correlate(first)
-            .scalar_subquery()
+        first = select(func.min(Item.id).label("value")).where(self._is_listed)
+        ids = self._read_steps(
+            first,
+            lambda item_id: select(func.min(Item.id)).where(
+                self._is_listed, Item.id >= (item_id / size + 1) * size
+            ),
         )
-        chain = first.union_all(select(later).where(first.c.id.is_not(None)))
-        statement = select(chain.c.id).where(chain.c.id.is_not(None))
-        ids = self._database.read(lambda connection: connection.scalars(statement).all())
-        return sorted(item_id // size for item_id in ids)
+        return [item_id // size for item_id in ids]
 
     def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
         """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
@@ -199,30 +199,25 @@ class HostLists:
 
     def list_years(self) -> list[int]:
         """Return the years of publication; see :meth:`StoredLists.list_years`."""
-        years = {self._find_year(record) for record in self._public()}
+        years = {self._describe(record).year for record in self._public()}
         return sorted((year for year in years if year is not None), reverse=True)
 
-    def list_year(self, year: int, after: str | None, limit: int) -> Part:
-        """Return a part of the list of a year; see :meth:`StoredLists.list_year`."""
-        of_year = (record for record in self._public() if self._find_year(record) == year)
-        return self._list_part(of_year, after, limit)
+    def list_part(self, year: int | None, after: str | None, limit: int) -> Part:
+        """Return a part of the list of a year; see :meth:`StoredLists.list_part`."""
 
-    def list_newest(self, after: str | None, limit: int) -> Part:
-        """Return a part of the list of all items; see :meth:`StoredLists.list_newest`."""
-        return self._list_part(self._public(), after, limit)
-
-    def _list_part(self, records: Iterable[Record], after: str | None, limit: int) -> Part:
         def find_place(record: Record) -> tuple[str, str]:
             return format_timestamp(_find_time(record)), record.ibip or record.identifiers[0]
 
         last = after and tuple(after.split("_", 1))
-        chosen = (record for record in records if not last or find_place(record) < last)
+        chosen = (
+            record
+            for record in self._public()
+            if (year is None or self._describe(record).year == year)
+            and (not last or find_place(record) < last)
+        )
         items = nlargest(limit + 1, chosen, key=find_place)
         following = "_".join(find_place(items[limit - 1])) if len(items) > limit else None
         return Part([self._describe(item) for item in items[:limit]], following)
-
-    def _find_year(self, record: Record) -> int | None:
-        return self._describe(record).year
 
     def _describe(self, record: Record) -> Work:
         return describe_host_item(self._archive, self._records.find_record, record)
@@ -250,13 +245,13 @@ class HostLists:
 
 
 def open_lists(archive: Archive) -> StoredLists | HostLists:
-    """Return the lists of the items of an Archive."""
+    """Return the lists of the items of an Archive; 404 if the host's catalogue has no list."""
     records = archive.items.records
-    return StoredLists(archive) if records is None else HostLists(archive, records)
-
-
-#: Reads a part of a list after a position.
-ReadPart = Callable[["StoredLists | HostLists", "str | None"], Part]
+    if records is None:
+        return StoredLists(archive)
+    if not records.can_list:
+        abort(404)
+    return HostLists(archive, records)
 
 
 def _find_time(record: Record) -> datetime:
@@ -264,51 +259,29 @@ def _find_time(record: Record) -> datetime:
     return record.timestamp.astimezone(timezone.utc)
 
 
-def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
-    """Decorate a view. If its list does not exist, or cannot be read now, show an error page."""
-
-    @wraps(view)
-    def answer(**parameters: int) -> Response:
-        try:
-            return view(**parameters)
-        except CannotList:
-            abort(404)
-        except (NotReady, ConfigError) as error:
-            return unavailable_page(error)
-
-    return answer
-
-
-@_answering
+@answering
 def show_years() -> Response:
     """Show the years of publication, and the newest items."""
     lists = open_lists(current_archive())
-    newest = lists.list_newest(None, NEWEST)
+    newest = lists.list_part(None, None, NEWEST)
     return _list_page(name="years", years=lists.list_years(), works=newest.works)
 
 
-@_answering
+@answering
 def show_year(year: int) -> Response:
     """Show the items that were published in a year, the newest first."""
     if year not in YEARS:
         abort(404)
-    return _show_part(
-        "year", f"items/{year}", lambda lists, after: lists.list_year(year, after, SHOWN), year
-    )
+    return _show_part("year", f"items/{year}", year)
 
 
-@_answering
+@answering
 def show_newest() -> Response:
     """Show all items, the newest first."""
-    return _show_part("newest", "newest", lambda lists, after: lists.list_newest(after, SHOWN))
+    return _show_part("newest", "newest", None)
 
 
-def _show_part(
-    name: str,
-    path: str,
-    read: ReadPart,
-    year: int | None = None,
-) -> Response:
+def _show_part(name: str, path: str, year: int | None) -> Response:
     """Show a part of a list. The parameter ``page`` is the last item on the page before.
 
     :param path: the path of the list, after ``/ibi/``.
@@ -316,7 +289,7 @@ def _show_part(
     lists, after = open_lists(current_archive()), read_query().get("page")
     if after is not None and not lists.is_place(after):
         abort(404)
-    part = read(lists, after)
+    part = lists.list_part(year, after, SHOWN)
     if not part.works and after is None:
         abort(404)
     response = _list_page(
@@ -325,21 +298,21 @@ def _show_part(
     return response if after is None else hide_from_search(response)
 
 
-@_answering
+@answering
 def send_sitemap() -> Response:
     """Send the sitemap; if there are many items, an index of sitemaps."""
     archive = current_archive()
+    base = archive.addresses.base
     numbers = open_lists(archive).list_sitemaps(SITEMAP_SIZE)
     if not numbers:  # a sitemap must not be empty
-        return _send_xml("urlset", "url", [(_base(), None)])
+        return _send_xml("urlset", "url", [(f"{base}/ibi/items", None)])
     if len(numbers) == 1:
         return send_sitemap_part(number=numbers[0])
-    base = archive.addresses.base
     entries = [(f"{base}/ibi/sitemap/{number}", None) for number in numbers]
     return _send_xml("sitemapindex", "sitemap", entries)
 
 
-@_answering
+@answering
 def send_sitemap_part(number: int) -> Response:
     """Send one of several sitemaps."""
     entries = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
@@ -358,11 +331,13 @@ def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None
 
 
 def _list_page(**values: object) -> Response:
-    base = current_archive().addresses.base
+    root = current_archive().addresses.base
     return page(
-        "items", 200, base=_base(), root=base, labels=labels, items_path=find_items_path(), **values
+        "items",
+        200,
+        root=root,
+        base=f"{root}/ibi/items",
+        labels=labels,
+        items_path=find_items_path(),
+        **values,
     )
-
-
-def _base() -> str:
-    return f"{current_archive().addresses.base}/ibi/items"

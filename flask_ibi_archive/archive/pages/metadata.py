@@ -19,7 +19,6 @@ from flask_ibi_archive.archive.items.access import (
     logging_failure,
     select_readable_files,
 )
-from flask_ibi_archive.archive.items.pages import find_media_type, hide_access, redirect_to
 from flask_ibi_archive.archive.items.read import find_metadata_url
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
@@ -27,7 +26,6 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
-from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     ItemView,
@@ -51,11 +49,6 @@ from flask_ibi_archive.server.pages.responses import (
     set_headers,
 )
 from flask_ibi_archive.server.pages.texts import gettext
-
-# --- machine readable --------------------------------------------------------------------------
-
-
-PDF = "application/pdf"
 
 
 def find_formats(item: ItemView) -> dict[str, str | None]:
@@ -87,7 +80,7 @@ def negotiate(item: ItemView) -> Response | None:
         response = _list_forms(item, formats)
     else:
         url = current_archive().addresses.metadata(item, chosen)
-        response = share(redirect_to(url, 303), item)
+        response = share(pages.redirect_to(url, 303), item)
     response.vary.add("Accept")
     return response
 
@@ -105,18 +98,17 @@ def _list_forms(item: ItemView, formats: dict[str, str | None]) -> Response:
     return set_headers(Response(text, 406, content_type="text/plain; charset=utf-8"))
 
 
-def list_descriptions(item: ItemView) -> tuple[page_head.Description, ...]:
-    """Return the addresses of the metadata of an item in all formats."""
+def list_links(item: ItemView, work: Work) -> list[page_head.Link]:
+    """Return the typed links of the landing page of an item.
+
+    :param item: the item without the files that the reader may not see.
+    """
     addresses = current_archive().addresses
-    return tuple(
+    descriptions = [
         page_head.Description(addresses.metadata(item, name), media_type)
         for name, media_type in find_formats(item).items()
-    )
-
-
-def add_item_links(response: Response, item: ItemView, work: Work) -> Response:
-    """Add the typed links of an item to its landing page, and return the response."""
-    return add_links(response, page_head.list_item_links(work, list_descriptions(item)))
+    ]
+    return list(page_head.list_item_links(work, descriptions))
 
 
 def add_part_links(response: Response, item: ItemView, relation: str) -> Response:
@@ -125,9 +117,9 @@ def add_part_links(response: Response, item: ItemView, relation: str) -> Respons
     :param relation: the relation to the landing page: ``collection`` or ``describes``.
     """
     archive = current_archive()
-    persistent_url = f"{archive.config.persistent_url_base}/{item.ibi}"
     page_url = archive.addresses.item(item)
-    return add_links(response, page_head.list_part_links(relation, persistent_url, page_url))
+    url = archive.persistent_url(item)
+    return add_links(response, page_head.list_part_links(relation, url, page_url))
 
 
 def add_links(response: Response, links: Iterable[page_head.Link]) -> Response:
@@ -141,17 +133,21 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
 
     :param item: the item without the files that the reader may not see.
     """
-    is_described = bool(work.dublin_core)
+    tags: list[page_head.MetaTag] = []
+    json_ld = None
+    if work.dublin_core:
+        tags = list(page_head.list_meta_tags(work, _find_pdf_url(item)))
+        json_ld = Markup(write_json_ld(pages.hide_access(work), indent=None))
     return {
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == State.COPY else work.page_url,
         "head_links": [
             link
-            for link in page_head.list_item_links(work, list_descriptions(item))
+            for link in list_links(item, work)
             if link.relation in ("cite-as", "describedby", "license")
         ],
-        "meta_tags": list(list_meta_tags(work, _find_pdf_url(item))) if is_described else [],
-        "json_ld": Markup(write_json_ld(hide_access(work), indent=None)) if is_described else None,
+        "meta_tags": tags,
+        "json_ld": json_ld,
     }
 
 
@@ -160,7 +156,11 @@ def _find_pdf_url(item: ItemView) -> str | None:
     archive, target = current_archive(), item.record.target_path
     for file in sorted(item.record.files, key=lambda file: file.path != target):
         is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
-        if file.source is not None and is_here and find_media_type(file.path) == PDF:
+        if (
+            file.source is not None
+            and is_here
+            and pages.find_media_type(file.path) == "application/pdf"
+        ):
             return archive.addresses.file(item, file.path)
     return None
 
@@ -176,9 +176,6 @@ def share(response: Response, item: ItemView) -> Response:
     return response
 
 
-# --- metadata pages ----------------------------------------------------------------------------
-
-
 @partial(pages.with_item, shows_description=True)
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
@@ -187,12 +184,9 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     apply to them.
     """
     choice = read_query().get("choice") or None
-    if choice is None and find_refusal(item) is None and (chosen := negotiate(item)):
+    refusal = find_refusal(item)
+    if choice is None and refusal is None and (chosen := negotiate(item)):
         return chosen
-    try:
-        step = Step(StepKind.METADATA, choice)
-    except ValueError:
-        return _no_metadata_page(item, choice)
     format = None if choice is None else current_archive().formats.get(choice)
     # resolvers do not ask for the metadata of a removed item, but readers may
     is_own = (
@@ -201,22 +195,21 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     is_listed = format is None or format.name in current_archive().facts().own_formats
     # a metadata item itself has the page of its metadata, and their Dublin Core
     if not is_own and (is_listed or not item.dublin_core):
-        return _linked_metadata(item, step, format)
-    if choice is None:
+        linked = _find_linked(item, choice, format)
+        if linked is not None:
+            return linked
+    if refusal is not None:
+        return pages.restricted_page(item, refusal)
+    if format is not None and (is_own or item.dublin_core):
+        return _send_metadata(item, format)
+    if is_own and choice is None:
         return _metadata_page(item)
-    if format is None:
-        return _no_metadata_page(item, choice)
-    return _send_metadata(item, format)
-
-
-@pages.describing
-def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
-    in_format = gettext("The item has no metadata in this format")
-    title = in_format if choice else gettext("The item has no metadata.")
+    title = gettext("The item has no metadata in this format")
+    if choice is None:
+        title = gettext("The item has no metadata.")
     return pages.message(404, title, item=select_readable_files(item))
 
 
-@pages.describing
 def _metadata_page(item: ItemView) -> Response:
     """Return the page of the metadata.
 
@@ -232,7 +225,6 @@ def _metadata_page(item: ItemView) -> Response:
     return add_part_links(response, item, "describes")
 
 
-@pages.describing
 def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     """Return the metadata of an item in a format; an error page if the format can't be written."""
     readable = select_readable_files(item)
@@ -254,39 +246,40 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     return add_part_links(response, item, "describes")
 
 
-def _linked_metadata(
-    item: ItemView, step: Step, format: MetadataFormat | None
-) -> ResponseReturnValue:
-    """Redirect to the metadata of an item that are another item or have a URL.
+def _find_linked(
+    item: ItemView, choice: str | None, format: MetadataFormat | None
+) -> ResponseReturnValue | None:
+    """Return the redirect to the metadata of an item that are another item or have a URL.
 
-    If these metadata have no URL in the format, the Archive writes their Dublin Core.
+    :returns: None if there is no such URL. If it is the address of this item, the Archive writes
+        the metadata.
     """
+    try:
+        step = Step(StepKind.METADATA, choice)
+    except ValueError:
+        return None
     archive, user = current_archive(), user_address()
     # an item that is metadata and has no metadata describes itself
-    target = item if item.record.content_type == "Metadata" else None
+    target, access = item, AccessDecision(True)
     if isinstance(item.record.metadata, MetadataItem):
         ibi = item.record.metadata.ibi
-        target = pages.view_item(ibi)
-        if target is None:
-            modifier = f":({step.parameter})" if step.parameter else ""
-            return pages.redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
-    access = AccessDecision(True) if target is None else check_access(target)
-    if target is not None and access.by_policy and not access.is_allowed:
-        return pages.restricted_page(target, access)
+        other = pages.view_item(ibi)
+        if other is None:
+            modifier = f":({choice})" if choice else ""
+            return pages.redirect_to(f"{archive.persistent_url(ibi)}{modifier}")
+        target = other
+    if target is not item or item.record.content_type == "Metadata":
+        access = check_access(target)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user
-    url = None
-    if access.is_allowed or user != UNKNOWN_USER:
-        identifier = parse_identifier(item.record.identifiers[0])
-        facts, is_open = archive.facts(), access.by_policy
-        url = archive.read_catalogue(
-            lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
-        )
-    if format is not None and url == archive.addresses.metadata(item, format.name):
-        return _send_metadata(item, format)
-    if url is not None:
-        return pages.redirect_to(url)
-    if target is not None and not access.is_allowed:
+    if not access.is_allowed and (access.by_policy or user == UNKNOWN_USER):
         return pages.restricted_page(target, access)
-    if format is not None and item.dublin_core:
-        return _send_metadata(item, format)
-    return _no_metadata_page(item, step.parameter)
+    identifier = parse_identifier(item.record.identifiers[0])
+    facts, is_open = archive.facts(), access.by_policy
+    url = archive.read_catalogue(
+        lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
+    )
+    if url is None:
+        return None if access.is_allowed else pages.restricted_page(target, access)
+    if format is not None and url == archive.addresses.metadata(item, format.name):
+        return None
+    return pages.redirect_to(url)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import IN_JOURNALS, IssuedDate, WorkType
-from flask_ibi_archive.core.records.formats.json_ld import find_schema_type
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_date, find_institution
 from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
@@ -58,19 +58,18 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
         for affiliation in author.affiliations:
             yield "author_institution", affiliation.name
         yield "author_orcid", author.orcid_url
-    degree = work.degree
-    yield "publication_date", _format_date(work.issued or (degree.defended if degree else None))
+    yield "publication_date", _format_date(find_date(work))
     if work.type.is_thesis:
-        institution = degree.institution.name if degree and degree.institution else None
-        yield "dissertation_institution", institution or split_publisher(work.publisher)[1]
-        yield "dissertation_name", degree.name if degree else None
+        yield "dissertation_institution", find_institution(work)
+        yield "dissertation_name", work.degree.name if work.degree else None
     elif work.type in _REPORTS:
         yield "technical_report_institution", split_publisher(work.publisher)[1]
         yield "technical_report_number", work.number
     else:
         yield "publisher", split_publisher(work.publisher)[1]
     if container := work.container:
-        yield _name_container(work.type), container.title
+        name = "inbook_title" if work.type is WorkType.CHAPTER else "conference_title"
+        yield "journal_title" if work.type in IN_JOURNALS else name, container.title
         yield "volume", container.volume
         yield "issue", container.number
         yield "firstpage", container.first_page
@@ -83,12 +82,6 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
         yield "keywords", subject
     yield "abstract_html_url", work.page_url
     yield "pdf_url", pdf_url
-
-
-def _name_container(type: WorkType) -> str:
-    if type in IN_JOURNALS:
-        return "journal_title"
-    return "inbook_title" if type is WorkType.CHAPTER else "conference_title"
 
 
 def _format_date(issued: IssuedDate | None) -> str | None:
@@ -136,7 +129,9 @@ class Link:
 
     def format(self) -> str:
         """Return the link in the syntax of the Link header (RFC 8288, 3)."""
-        text = f'<{_escape(self.target)}>; rel="{self.relation}"'
+        # an ASCII text without the characters that end a URL in a Link header
+        target = quote(self.target, safe=_URL_CHARACTERS)
+        text = f'<{target}>; rel="{self.relation}"'
         if self.media_type is not None:
             text += f'; type="{self.media_type}"'
         return text
@@ -158,7 +153,7 @@ def list_item_links(work: Work, descriptions: Iterable[Description]) -> Iterator
     """Yield the links of a landing page. The most important links are first."""
     yield Link("cite-as", work.url)
     yield Link("type", f"{_SCHEMA_ORG}AboutPage")
-    yield Link("type", _SCHEMA_ORG + find_schema_type(work.type))
+    yield Link("type", _SCHEMA_ORG + TYPES[work.type].schema_org)
     if work.licence_url is not None:
         yield Link("license", work.licence_url)
     for description in descriptions:
@@ -192,8 +187,3 @@ def format_link_header(links: Iterable[Link], size: int = MAX_HEADER) -> str:
             chosen.append(text)
             size -= len(text) + 2
     return ", ".join(chosen)
-
-
-def _escape(url: str) -> str:
-    """Return a URL in ASCII, without the characters that end a URL in a Link header."""
-    return quote(url, safe=_URL_CHARACTERS)

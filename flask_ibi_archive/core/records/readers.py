@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from flask_ibi_archive.core.records.description import THESES, find_type
 from flask_ibi_archive.core.records.fields import FieldError, quoted, quoted_name
+from flask_ibi_archive.core.records.formats.csl_json import OTHER_TYPES
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.parse import check_json, decode_json, read_json
 from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
 from flask_ibi_archive.core.records.values import find_licence
@@ -33,24 +35,23 @@ class Column(NamedTuple):
 class WorkField(NamedTuple):
     """What a field becomes in the JSON of a record.
 
-    :param path: the path of the value; ``[]`` means that the value is added to a list.
-    :param words: the names of the field in Portuguese and Spanish, and other English names.
+    :param path: the path of the value; ``[]`` means that the value is added to a list, and ``[n]``
+        that the values of several fields belong together: the first funder and the first number of
+        a grant.
+    :param words: the names of the field: the English one, and those in Portuguese and Spanish.
     :param is_list: whether a cell of a table may contain several values.
-    :param convert: reads the usual spellings of a value; raises ValueError.
     :param member: the member of an object that contains the value, if the value has a language or
-        ``extra``.
+        ``extra``; or "".
     :param extra: the other members of the object.
-    :param is_parallel: whether the values of several fields belong together: the first funder and
-        the first number of a grant.
+    :param convert: reads the usual spellings of a value; raises ValueError.
     """
 
     path: str
-    words: str = ""
-    is_list: bool = False
-    convert: Callable[[str], Any] | None = None
-    member: str | None = None
-    extra: Mapping[str, str] = {}
-    is_parallel: bool = False
+    words: list[str]
+    is_list: bool
+    member: str
+    extra: Mapping[str, str]
+    convert: Callable[[str], Any] | None
 
 
 def fold(name: str) -> str:
@@ -145,192 +146,110 @@ def read_doi(text: str) -> str:
     return f"doi:{text}" if re.match(r"10\.[0-9]", text) else text
 
 
-def _names(path: str, words: str, role: str | None = None) -> WorkField:
-    extra = {} if role is None else {"role": role}
-    return WorkField(path, words, is_list=True, member="name", extra=extra)
+#: The fields: the English name, the path in a record, and the other names. A dot at the beginning
+#: stands for ``metadata.work``, and an asterisk says that a cell may contain several values.
+_FIELDS = """
+title: .titles[].value: título, títulos, titles
+subtitle: .titles[].value kind=subtitle: subtítulo
+translated_title: .titles[].value kind=translated: título traduzido, título traducido
+other_title: .titles[].value kind=alternative: outro título, título alternativo, otro título,
+    alternative title
+creators: *.creators[].name: autor, autores, autoria, autor(es), creator, author, authors
+advisors: *.contributors[].name role=advisor: orientador, orientadora, orientadores,
+    orientador(es), advisor, director, directores, director de tesis
+co_advisors: *.contributors[].name role=co-advisor: coorientador, coorientadora, coorientadores,
+    co-orientador, codirector, codirectores
+committee: *.contributors[].name role=committee member: banca, banca examinadora, membros da
+    banca, jurado, tribunal, committee members
+editors: *.contributors[].name role=editor: editor, editores, organizador, organizadores,
+    organizador(es), compilador
+translators: *.contributors[].name role=translator: tradutor, tradutores, traductor, traductores,
+    translator
+illustrators: *.contributors[].name role=illustrator: ilustrador, ilustradores, illustrator
+supervisors: *.contributors[].name role=supervisor: supervisor, supervisora, supervisores
+producers: *.contributors[].name role=producer: produtor, productor, producer
+other_contributors: *.contributors[].name role=other: colaborador, colaboradores, contributors,
+    contributor, contribuidores
+type: .type: tipo, tipo de documento, document type
+publisher: .publisher: editora, editorial, publicador
+place: .publisher: local, cidade, lugar, ciudad, local de publicação, publisher place
+issued: .issued: data, ano, data de publicação, ano de publicação, fecha, año, fecha de
+    publicación, date, year, publication date
+submitted: .dates.submitted: data de submissão, fecha de envío, submission date
+available: .dates.available: data de disponibilização, fecha de disponibilidad, date available
+degree: .degree.name: grau, título obtido, grado, degree name
+degree_level: .degree.level: nível, nível do grau, nivel, level
+programme: .degree.programme: programa, programa de pós-graduação, programa de posgrado, program,
+    curso
+institution: .degree.institution: instituição, instituición, institución, universidade
+defended: .degree.defended: data da defesa, data de defesa, defesa, fecha de defensa, defence date
+journal: .container.title: revista, periódico, título do periódico, livro, evento, anais,
+    container, book title, event, título do livro, libro
+volume: .container.volume: vol
+issue: .container.number: número, fascículo, number, n
+pages: .container.pages: páginas, paginação, page
+abstract: .abstracts[].value: resumo, resumen, abstracts
+subjects: *.subjects[].value: assunto, assuntos, palavras-chave, palavra-chave, palabras clave,
+    materia, materias, keywords, subject, tema
+rights: .rights[].value: direitos, derechos
+licence: .licence: licença, licencia, license
+access_right: .access_right: acesso, direito de acesso, tipo de acesso, acceso, tipo de acceso,
+    access, access rights
+issn: .issn:
+isbn: .isbn:
+report_number: .number: número do relatório, número da patente, número do documento, número de
+    informe, patent number
+version: .version: versão, edição, versión, edición, edition
+extent: .extent: extensão, número de páginas, extensión, number of pages
+coverage: *.coverage[].value: cobertura
+notes: .notes[].value: nota, notas, observações, observação, observaciones, note
+related: *.related[].identifier: relacionados, relação, obras relacionadas, related works
+same_work: .related[].identifier relation=IsIdenticalTo: url, link, endereço, enlace
+funders: *.funding[n].funder: financiador, financiadores, agência de fomento, fomento,
+    financiamento, funder, funding
+grants: *.funding[n].number: processo, número do processo, projeto, grant, grant number, award
+language: language: idioma, língua, lengua
+doi: same_as[]:
+same_as: *same_as[]: handle, identificadores, outros identificadores, otros identificadores,
+    identifiers
+files: *files[]: arquivo, arquivos, archivo, archivos, file
+embargo: embargo: fim do embargo, embargo até
+key: key: chave, clave, id, código
+"""
+_CONVERT: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("issued", "submitted", "available", "defended", "embargo"), read_date),
+    "degree_level": _LEVELS,
+    "access_right": _RIGHTS,
+    "language": read_language,
+    "licence": read_licence,
+    "doi": read_doi,
+    "files": read_file,
+}
+
+
+def _read_field(line: str) -> tuple[str, WorkField]:
+    """Return the name and the field of a line of the table of fields."""
+    name, path, words = line.split(":")
+    path, *extra = path.strip().split(maxsplit=1)
+    path, brackets, member = path.partition("[].")
+    return name, WorkField(
+        re.sub(r"^\*?\.", _WORK, path).lstrip("*") + brackets.rstrip("."),
+        [name, *_split_words(words)],
+        path.startswith("*"),
+        member,
+        dict(text.split("=") for text in extra),
+        _CONVERT.get(name),
+    )
 
 
 _WORK = "metadata.work."
 #: The fields by their English names.
-FIELDS: Mapping[str, WorkField] = {
-    "title": WorkField(_WORK + "titles[]", "título, títulos, titles", member="value"),
-    "subtitle": WorkField(
-        _WORK + "titles[]", "subtítulo", member="value", extra={"kind": "subtitle"}
-    ),
-    "translated_title": WorkField(
-        _WORK + "titles[]",
-        "título traduzido, título traducido",
-        member="value",
-        extra={"kind": "translated"},
-    ),
-    "other_title": WorkField(
-        _WORK + "titles[]",
-        "outro título, título alternativo, otro título, alternative title",
-        member="value",
-        extra={"kind": "alternative"},
-    ),
-    "creators": _names(
-        _WORK + "creators[]", "autor, autores, autoria, autor(es), creator, author, authors"
-    ),
-    "advisors": _names(
-        _WORK + "contributors[]",
-        "orientador, orientadora, orientadores, orientador(es), advisor, director, directores, "
-        "director de tesis",
-        "advisor",
-    ),
-    "co_advisors": _names(
-        _WORK + "contributors[]",
-        "coorientador, coorientadora, coorientadores, co-orientador, codirector, codirectores",
-        "co-advisor",
-    ),
-    "committee": _names(
-        _WORK + "contributors[]",
-        "banca, banca examinadora, membros da banca, jurado, tribunal, committee members",
-        "committee member",
-    ),
-    "editors": _names(
-        _WORK + "contributors[]",
-        "editor, editores, organizador, organizadores, organizador(es), compilador",
-        "editor",
-    ),
-    "translators": _names(
-        _WORK + "contributors[]", "tradutor, tradutores, traductor, traductores, translator",
-        "translator",
-    ),
-    "illustrators": _names(
-        _WORK + "contributors[]", "ilustrador, ilustradores, illustrator", "illustrator"
-    ),
-    "supervisors": _names(
-        _WORK + "contributors[]", "supervisor, supervisora, supervisores", "supervisor"
-    ),
-    "producers": _names(_WORK + "contributors[]", "produtor, productor, producer", "producer"),
-    "other_contributors": _names(
-        _WORK + "contributors[]",
-        "colaborador, colaboradores, contributors, contributor, contribuidores",
-        "other",
-    ),
-    "type": WorkField(_WORK + "type", "tipo, tipo de documento, document type"),
-    "publisher": WorkField(_WORK + "publisher", "editora, editorial, publicador"),
-    "place": WorkField(
-        _WORK + "publisher", "local, cidade, lugar, ciudad, local de publicação, publisher place"
-    ),
-    "issued": WorkField(
-        _WORK + "issued",
-        "data, ano, data de publicação, ano de publicação, fecha, año, fecha de publicación, date, "
-        "year, publication date",
-        convert=read_date,
-    ),
-    "submitted": WorkField(
-        _WORK + "dates.submitted",
-        "data de submissão, fecha de envío, submission date",
-        convert=read_date,
-    ),
-    "available": WorkField(
-        _WORK + "dates.available",
-        "data de disponibilização, fecha de disponibilidad, date available",
-        convert=read_date,
-    ),
-    "degree": WorkField(_WORK + "degree.name", "grau, título obtido, grado, degree name"),
-    "degree_level": WorkField(
-        _WORK + "degree.level", "nível, nível do grau, nivel, level", convert=_LEVELS
-    ),
-    "programme": WorkField(
-        _WORK + "degree.programme",
-        "programa, programa de pós-graduação, programa de posgrado, program, curso",
-    ),
-    "institution": WorkField(
-        _WORK + "degree.institution", "instituição, instituición, institución, universidade"
-    ),
-    "defended": WorkField(
-        _WORK + "degree.defended",
-        "data da defesa, data de defesa, defesa, fecha de defensa, defence date",
-        convert=read_date,
-    ),
-    "journal": WorkField(
-        _WORK + "container.title",
-        "revista, periódico, título do periódico, livro, evento, anais, container, book title, "
-        "event, título do livro, libro",
-    ),
-    "volume": WorkField(_WORK + "container.volume", "vol"),
-    "issue": WorkField(_WORK + "container.number", "número, fascículo, number, n"),
-    "pages": WorkField(_WORK + "container.pages", "páginas, paginação, page"),
-    "abstract": WorkField(_WORK + "abstracts[]", "resumo, resumen, abstracts", member="value"),
-    "subjects": WorkField(
-        _WORK + "subjects[]",
-        "assunto, assuntos, palavras-chave, palavra-chave, palabras clave, materia, materias, "
-        "keywords, subject, tema",
-        is_list=True,
-        member="value",
-    ),
-    "rights": WorkField(_WORK + "rights[]", "direitos, derechos", member="value"),
-    "licence": WorkField(_WORK + "licence", "licença, licencia, license", convert=read_licence),
-    "access_right": WorkField(
-        _WORK + "access_right",
-        "acesso, direito de acesso, tipo de acesso, acceso, tipo de acceso, access, access rights",
-        convert=_RIGHTS,
-    ),
-    "issn": WorkField(_WORK + "issn"),
-    "isbn": WorkField(_WORK + "isbn"),
-    "report_number": WorkField(
-        _WORK + "number",
-        "número do relatório, número da patente, número do documento, número de informe, "
-        "patent number",
-    ),
-    "version": WorkField(_WORK + "version", "versão, edição, versión, edición, edition"),
-    "extent": WorkField(
-        _WORK + "extent", "extensão, número de páginas, extensión, number of pages"
-    ),
-    "coverage": WorkField(
-        _WORK + "coverage[]", "cobertura", is_list=True, member="value"
-    ),
-    "notes": WorkField(
-        _WORK + "notes[]", "nota, notas, observações, observação, observaciones, note",
-        member="value",
-    ),
-    "related": WorkField(
-        _WORK + "related[]",
-        "relacionados, relação, obras relacionadas, related works",
-        is_list=True,
-        member="identifier",
-    ),
-    "same_work": WorkField(
-        _WORK + "related[]",
-        "url, link, endereço, enlace",
-        member="identifier",
-        extra={"relation": "IsIdenticalTo"},
-    ),
-    "funders": WorkField(
-        _WORK + "funding[].funder",
-        "financiador, financiadores, agência de fomento, fomento, financiamento, funder, funding",
-        is_list=True,
-        is_parallel=True,
-    ),
-    "grants": WorkField(
-        _WORK + "funding[].number",
-        "processo, número do processo, projeto, grant, grant number, award",
-        is_list=True,
-        is_parallel=True,
-    ),
-    "language": WorkField("language", "idioma, língua, lengua", convert=read_language),
-    "doi": WorkField("same_as[]", convert=read_doi),
-    "same_as": WorkField(
-        "same_as[]",
-        "handle, identificadores, outros identificadores, otros identificadores, identifiers",
-        is_list=True,
-    ),
-    "files": WorkField(
-        "files[]", "arquivo, arquivos, archivo, archivos, file", is_list=True, convert=read_file
-    ),
-    "embargo": WorkField("embargo", "fim do embargo, embargo até", convert=read_date),
-    "key": WorkField("key", "chave, clave, id, código"),
-}  # fmt: skip
-
+FIELDS = dict(map(_read_field, re.sub(r"\s*\n    ", " ", _FIELDS).strip().splitlines()))
 #: The paths of objects and lists of objects that several fields fill.
 OBJECTS = frozenset({"metadata.work.container", "metadata.work.degree", "metadata.work.funding"})
+#: The fields and the names as they are written, by the folded names.
 _BY_NAME = {
-    fold(word): name
-    for name, described in FIELDS.items()
-    for word in [name, *_split_words(described.words)]
+    fold(word): (name, word) for name, described in FIELDS.items() for word in described.words
 }
 #: The language at the end of a name. The name itself is not matched, because that takes quadratic
 #: time if it contains many spaces.
@@ -342,18 +261,13 @@ def find_column(name: str) -> Column | None:
 
     A language may follow in brackets, as in ``title[en]`` or ``Resumo (pt-BR)``.
     """
-    if (field := _BY_NAME.get(fold(name))) is not None:
-        return Column(field)
-    found = _LANGUAGE.search(name)
-    field = None if found is None else _BY_NAME.get(fold(name[: found.start()]))
-    if found is None or field is None or FIELDS[field].member != "value":
+    if known := _BY_NAME.get(fold(name)):
+        return Column(known[0])
+    language = _LANGUAGE.search(name)
+    known = _BY_NAME.get(fold(name[: language.start()])) if language else None
+    if language is None or known is None or FIELDS[known[0]].member != "value":
         return None
-    return Column(field, found[1].replace("_", "-"))
-
-
-def list_names() -> list[str]:
-    """Return all names that columns may have, without languages."""
-    return [word for name, one in FIELDS.items() for word in [name, *_split_words(one.words)]]
+    return Column(known[0], language[1].replace("_", "-"))
 
 
 # --- entries -----------------------------------------------------------------------------------
@@ -411,42 +325,43 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
             continue
         if column.field == "place":
             town = value
-        elif described.is_parallel:
-            _set_parallel(data, described.path, number, value)
         else:
-            _set(data, described.path, _complete(value, described, column.lang))
+            _set(data, described.path, number, _complete(value, described, column.lang))
     if town is not None:
         _set_place(data, town)
     return Entry(place, data, key, tuple(errors))
 
 
+def _refuse(place: str, field: str, reason: str) -> Entry:
+    """Return an entry that cannot be read."""
+    return Entry(place, {}, "", (FieldError(field, reason),))
+
+
 def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
     """Return the value with its language and with what the field says, such as the role."""
     extra = {**described.extra, **({} if lang is None else {"lang": lang})}
-    if not extra or described.member is None:
+    if not extra:
         return value
     return {**(value if isinstance(value, dict) else {described.member: value}), **extra}
 
 
-def _set(data: dict[str, Any], path: str, value: Any) -> None:
-    """Set the value at a path. ``[]`` at its end means that the value is added to a list."""
+def _set(data: dict[str, Any], path: str, number: int, value: Any) -> None:
+    """Set the value at a path of :class:`WorkField`.
+
+    :param number: the number of the object that contains the value, if the path has ``[n]``.
+    """
     *parents, last = path.split(".")
     for parent in parents:
-        data = data.setdefault(parent, {})
+        if parent.endswith("[n]"):
+            objects = data.setdefault(parent.removesuffix("[n]"), [])
+            objects.extend({} for _ in range(number + 1 - len(objects)))
+            data = objects[number]
+        else:
+            data = data.setdefault(parent, {})
     if last.endswith("[]"):
-        data.setdefault(last[:-2], []).append(value)
+        data.setdefault(last.removesuffix("[]"), []).append(value)
     else:
         data.setdefault(last, value)
-
-
-def _set_parallel(data: dict[str, Any], path: str, number: int, value: str) -> None:
-    """Set a member of the object with a number in a list of objects."""
-    *parents, name, member = path.split(".")
-    for parent in parents:
-        data = data.setdefault(parent, {})
-    objects = data.setdefault(name.removesuffix("[]"), [])
-    objects.extend({} for _ in range(number + 1 - len(objects)))
-    objects[number][member] = value
 
 
 def _set_place(data: dict[str, Any], town: str) -> None:
@@ -462,7 +377,7 @@ def name_fields(columns: Iterable[tuple[str, Column]]) -> Mapping[str, str]:
     """Return for the paths of a record the names of the fields in a file."""
     names: dict[str, list[str]] = {}
     for name, column in columns:
-        path = FIELDS[column.field].path.replace("[]", "")
+        path = re.sub(r"\[n?\]", "", FIELDS[column.field].path)
         names.setdefault(path, []).append(name)
     return {path: "/".join(dict.fromkeys(found)) for path, found in names.items()}
 
@@ -498,97 +413,28 @@ class WorksFile:
 
 #: The variables with texts, and the fields.
 _TEXTS = {
-    "title": "title",
-    "title-short": "other_title",
-    "publisher": "publisher",
-    "publisher-place": "place",
-    "container-title": "journal",
-    "event-title": "journal",
-    "event": "journal",
-    "volume": "volume",
-    "issue": "issue",
-    "page": "pages",
-    "abstract": "abstract",
-    "language": "language",
-    "license": "licence",
-    "ISSN": "issn",
-    "ISBN": "isbn",
-    "DOI": "doi",
-    "URL": "same_work",
-    "number": "report_number",
-    "version": "version",
-    "edition": "version",
-    "number-of-pages": "extent",
-    "dimensions": "extent",
-    "note": "notes",
-}
+    "title": "title", "title-short": "other_title", "publisher": "publisher",
+    "publisher-place": "place", "container-title": "journal", "event-title": "journal",
+    "event": "journal", "volume": "volume", "issue": "issue", "page": "pages",
+    "abstract": "abstract", "language": "language", "license": "licence", "ISSN": "issn",
+    "ISBN": "isbn", "DOI": "doi", "URL": "same_work", "number": "report_number",
+    "version": "version", "edition": "version", "number-of-pages": "extent",
+    "dimensions": "extent", "note": "notes",
+}  # fmt: skip
 #: The variables with names, and the fields.
 _NAMES = {
-    "author": "creators",
-    "editor": "editors",
-    "translator": "translators",
-    "illustrator": "illustrators",
-    "producer": "producers",
-    "collection-editor": "editors",
-    "contributor": "other_contributors",
-    "recipient": "other_contributors",
-    "interviewer": "other_contributors",
-    "director": "other_contributors",
-    "composer": "other_contributors",
-    "editorial-director": "editors",
-}
+    "author": "creators", "editor": "editors", "translator": "translators",
+    "illustrator": "illustrators", "producer": "producers", "collection-editor": "editors",
+    "contributor": "other_contributors", "recipient": "other_contributors",
+    "interviewer": "other_contributors", "director": "other_contributors",
+    "composer": "other_contributors", "editorial-director": "editors",
+}  # fmt: skip
 _NAME_PARTS = (
     "literal", "family", "given", "suffix", "dropping-particle", "non-dropping-particle",
 )  # fmt: skip
 _DATES = {"issued": "issued", "submitted": "submitted", "available-date": "available"}
 #: The types of CSL, and the words for them that a description knows.
-_TYPES = {
-    "article": "preprint",
-    "article-journal": "article",
-    "article-magazine": "article",
-    "article-newspaper": "article",
-    "book": "book",
-    "chapter": "chapter",
-    "collection": "collection",
-    "dataset": "dataset",
-    "document": "other",
-    "entry": "chapter",
-    "entry-dictionary": "chapter",
-    "entry-encyclopedia": "chapter",
-    "figure": "image",
-    "graphic": "image",
-    "map": "map",
-    "motion_picture": "video",
-    "broadcast": "video",
-    "musical_score": "music",
-    "paper-conference": "conference paper",
-    "patent": "patent",
-    "periodical": "collection",
-    "report": "report",
-    "review": "review",
-    "review-book": "review",
-    "software": "software",
-    "song": "sound",
-    "speech": "lecture",
-    "standard": "standard",
-    "thesis": "thesis",
-    "manuscript": "text",
-    "pamphlet": "text",
-    "post": "text",
-    "post-weblog": "text",
-    "webpage": "text",
-    "bill": "text",
-    "legal_case": "text",
-    "legislation": "text",
-    "regulation": "text",
-    "treaty": "text",
-    "hearing": "text",
-    "interview": "text",
-    "classic": "text",
-    "personal_communication": "text",
-    "performance": "other",
-    "event": "other",
-}
+_TYPES = OTHER_TYPES | {terms.csl: type.value for type, terms in reversed(TYPES.items())}
 _NAMED = [
     *((name, Column(field)) for name, field in (_TEXTS | _NAMES | _DATES).items()),
     ("type", Column("type")),
@@ -726,8 +572,7 @@ def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
             yield Entry(place, {}, "", (error,))
             continue
         if not isinstance(data, dict):
-            reason = f'{quoted(data)} is not an object (write {{"...": ...}})'
-            yield Entry(place, {}, "", (FieldError("", reason),))
+            yield _refuse(place, "", f'{quoted(data)} is not an object (write {{"...": ...}})')
             continue
         errors = tuple(
             FieldError(name, "an item that gets new identifiers has none; import without --mint")
@@ -792,11 +637,11 @@ def _open(lines: Iterator[str], columns: Mapping[str, str]) -> Iterator[list[str
     if stated := _SEP.fullmatch(first):
         return csv.reader(lines, delimiter=stated[1], strict=True)
 
-    def count(delimiter: str) -> int:
+    def count_known(delimiter: str) -> int:
         names = next(csv.reader([first], delimiter=delimiter), [])
         return sum(name in columns or find_column(name) is not None for name in names)
 
-    best = max(_DELIMITERS, key=count)
+    best = max(_DELIMITERS, key=count_known)
     return csv.reader(chain([first], lines), delimiter=best, strict=True)
 
 
@@ -804,35 +649,33 @@ def _find_columns(
     header: list[str], columns: Mapping[str, str], ignored: Collection[str]
 ) -> tuple[list[Column | None], list[FieldError]]:
     """Return what each column contains (None: it is not read), and the errors of the header."""
-    found: list[Column | None] = []
-    names = list(map(quoted_name, header))
+    names = ", ".join(map(quoted_name, header))
     errors = [
-        FieldError(name, f"the table has no such column; its columns are {', '.join(names)}")
+        FieldError(name, f"the table has no such column; its columns are {names}")
         for name in (*columns, *ignored)
         if name not in header
     ]
+    contained: list[Column | None] = []
     taken: dict[Column, str] = {}
     for name in header:
-        column = find_column(columns.get(name, name))
-        if name in ignored or not name:
-            found.append(None)
-            continue
-        found.append(column)
+        is_read = name and name not in ignored
+        column = find_column(columns.get(name, name)) if is_read else None
+        contained.append(column)
         if column is None:
-            errors.append(FieldError(quoted_name(name), _explain_unknown(name)))
+            if is_read:
+                errors.append(FieldError(quoted_name(name), _explain_unknown(name)))
         elif column in taken and not FIELDS[column.field].path.endswith("[]"):
             reason = f"the column {taken[column]} already contains the field {column.field}"
             errors.append(FieldError(name, reason))
         else:
             taken[column] = name
-    return found, errors
+    return contained, errors
 
 
 def _explain_unknown(name: str) -> str:
     """Return the message that a column is unknown, with the most similar known name."""
-    folded = {fold(word): word for word in list_names()}
-    close = get_close_matches(fold(name), folded, n=1, cutoff=0.6)
-    meant = f"; did you mean {folded[close[0]]}?" if close else ""
+    close = get_close_matches(fold(name), _BY_NAME, n=1, cutoff=0.6)
+    meant = f"; did you mean {_BY_NAME[close[0]][1]}?" if close else ""
     return (
         f"the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
         "out with --ignore COLUMN"
@@ -842,42 +685,36 @@ def _explain_unknown(name: str) -> str:
 def _read_rows(
     rows: Iterator[list[str]], header: list[str], columns: list[Column | None], separator: str
 ) -> Iterator[Entry]:
-    number = 1
-    while True:
-        number += 1
+    for number in count(2):
         place = f"row {number}"
         try:
             row = next(rows)
         except StopIteration:
             return
         except csv.Error as error:
-            yield Entry(place, {}, "", (FieldError("", f"the row is not CSV: {error}"),))
+            yield _refuse(place, "", f"the row is not CSV: {error}")
             continue
         if not any(map(str.strip, row)):
             continue
         if len(row) != len(header):
             reason = f"the row has {len(row)} cells, but the first row has {len(header)}"
-            yield Entry(place, {}, "", (FieldError("", reason),))
+            yield _refuse(place, "", reason)
             continue
+        cells = list(zip(header, columns, row, strict=True))
         wrong = [
             FieldError(name, "the cell is not UTF-8; save the table as CSV UTF-8")
-            for name, cell in zip(header, row, strict=True)
+            for name, _, cell in cells
             if _REPLACEMENT in cell
         ]
-        if any(cell.strip() for name, cell in zip(header, row, strict=True) if not name):
+        if any(cell.strip() for name, _, cell in cells if not name):
             wrong.append(FieldError("", "a cell is in a column that has no name in the first row"))
         if wrong:
             yield Entry(place, {}, "", tuple(wrong))
             continue
-        values = _list_cells(row, header, columns, separator)
+        values = (
+            (name, column, text)
+            for name, column, cell in cells
+            if column is not None
+            for text in (cell.split(separator) if FIELDS[column.field].is_list else [cell])
+        )
         yield build_entry(place, digest("\x1f".join(row)), values)
-
-
-def _list_cells(
-    row: list[str], header: list[str], columns: list[Column | None], separator: str
-) -> Iterator[Value]:
-    for name, column, cell in zip(header, columns, row, strict=True):
-        if column is None:
-            continue
-        for text in cell.split(separator) if FIELDS[column.field].is_list else [cell]:
-            yield name, column, text

@@ -113,14 +113,6 @@ def test_check_links_writes_a_line_for_each_address_that_does_not_work(
     ]
 
 
-def test_check_links_writes_nothing_if_all_links_work(app: Flask, far: Far) -> None:
-    far.replies["works"] = Reply()
-    files = [{"path": "a", "url": far.url("works")}]
-    import_records(archive_of(app), [{"rep": rep(1), "files": files}])
-    assert command(app, "check-links").data == ""
-    assert json.loads(command(app, "check-links", "--json").data) == []
-
-
 def test_check_links_sends_a_host_one_request_at_a_time(app: Flask, far: Far) -> None:
     busy: set[str] = set()
 
@@ -162,7 +154,3 @@ def test_a_host_that_is_down_gets_few_requests(app: Flask, monkeypatch: pytest.M
         "can't be reached (Connection refused)",
         "the host can't be reached",
     )
-
-
-def test_before_init_the_error_names_the_command(new_app: NewApp) -> None:
-    assert "flask ibi init" in command(new_app(), "check-links").error

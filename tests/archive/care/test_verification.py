@@ -23,7 +23,7 @@ from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive import care as verification
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import find_faults, find_unneeded
-from flask_ibi_archive.archive.items.files import Content, FileStore, Staging, measure
+from flask_ibi_archive.archive.items.files import FileStore, Staging
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
@@ -98,40 +98,6 @@ def test_a_fault_is_found_in_every_item_that_needs_the_file(
     damage(place(archive, b"1234567890"))
     assert verify(archive) == [(kind, first, "a"), (kind, other, "c")]
     assert verify(second) == []
-
-
-def test_a_row_that_states_another_size_is_a_fault(archive: Archive, tmp_path: Path) -> None:
-    ibi = add(archive, tmp_path, a=b"first")
-    with archive.database.writing() as connection:
-        connection.exec_driver_sql("UPDATE ibi_file SET size = 7")
-    assert verify(archive) == [("damaged", ibi, "a")]
-
-
-def test_adding_a_file_again_repairs_a_damaged_stored_file(
-    archive: Archive, tmp_path: Path
-) -> None:
-    add(archive, tmp_path, a=b"first")
-    place(archive, b"first").write_bytes(b"FIRST")
-    assert len(verify(archive)) == 1
-    add(archive, tmp_path, b=b"first")
-    assert verify(archive) == []
-
-
-def test_a_stored_file_is_read_once_however_many_items_share_it(
-    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in "abcde":
-        add(archive, tmp_path, **{name: b"the same"})
-    add(archive, tmp_path, other=b"other")
-    read: list[Path] = []
-
-    def reading(path: Path) -> Content:
-        read.append(path)
-        return measure(path)
-
-    monkeypatch.setattr(verification, "measure", reading)
-    assert verify(archive) == []
-    assert read == [place(archive, b"the same"), place(archive, b"other")]
 
 
 def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(

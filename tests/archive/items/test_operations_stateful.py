@@ -582,7 +582,7 @@ def test_operations_in_random_order_preserve_the_rules(library: type[Library]) -
             deadline=None,
             derandomize=EXAMPLES == FEW,
             database=None,
-            verbosity=Verbosity.quiet,
+            verbosity=Verbosity.normal,
         ),
     )
     # a random run reaches most kinds of steps

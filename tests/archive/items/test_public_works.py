@@ -85,14 +85,11 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
     ("fields", "expected"),
     [
         ({}, True),
-        ({"state": "Copy"}, True),
         ({"state": "Deleted"}, False),
         ({"content_type": "Metadata"}, False),
         # only the files are closed
         ({"access": CLOSED}, True),
-        ({"embargo": TOMORROW}, True),
         ({"access": HIDDEN}, False),
-        ({"state": "Copy", "access": HIDDEN}, False),
     ],
 )
 def test_the_documents_whose_description_is_not_hidden_are_public(
@@ -117,10 +114,8 @@ LISTED = (
         ({}, LISTED),
         ({"list_files": False}, ()),
         ({"access": CLOSED}, ()),
-        ({"access": HIDDEN}, ()),
         ({"embargo": TODAY}, LISTED),
         ({"embargo": TOMORROW}, ()),
-        ({"embargo": TODAY, "access": CLOSED}, ()),
     ],
 )
 def test_only_files_that_all_readers_may_read_are_listed(
@@ -136,10 +131,7 @@ def test_only_files_that_all_readers_may_read_are_listed(
 @for_each(
     ("metadata", "title", "language"),
     [
-        (None, None, None),
         (DublinCoreMetadata({"title": texts("Snow")}), "Snow", None),
-        (MetadataAddress("https://a.example/"), None, None),
-        (MetadataItem(OPEN_METADATA), "Neve", "pt"),
         # the rule of a metadata item closes its files, not the description
         (MetadataItem(CLOSED_METADATA), "Neve", "pt"),
         (MetadataItem(HIDDEN_METADATA), None, None),

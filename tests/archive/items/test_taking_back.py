@@ -92,7 +92,7 @@ def test_the_commands_take_back_only_if_asked(app: Flask, tmp_path: Path) -> Non
     path.write_text(json.dumps(OLD))
     import_records(archive_of(app), [LEFT["copy"]])
     update = ("import", path, "--on-conflict", "update")
-    for words in (update, (*update, "--dry-run"), ("edit", A, "--language", "en")):
+    for words in (update, (*update, "--dry-run"), ("edit", A, "language=en")):
         assert command(app, *words).status == 1, words
     assert command(app, *update, "--take-back").data == "added 0, updated 1, skipped 0\n"
     import_records(archive_of(app), [LEFT["copy"]], on_conflict="update")

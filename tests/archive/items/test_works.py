@@ -105,9 +105,7 @@ def test_an_item_with_dublin_core_gets_a_description_if_nothing_is_lost(archive:
 
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"metadata": {"dc": {"title": ["a"]}}, "type": "tese"}, "^metadata: .* have the field type"),
-    ({"metadata": {"ibi": rep_of(1)}, "type": "tese"}, "^metadata: .* have the field type"),
     ({"metadata": {"work": "x"}, "title": "a"}, "^metadata.work: 'x' is not an object"),
-    ({"metadata": {"work": WORK, "dc": {"title": ["a"]}}}, "exactly one of the fields ibi, dc"),
     ({"title": "a", "titles": ["b"]}, "^title: the field titles contains the title too"),
     ({"type": "tese"}, "titles: the field is missing"),
     (

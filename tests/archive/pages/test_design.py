@@ -5,8 +5,7 @@ The checks of accessibility are those of axe-core (WCAG 2.2 AA).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
@@ -16,18 +15,17 @@ from support.loopback import PATIENCE
 from support.page_sites import FIRST, IBIP, serving_sites
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Route
+    from playwright.sync_api import Browser, ConsoleMessage
 
 pytestmark = pytest.mark.slow
 
 NARROW, WIDE = 320, 1280
-#: All combinations of language, width, colours and JavaScript.
-ALL = list(product(("en", "pt-BR", "es"), (NARROW, WIDE), ("light", "dark"), (True, False)))
-QUICK = (
-    ("en", NARROW, "dark", True),
-    ("pt-BR", WIDE, "light", False),
-    ("es", NARROW, "light", True),
-    ("en", WIDE, "dark", True),
+#: The language, the width and the colours of each reader.
+READERS = (
+    ("en", NARROW, "dark"),
+    ("pt-BR", WIDE, "light"),
+    ("es", NARROW, "light"),
+    ("en", WIDE, "dark"),
 )
 #: The rules of axe, and what it reports.
 OPTIONS = {
@@ -59,43 +57,29 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[s
 
 
 class Reader:
-    """A reader with a language, a window, colours, and with or without JavaScript.
+    """A reader with a language, a window and colours; ``problems`` lists what is wrong."""
 
-    axe needs JavaScript. It therefore checks the document of a page without JavaScript in a second
-    window, where the script of the page is empty.
-    """
+    def __init__(self, browser: Browser, language: str, width: int, scheme: str) -> None:
+        from axe_playwright_python.sync_playwright import Axe
 
-    def __init__(
-        self, browser: Browser, language: str, width: int, scheme: str, has_script: bool
-    ) -> None:
         self.language = language
         self.problems: list[str] = []
         #: The URLs that the browser reports because of their status, and those of the pages.
         self.failed: set[str] = set()
         self.visited: set[str] = set()
-        from axe_playwright_python.sync_playwright import Axe
-
         self.axe = Axe()
-        self.contexts = [
-            browser.new_context(
-                locale=language,
-                viewport={"width": width, "height": 800},
-                color_scheme=scheme,
-                java_script_enabled=enabled,
-                # colours and sizes are those of the end of each transition
-                reduced_motion="reduce",
-            )
-            for enabled in ((True,) if has_script else (False, True))
-        ]
-        self.page, self.checked = (self._open(one) for one in (self.contexts * 2)[:2])
-
-    def _open(self, context: BrowserContext) -> Page:
-        page = context.new_page()
-        page.set_default_timeout(1000 * PATIENCE)
-        page.on("pageerror", lambda error: self._note(str(error)))
-        page.on("console", self._note_message)
-        page.on("request", lambda one: self._check_address(one.url))
-        return page
+        self.context = browser.new_context(
+            locale=language,
+            viewport={"width": width, "height": 800},
+            color_scheme=scheme,
+            # colours and sizes are those of the end of each transition
+            reduced_motion="reduce",
+        )
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(1000 * PATIENCE)
+        self.page.on("pageerror", lambda error: self._note(str(error)))
+        self.page.on("console", self._note_message)
+        self.page.on("request", lambda one: self._check_address(one.url))
 
     def _note(self, problem: str) -> None:
         self.problems.append(f"{self.page.url}: {problem}")
@@ -121,68 +105,27 @@ class Reader:
         root = "document.documentElement"
         if not self.page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"):
             self._note("is wider than the window")
-        if len(self.contexts) == 2:
-            self._copy(response.url)
-        else:
-            self.checked = self.page
-        results = self.axe.run(self.checked, options=OPTIONS)
+        results = self.axe.run(self.page, options=OPTIONS)
         if results.violations_count:
             self._note(results.generate_report())
-
-    def _copy(self, url: str) -> None:
-        """Open the document of the page without JavaScript in the window of axe."""
-        html = self.page.content()
-        assert "<noscript" not in html
-
-        def answer(route: Route) -> None:
-            if route.request.resource_type == "document":
-                route.fulfill(body=html, content_type="text/html; charset=utf-8")
-            elif route.request.resource_type == "script":
-                route.fulfill(body="", content_type="text/javascript")
-            else:
-                route.continue_()
-
-        self.checked.unroute_all()
-        self.checked.route("**/*", answer)
-        self.checked.goto(url)
 
     def close(self) -> None:
         # the browser also reports the status of a page itself, such as 404, and requests an icon
         icons = {urljoin(url, "/favicon.ico") for url in self.visited}
         self.problems += [f"{url} failed" for url in self.failed - self.visited - icons]
-        for context in self.contexts:
-            context.close()
+        self.context.close()
 
 
-def visit_all(
-    browser: Browser, case: tuple[str, int, str, bool], pages: Sequence[tuple[str, str, int]]
+@pytest.mark.parametrize("case", READERS, ids=lambda case: "-".join(map(str, case)))
+def test_every_page_is_accessible_and_fits_into_the_window(
+    browser: Browser, sites: dict[str, dict[str, int]], case: tuple[str, int, str]
 ) -> None:
-    """Check pages as a reader; each page has its base URL, path and status."""
     reader = Reader(browser, *case)
-    for page in pages:
-        reader.visit(*page)
+    for base, pages in sites.items():
+        for path, status in pages.items():
+            reader.visit(base, path, status)
     reader.close()
     assert reader.problems == []
-
-
-def list_pages(sites: dict[str, dict[str, int]]) -> list[tuple[str, str, int]]:
-    return [(base, *page) for base, pages in sites.items() for page in pages.items()]
-
-
-def test_pages_are_accessible_and_fit_into_the_window(
-    browser: Browser, sites: dict[str, dict[str, int]]
-) -> None:
-    """Visit every sixth page, as four readers in turn; the slow test visits all as all readers."""
-    pages = list_pages(sites)[::6]
-    for number, case in enumerate(QUICK):
-        visit_all(browser, case, pages[number :: len(QUICK)])
-
-
-@pytest.mark.parametrize("case", ALL, ids=lambda case: "-".join(map(str, case)))
-def test_every_page_suits_every_reader(
-    browser: Browser, sites: dict[str, dict[str, int]], case: tuple[str, int, str, bool]
-) -> None:
-    visit_all(browser, case, list_pages(sites))
 
 
 def test_the_copy_button_copies_the_persistent_url(

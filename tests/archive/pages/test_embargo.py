@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta, timezone
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -13,18 +12,14 @@ import pytest
 from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert
-from sqlalchemy.exc import IntegrityError
 from support.accesses import acknowledge
 from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 from support.clocks import Clock
-from support.tables import SECOND
 from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.tables import Item
 
 DAY = date(2027, 3, 1)
 RULES: list[dict[str, Any] | None] = [
@@ -135,7 +130,6 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
         ("2027-03-01T00:00:00+00:00", 200),
         ("2027-02-28T20:59:59-03:00", 403),
         ("2027-02-28T21:00:00-03:00", 200),
-        ("2027-03-01T08:59:59+09:00", 403),
         ("9999-12-30T00:00:00+00:00", 200),
     ],
 )
@@ -208,31 +202,10 @@ def test_accesses_to_files_count_from_the_first_day(site: tuple[Flask, Clock]) -
 # --- operations
 
 
-@pytest.fixture
-def two(new_app: Callable[..., Flask]) -> tuple[Archive, Archive]:
-    """Two Archives of one database."""
-    archives = tuple(archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (rep(50), SECOND))
-    for archive in archives:
-        archive.init()
-    return archives[0], archives[1]
-
-
 def embargo_of(archive: Archive, ibi: str) -> date | None:
     item = archive.get(ibi)
     assert item is not None
     return item.record.embargo
-
-
-def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Archive]) -> None:
-    first, second = two
-    ibi = first.deposit(embargo=DAY).rep
-    first.make_copy(ibi, SECOND)
-    assert embargo_of(second, ibi) == DAY
-    first.transfer(ibi, SECOND, keep_copy=True)
-    assert (embargo_of(first, ibi), embargo_of(second, ibi)) == (DAY, DAY)
-    other = first.deposit(embargo=DAY).rep
-    first.transfer(other, SECOND)
-    assert (embargo_of(first, other), embargo_of(second, other)) == (None, DAY)
 
 
 def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
@@ -246,44 +219,3 @@ def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path)
         archive.edit(ibi, embargo=embargo)
         assert embargo_of(archive, ibi) == embargo
         assert ask(app, f"/col/{ibi}/doc/a.txt").status == status
-
-
-def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: Flask) -> None:
-    archive = archive_of(app)
-    ibi = archive.deposit(embargo=DAY).rep
-    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
-    archive.delete(ibi, "withdrawn")
-    assert embargo_of(archive, ibi) is None
-
-
-def test_the_clock_of_an_archive_sets_timestamps_and_the_times_of_accesses(app: Flask) -> None:
-    archive = archive_of(app)
-    clock = Clock(datetime(2031, 5, 6, 7, 8, 9, 500_000, timezone(timedelta(hours=-3))))
-    archive.clock = clock
-    item = archive.get(archive.deposit().rep)
-    assert item is not None
-    assert item.record.timestamp == datetime(2031, 5, 6, 10, 8, 9, tzinfo=timezone.utc)
-    assert int(archive.accesses.clock()) == int(clock.now.timestamp())
-
-
-@pytest.mark.postgresql
-def test_the_database_allows_no_embargo_of_a_service(app: Flask) -> None:
-    values = {"archive_id": 1, "rep": rep(1), "timestamp": datetime.now(timezone.utc)}
-    service = {"state": "Original", "is_service": True, "transferable": False}
-    with (
-        pytest.raises(IntegrityError, match="ck_ibi_item_embargo"),
-        archive_of(app).database.writing() as connection,
-    ):
-        connection.execute(insert(Item).values(**values, **service, embargo=DAY))
-
-
-def test_an_embargo_is_exported_and_shown(site: tuple[Flask, Clock]) -> None:
-    app, _ = site
-    runner = app.test_cli_runner()
-    shown = json.loads(runner.invoke(args=["ibi", "show", rep(1), "--json"]).output)
-    assert shown["embargo"] == "2027-03-01"
-    lines = runner.invoke(args=["ibi", "export", "-"]).output.splitlines()
-    exported = {item["rep"]: item.get("embargo") for item in map(json.loads, lines)}
-    assert {ibi: exported[ibi] for ibi in ITEMS} == {
-        ibi: EMBARGOES[number] and str(EMBARGOES[number]) for ibi, (_, number) in ITEMS.items()
-    }

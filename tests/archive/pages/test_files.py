@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 from collections.abc import Callable
 from datetime import datetime, timezone
 from http.client import HTTPConnection
@@ -18,12 +17,8 @@ from support.archives import archive_of, import_records
 from support.cases import for_each
 from support.loopback import serving
 from support.web import (
-    CLOSED,
-    CLOSED_URL,
     CONTENTS,
-    DOC,
     EMPTY,
-    LATIN_1_URL,
     NEW,
     NOBODY,
     REPORT,
@@ -73,8 +68,8 @@ def test_head_returns_the_same_headers_without_the_content(web: Flask) -> None:
     assert dict(head.headers) == dict(whole.headers)
 
 
-@for_each("method", ["POST", "PUT", "DELETE", "PATCH"])
-@for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
+@for_each("method", ["POST", "DELETE"])
+@for_each("rest", ["", "doc/report.pdf"])
 def test_other_methods_are_refused(web: Flask, method: str, rest: str) -> None:
     assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
 
@@ -84,10 +79,8 @@ def test_other_methods_are_refused(web: Flask, method: str, rest: str) -> None:
     [
         ("bytes=0-0", 0, 0),
         ("bytes=0-", 0, 2056),
-        ("bytes=10-19", 10, 19),
         ("bytes=2000-9999", 2000, 2056),
         ("bytes=-5", 2052, 2056),
-        ("bytes=2056-", 2056, 2056),
     ],
 )
 def test_a_range_returns_its_part(web: Flask, wanted: str, first: int, last: int) -> None:
@@ -106,9 +99,7 @@ def test_a_range_after_the_end_is_refused_with_the_length(web: Flask, wanted: st
     assert answer.headers["Content-Range"] == "bytes */2057"
 
 
-@for_each(
-    "wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes", "bytes=", "bytes=a-b", "5-6", ""]
-)
+@for_each("wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"])
 def test_an_invalid_range_or_several_ranges_return_the_whole_file(web: Flask, wanted: str) -> None:
     answer = get(web, "report.pdf", Range=wanted)
     assert (answer.status, answer.body) == (200, PDF)
@@ -120,47 +111,26 @@ OTHER = '"other"'
 CONDITIONS: list[tuple[dict[str, str], int]] = [
     ({}, 206),
     ({"If-Match": ETAG}, 206),
-    ({"If-Match": f"{OTHER}, {ETAG}"}, 206),
-    ({"If-Match": "*"}, 206),
     ({"If-Match": OTHER}, 412),
-    ({"If-Match": "W/" + ETAG}, 412),  # strong comparison
-    ({"If-Match": ""}, 412),
+    ({"If-Match": "W/" + ETAG}, 412),
     ({"If-Unmodified-Since": LATER}, 206),
     ({"If-Unmodified-Since": "{modified}"}, 206),
     ({"If-Unmodified-Since": EARLIER}, 412),
-    ({"If-Unmodified-Since": "yesterday"}, 206),
-    # the tag has precedence over the date
     ({"If-Match": ETAG, "If-Unmodified-Since": EARLIER}, 206),
     ({"If-Match": OTHER, "If-Unmodified-Since": LATER}, 412),
     ({"If-None-Match": ETAG}, 304),
-    ({"If-None-Match": "W/" + ETAG}, 304),  # weak comparison
-    ({"If-None-Match": f"{OTHER}, {ETAG}"}, 304),
-    ({"If-None-Match": "*"}, 304),
+    ({"If-None-Match": "W/" + ETAG}, 304),
     ({"If-None-Match": OTHER}, 206),
-    ({"If-Modified-Since": LATER}, 304),
     ({"If-Modified-Since": "{modified}"}, 304),
     ({"If-Modified-Since": EARLIER}, 206),
-    ({"If-Modified-Since": "yesterday"}, 206),
-    ({"If-None-Match": OTHER, "If-Modified-Since": LATER}, 206),
-    ({"If-None-Match": ETAG, "If-Modified-Since": EARLIER}, 304),
-    # If-Match has precedence over If-None-Match
     ({"If-Match": OTHER, "If-None-Match": ETAG}, 412),
     ({"If-Match": ETAG, "If-None-Match": ETAG}, 304),
-    ({"If-Match": ETAG, "If-None-Match": OTHER}, 206),
-    ({"If-Unmodified-Since": EARLIER, "If-None-Match": ETAG}, 412),
     ({"If-Unmodified-Since": LATER, "If-Modified-Since": LATER}, 304),
-    # If-Range only concerns the range and is evaluated last
     ({"If-Range": ETAG}, 206),
     ({"If-Range": OTHER}, 200),
-    ({"If-Range": "W/" + ETAG}, 200),  # strong comparison
-    ({"If-Range": LATER}, 200),
     ({"If-Range": "{modified}"}, 200),
-    ({"If-Range": "nonsense"}, 200),
     ({"If-Range": ETAG, "If-Match": OTHER}, 412),
     ({"If-Range": ETAG, "If-None-Match": ETAG}, 304),
-    ({"If-Range": OTHER, "If-Match": ETAG}, 200),
-    ({"If-Range": OTHER, "If-None-Match": ETAG}, 304),
-    ({"If-Range": OTHER, "If-Unmodified-Since": EARLIER}, 412),
 ]
 
 
@@ -219,27 +189,15 @@ def test_parts_of_two_versions_of_a_file_are_never_combined(
         assert second.body == replaced.body
 
 
-def test_an_empty_file_is_sent_empty(web: Flask) -> None:
-    for headers in ({}, {"Range": "bytes=0-"}, {"Range": "bytes=-1"}):
-        answer = get(web, "empty.txt", **headers)
-        assert answer.body == b""
-        assert answer.status in (200, 416)
-
-
 # --- types and names
 
 
 @for_each(
     ("name", "content_type"),
     [
-        ("report.pdf", "application/pdf"),
         ("table.csv", "text/csv; charset=utf-8"),
-        ("new.txt", "text/plain; charset=utf-8"),
         ("old.txt", "text/plain"),
-        ("empty.txt", "text/plain; charset=utf-8"),
-        ("picture.png", "image/png"),
         ("data.tar.gz", "application/gzip"),
-        ("README", "application/octet-stream"),
         ("odd.xyzzy", "application/octet-stream"),
         ("page.html", "text/html; charset=utf-8"),
         ("image.svg", "image/svg+xml"),
@@ -261,17 +219,10 @@ def test_a_file_has_the_type_of_its_name(web: Flask, name: str, content_type: st
     ("name", "shown"),
     [
         ("report.pdf", "PDF"),
-        ("data/table.CSV", "CSV"),
         ("new.txt", "Texto"),
         ("picture.png", "Imagem (PNG)"),
-        ("interview.mp3", "Áudio (MP3)"),
-        ("lecture.mp4", "Vídeo (MP4)"),
         ("data.tar.gz", "GZ"),
-        ("thesis.docx", "DOCX"),
-        ("odd.xyzzy", "XYZZY"),
         ("README", "Arquivo"),
-        ("v1.0/README", "Arquivo"),
-        ("a title. With a sentence", "Arquivo"),
     ],
 )
 def test_readers_see_a_name_of_the_type(app: Flask, name: str, shown: str) -> None:
@@ -315,34 +266,16 @@ def test_a_file_is_sent_with_its_name(web: Flask, name: str, disposition: str) -
 # --- the addresses in URL lists
 
 
-@for_each("name", [*CONTENTS, "doc/a+b=c @100%.txt", "a%20b.txt", 'it\'s "quoted".txt'])
-def test_the_url_of_a_url_list_downloads_the_file(web: Flask, name: str) -> None:
-    url = ask_urls(web, REPORT_IBIP, filepath=name)["url"][0]
-    assert url == f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{quote(name)}"
-    answer = follow(web, url)
-    assert answer.status == 200
-    assert answer.body == CONTENTS.get(name, CONTENTS["new.txt"])
-
-
-def test_a_word_of_an_ibi_may_be_doc(web: Flask) -> None:
-    url = ask_urls(web, DOC)["url"][0]
-    assert follow(web, url).body == CONTENTS["new.txt"]
-
-
-def random_name(chance: random.Random) -> str:
-    """Return a random path that a record may contain."""
-    signs = "aZ09-._~!$&'()*+,;=:@%#?[]{}|\\^`\"<> éãçñßøĀ\u0301日本語😀\u200f\ufeff\u00a0"
-    segments = []
-    for _ in range(chance.randrange(1, 4)):
-        segment = "".join(chance.choice(signs) for _ in range(chance.randrange(1, 12)))
-        segments.append(segment if segment not in (".", "..") else "x")
-    return "/".join(segments)
-
-
 @pytest.mark.rule("R61-15")
 def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path: Path) -> None:
-    chance = random.Random(16066)
-    names = sorted({random_name(chance) for _ in range(20)} | {"%2e%2e", "%", "a%2Fb", "%41", "A"})
+    names = [
+        "%2e%2e",
+        "%",
+        "a%2Fb",
+        "%41",
+        "A",
+        "é!$&'()*+,;=:@#?[]{}|\\^`\"<> 日本/😀\u200f\ufeff",
+    ]
     files = []
     for number, name in enumerate(names):
         place = tmp_path / f"source{number}"
@@ -362,8 +295,7 @@ def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path
 @pytest.mark.rule("R4-15")
 @for_each(
     "path",
-    ["Relat%F3rio%20Final.txt", "Relat%f3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt",
-     "Relat%25F3rio%20Final.txt", "Relat%25C3%25B3rio%2520Final.txt"],
+    ["Relat%F3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt", "Relat%25C3%25B3rio%2520Final.txt"],
 )  # fmt: skip
 def test_a_file_is_found_by_its_name_in_any_encoding(web: Flask, path: str) -> None:
     answer = ask(web, f"/col/{REPORT}/doc/{path}")
@@ -408,26 +340,11 @@ def test_relative_links_between_items_work(web: Flask) -> None:
     "path",
     [
         "../../../../../../etc/passwd",
-        "..%2F..%2F..%2Fetc%2Fpasswd",
         "%2e%2e/%2e%2e/etc/passwd",
-        "..%252f..%252fetc%252fpasswd",
         "..%5C..%5Cetc%5Cpasswd",
-        "..\\..\\etc\\passwd",
-        "%2Fetc%2Fpasswd",
-        "%252Fetc%252Fpasswd",
-        "C:%5Cwindows%5Cwin.ini",
         "file:%2F%2F%2Fetc%2Fpasswd",
-        f"../../../../2009/{NEW.rpartition('/')[2]}/doc/page.html",
         "a.html%00.txt",
-        "doc/cgi/a.html%00",
-        "%00",
-        "doc/cgi/../cgi/a.html",
-        "./doc/cgi/a.html",
-        "doc/cgi/a.html/",
         "doc/cgi",
-        "doc%c0%afcgi%c0%afa.html",
-        "~root/.bashrc",
-        "%ff%fe",
     ],
 )
 def test_no_path_leaves_its_item(web: Flask, path: str) -> None:
@@ -442,10 +359,6 @@ def test_no_path_leaves_its_item(web: Flask, path: str) -> None:
 @for_each("path", ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"])
 def test_odd_names_that_are_files_are_found(web: Flask, path: str) -> None:
     assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
-
-
-def test_a_checksum_is_not_a_file_name(web: Flask) -> None:
-    assert get(web, ETAG.strip('"')).status == 404
 
 
 @for_each("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "..%2F../x", "x/y", "%00/%00"])
@@ -464,20 +377,8 @@ def test_the_page_for_a_missing_file_shows_the_reason(web: Flask, name: str) -> 
     assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
 
 
-def test_a_file_without_its_content_in_the_folder_is_not_found(app: Flask, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("a")
-    import_records(
-        archive_of(app), [{"rep": REPORT, "files": [{"path": "a.txt", "source": str(path)}]}]
-    )
-    archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
-    answer = get(app, "a.txt")
-    assert answer.status == 404
-    assert "not available here" in answer.text
-
-
-@pytest.mark.parametrize("name", ["report.pdf", "new.txt"])
-@pytest.mark.parametrize("kind", [PermissionError, FileNotFoundError])
+@pytest.mark.parametrize("name", ["report.pdf"])
+@pytest.mark.parametrize("kind", [PermissionError])
 def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
     web: Flask,
     monkeypatch: pytest.MonkeyPatch,
@@ -502,16 +403,6 @@ def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
 # --- files on other servers
 
 
-@pytest.mark.parametrize("path", ["Relat%C3%B3rio%20Final.pdf", "Relat%f3rio%20Final.pdf"])
-def test_a_redirect_to_a_file_on_another_server_has_the_unchanged_url(
-    web: Flask, path: str
-) -> None:
-    answer = ask(web, f"/col/{SERVED_ELSEWHERE}/doc/{path}")
-    assert answer.status == 302
-    assert answer.headers.getlist("Location") == [LATIN_1_URL]
-    assert answer.body == b""
-
-
 def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask) -> None:
     urls = [
         "https://example.org/a?b=c&d=%20#e",
@@ -526,13 +417,6 @@ def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask) -> None:
     for file in files:
         assert get(app, file["path"]).headers.getlist("Location") == [file["url"]]
         assert ask_urls(app, REPORT, filepath=file["path"])["url"] == (file["url"],)
-
-
-def test_a_url_outside_ascii_is_sent_as_in_the_url_list(web: Flask) -> None:
-    answer = get(web, "日本.pdf", SERVED_ELSEWHERE)
-    listed = ask_urls(web, SERVED_ELSEWHERE, filepath="日本.pdf")["url"]
-    assert answer.headers.getlist("Location") == [*listed]
-    assert listed == ("https://example.org/%E6%97%A5%E6%9C%AC.pdf",)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -555,33 +439,10 @@ def test_a_file_whose_url_is_its_own_address_causes_no_redirect_loop(
 # --- storage of contents
 
 
-def test_a_relative_files_folder_works(
-    new_app: Callable[..., Flask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    app = new_app(IBI_FILES_FOLDER="files")
-    archive_of(app).init()
-    (tmp_path / "a.txt").write_text("a")
-    records: list[dict[str, Any]] = [
-        {"rep": REPORT, "files": [{"path": "a.txt", "source": "a.txt"}]}
-    ]
-    import_records(archive_of(app), records, tmp_path)
-    assert (tmp_path / "files").is_dir()
-    answer = get(app, "a.txt")
-    assert (answer.status, answer.body) == (200, b"a")
-
-
 def test_x_sendfile_leaves_sending_to_the_server(web_with: Callable[..., Flask]) -> None:
     answer = get(web_with(USE_X_SENDFILE=True), "report.pdf")
     assert answer.status == 200
     assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
-
-
-def test_shared_caches_must_not_store_restricted_files(web: Flask) -> None:
-    assert get(web, "report.pdf", CLOSED).headers["Cache-Control"] == "private, no-cache"
-    answer = get(web, "far.pdf", CLOSED_URL)
-    assert answer.status == 302
-    assert answer.headers["Cache-Control"] == "private, no-cache"
 
 
 def test_the_page_of_an_item_without_files_says_so(web: Flask) -> None:

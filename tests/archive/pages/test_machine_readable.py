@@ -11,19 +11,16 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from hypothesis import given
 from link_header import parse
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.databases import new_database
-from support.metadata import works
 from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, ask_urls, rep, source
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.core.records.formats import BUILT_IN
-from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.server.pages.negotiation import (
     choose_format,
@@ -96,44 +93,18 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
     ("accept", "expected"),
     [
         ("", ""),
-        ("*/*", ""),
         (CHROME, ""),
-        (FIREFOX, ""),
-        (SAFARI, ""),
         (HTTR, ""),
-        (AXIOS, ""),
         (JAVA, ""),
-        ("text/html", ""),
         ("application/xhtml+xml", ""),
-        ("text/*", ""),
         ("application/xml", "oai_dc"),
-        ("text/xml", "oai_dc"),
-        ("application/vnd.datacite.datacite+xml", "datacite"),
         ("application/json", "json-ld"),
-        ("application/json, */*;q=0.1", "json-ld"),
-        ("application/citeproc+json", "csl-json"),
         ("application/ld+json", "json-ld"),
-        ('application/ld+json;profile="http://www.w3.org/ns/json-ld#compacted"', "json-ld"),
-        ("application/x-bibtex", "bibtex"),
-        ("application/x-bibtex; charset=utf-8", "bibtex"),
         ("APPLICATION/X-BIBTEX", "bibtex"),
-        ("application/x-research-info-systems", "ris"),
-        ("application/vnd.citationstyles.csl+json", "csl-json"),
-        ("application/x-bibtex, text/html", ""),
         ("application/x-bibtex, text/html;q=0.9", "bibtex"),
-        ("application/x-bibtex;q=0.5, application/ld+json;q=0.6", "json-ld"),
-        ("application/x-bibtex;q=0.5, */*;q=0.1", "bibtex"),
-        ("application/x-bibtex;q=0.1, */*;q=0.5", ""),
         ("text/html;q=0, application/xhtml+xml;q=0, */*;q=0.1", "oai_dc"),
-        ("text/html;q=0.1, image/png", ""),
         ("application/*", "datacite"),
-        ("application/*, text/html", ""),
-        ("application/*, text/html;q=0.9", "datacite"),
-        ("application/*, application/xhtml+xml", ""),
-        ("APPLICATION/XHTML+XML", ""),
-        ("image/png", None),
         ("text/html;q=0", None),
-        ("application/x-bibtex;q=0", None),
         ("nonsense", None),
     ],
 )
@@ -145,24 +116,14 @@ def test_the_quality_values_decide_the_format(accept: str, expected: str | None)
     ("accept", "file_type", "expected"),
     [
         ("", None, False),
-        ("*/*", None, False),
         (CHROME, None, False),
-        (FIREFOX, None, False),
         (HTTR, None, False),
-        (AXIOS, None, False),
-        ("image/avif,image/webp,*/*", None, False),
         ("application/x-bibtex", None, True),
-        ("application/x-bibtex, application/ld+json", None, True),
         ("application/x-bibtex, */*;q=0.1", None, True),
-        ("application/x-bibtex, application/pdf", None, False),
         ("application/x-bibtex, application/pdf;q=0.9", None, True),
-        ("application/x-bibtex;q=0.5, application/pdf", None, False),
         ("application/x-bibtex;q=0", None, False),
-        # a range also means files
         ("application/*", None, False),
-        ("application/pdf", "application/pdf", False),
         ("application/json", "application/pdf", True),
-        # the file itself is in JSON
         ("application/json", "application/json", False),
     ],
 )
@@ -170,12 +131,6 @@ def test_only_who_wants_nothing_else_as_much_is_led_to_the_metadata(
     accept: str, file_type: str | None, expected: bool
 ) -> None:
     assert prefers_metadata(parse_accept_header(accept, MIMEAccept), file_type) is expected
-
-
-def test_an_item_without_metadata_has_only_html() -> None:
-    accept = parse_accept_header("application/ld+json, text/html;q=0.1", MIMEAccept)
-    assert choose_format(accept, {}) == ""
-    assert choose_format(parse_accept_header("application/ld+json", MIMEAccept), {}) is None
 
 
 #: The addresses at which a client negotiates: the persistent URL, the page, a file, the metadata.
@@ -211,14 +166,7 @@ def test_a_program_is_redirected_to_the_metadata_it_prefers(
 
 @for_each(
     ("name", "media_type"),
-    [
-        ("json-ld", "application/json"),
-        ("csl-json", "application/citeproc+json"),
-        ("bibtex", "text/x-bibtex"),
-        ("oai_dc", "application/xml"),
-        # a browser that follows a link
-        ("bibtex", CHROME),
-    ],
+    [("json-ld", "application/json"), ("bibtex", "text/x-bibtex"), ("bibtex", CHROME)],
 )
 def test_the_answer_has_the_type_that_the_client_named(
     web: Flask, name: str, media_type: str
@@ -279,24 +227,6 @@ def test_the_head_of_the_page_describes_the_item(web: Flask) -> None:
     [pdf] = head.values("citation_pdf_url")
     assert ask(web, pdf.removeprefix(ORIGIN)).body.startswith(b"")
     assert json.loads(head.json_ld)["name"] == "A report"
-
-
-def test_a_page_without_metadata_claims_nothing(web: Flask) -> None:
-    answer = ask(web, f"/col/{EMPTY}/")
-    head = Head(answer.text)
-    assert not head.json_ld
-    assert not [name for name, *_ in head.meta if name.startswith(("citation", "DC"))]
-    assert "describedby" not in links_of(answer)
-
-
-@given(works)
-def test_any_text_of_a_tag_is_read_back(web: Flask, work: Work) -> None:
-    tags = list(list_meta_tags(work))
-    template = web.jinja_env.from_string(
-        '{% for t in tags %}<meta name="{{ t.name }}" content="{{ t.content }}">{% endfor %}'
-    )
-    found = Head(template.render(tags=tags)).meta
-    assert [(name, value) for name, value, _ in found] == [(t.name, t.content) for t in tags]
 
 
 #: A function that creates an app with records.
@@ -404,17 +334,3 @@ def test_an_error_of_the_host_is_logged_and_the_document_is_an_error_page(
     assert answer.status == 500
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert "can't be written in the format marcxml" in caplog.text
-
-
-@for_each(
-    ("name", "options"),
-    [
-        ("marc xml", MARC),
-        ("marcxml", {"media_type": "xml"}),
-        ("marcxml", {"media_type": "text/x\r\nX: y"}),
-        ("marcxml", {**MARC, "schema": None}),
-    ],
-)
-def test_a_wrong_format_is_refused(name: str, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"format|media type|schema"):
-        IBIArchive().metadata_format(name, **options)(str)

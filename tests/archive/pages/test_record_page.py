@@ -19,7 +19,6 @@ from support.web import INSIDE, NETWORK, OUTSIDE, ask, rep
 
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages import zip as zip_files
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.core.records import description
 from flask_ibi_archive.core.records.description import Description
 
@@ -213,11 +212,6 @@ def test_other_items_have_no_zip_file(put: Callable[..., Flask]) -> None:
     app = put("report.pdf", "table.csv", list_files=False)
     see(app, f"/col/{rep(1)}/files.zip", 404)  # the names would be in it
     assert "files.zip" not in see(app, f"/col/{rep(1)}/").source
-
-
-def test_the_address_of_the_zip_file_is_that_of_the_item() -> None:
-    item = type("Item", (), {"rep": rep(1), "ibip": None})()
-    assert ArchiveUrls("http://a.br").zip_file(item) == f"http://a.br/col/{rep(1)}/files.zip"
 
 
 # --- conditional requests, other sites, search engines

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
 from support.commands import command
 from support.pages import see
-from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, rep
+from support.web import INSIDE, NETWORK, NOBODY, OUTSIDE, ask, rep
 
 #: The citation of the removed item.
 CITATION = "Banon, G. A report. São José dos Campos, 2009.\nInstead: <http://urlib.net/x>"
@@ -116,18 +115,6 @@ def test_the_description_of_a_removed_item_may_be_in_a_metadata_item(app: Flask)
     assert ask(app, f"/col/{rep(3)}/metadata").status == 404
 
 
-def test_the_administrator_may_discard_the_description(app: Flask) -> None:
-    record = {"rep": rep(1), "metadata": {"dc": {"title": ["Secret"], "creator": ["Banon, G."]}}}
-    import_records(archive_of(app), [record])
-    words = ("--reason", "withdrawn", "--discard-description", "--yes")
-    assert command(app, "delete", rep(1), *words).status == 0
-    for address in ("", "metadata", "metadata?choice=oai_dc"):
-        answer = ask(app, f"/col/{rep(1)}/{address}")
-        assert answer.status == 410
-        assert not re.search("secret|banon", answer.text, re.IGNORECASE)
-    assert "metadata" not in json.loads(command(app, "show", rep(1), "--json").data)
-
-
 @pytest.mark.parametrize("others", ["none", "metadata"])
 def test_the_rule_of_a_removed_item_hides_its_description(app: Flask, others: str) -> None:
     rule = {"networks": [NETWORK], "others": others}
@@ -166,33 +153,6 @@ def test_a_tombstone_without_a_reason_has_a_page(app: Flask) -> None:
     assert page.links == ["/ibi/items", BASE + rep(1), BASE + rep(1)]
     assert "Reason" not in page.text("strong")
     assert "Link" not in ask(app, f"/col/{rep(1)}/").headers
-
-
-def test_the_title_has_its_language_and_is_escaped(app: Flask) -> None:
-    title = {"value": HOSTILE, "lang": "de"}
-    import_records(archive_of(app), [deleted(rep(1), metadata={"dc": {"title": [title]}})])
-    page = see(app, f"/col/{rep(1)}/", 410)
-    assert HOSTILE in page.text("p")
-    assert HOSTILE in page.text("title")
-    assert ("p", {"class": "ibi-removed", "lang": "de"}) in page.tags
-
-
-@pytest.mark.parametrize(("others", "is_shown"), [("none", False), ("metadata", True)])
-def test_a_tombstone_shows_the_title_only_if_the_rule_allows_it(
-    app: Flask, others: str, is_shown: bool
-) -> None:
-    rule = {"networks": [NETWORK], "others": others}
-    import_records(
-        archive_of(app),
-        [{"rep": rep(1), "metadata": {"dc": {"title": ["Secret"]}}, "access": rule}],
-    )
-    assert command(app, "delete", rep(1), "--yes", "--reason", "Withdrawn").status == 0
-    page = see(app, f"/col/{rep(1)}/", 410, remote=OUTSIDE)
-    assert ("secret" in page.source.lower()) == is_shown  # the citation has it in capitals
-    assert "Withdrawn" in page.text("p")
-    # the page of the metadata is no landing page, although the files are closed
-    page = see(app, f"/col/{rep(1)}/metadata", 200 if is_shown else 410, remote=OUTSIDE)
-    assert "This item was removed" in page.source
 
 
 def test_the_page_of_a_copy_names_the_archive_with_the_original(app: Flask) -> None:

@@ -103,10 +103,6 @@ def format_citation(work: Work, accessed: date | None = None, has_address: bool 
     return "".join(part.text for part in cite(work, accessed, has_address=has_address))
 
 
-def test_there_are_forty_citations() -> None:
-    assert len({case.about for case in CASES}) == len(CASES) == 40
-
-
 @for_each("case", CASES)
 def test_reference_managers_read_a_work_as_it_is(case: Case) -> None:
     work = make(**case.dc)

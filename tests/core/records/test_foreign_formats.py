@@ -10,7 +10,6 @@ from lxml import etree
 from support.metadata import BASE, IBI, load_schema, load_validator
 
 from flask_ibi_archive.core.records.formats import BUILT_IN
-from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work, make_work
@@ -85,14 +84,6 @@ def test_json_ld_links_to_them() -> None:
     assert json.loads(WRITE["json-ld"](work_with(*OTHERS, DOI)))["sameAs"] == [DOI_URL, *URIS]
     assert json.loads(WRITE["json-ld"](work_with(OTHERS[0])))["sameAs"] == URIS[0]
     assert "sameAs" not in json.loads(WRITE["json-ld"](work_with()))
-
-
-def test_citations_and_reference_managers_have_the_doi() -> None:
-    work = work_with(OTHERS[0], DOI)
-    assert "doi = {10.5281/Zenodo.12}" in WRITE["bibtex"](work)
-    assert "DO  - 10.5281/Zenodo.12\r\n" in WRITE["ris"](work)
-    assert json.loads(WRITE["csl-json"](work))[0]["DOI"] == "10.5281/Zenodo.12"
-    assert f"DOI: {DOI_URL}." in "".join(part.text for part in cite(work))
 
 
 def test_the_doi_of_the_dublin_core_is_preferred() -> None:

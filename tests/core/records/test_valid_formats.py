@@ -12,7 +12,7 @@ import os
 import pytest
 from hypothesis import given
 from lxml import etree
-from support.metadata import SCHEMA_FILES, is_valid_json, load_schema
+from support.metadata import SCHEMA_FILES, is_valid_json, load_schema, works
 from support.random_works import described_works, make_random_work
 
 from flask_ibi_archive.core.records.formats import BUILT_IN
@@ -34,8 +34,8 @@ def check_formats(work: Work) -> None:
                 assert is_valid_json(json.loads(text)), text
 
 
-@given(described_works)
-def test_every_format_of_a_complete_description_is_valid(work: Work) -> None:
+@given(works | described_works)
+def test_every_format_of_any_work_is_valid(work: Work) -> None:
     check_formats(work)
 
 

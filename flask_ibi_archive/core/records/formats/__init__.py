@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
@@ -109,78 +110,45 @@ class FormatRegistry:
         return len(self._formats)
 
 
+def _xml(
+    name: str, media_type: str, module: ModuleType, write: Write, label: str, **options: bool
+) -> MetadataFormat:
+    """Return an XML format, whose module states the schema and the namespace."""
+    schema, namespace = module.SCHEMA, module.NAMESPACE
+    return MetadataFormat(name, media_type, write, schema, namespace, "xml", label, **options)
+
+
+def _text(name: str, media_type: str, write: Write, extension: str, label: str) -> MetadataFormat:
+    return MetadataFormat(name, media_type, write, extension=extension, label=label)
+
+
+_DATACITE = "application/vnd.datacite.datacite"
+_RIS = "application/x-research-info-systems"
+_CSL = "application/vnd.citationstyles.csl+json"
 #: The formats that every Archive provides.
 BUILT_IN = (
-    MetadataFormat(
-        "oai_dc",
-        "text/xml",
-        oai_dc.write_oai_dc,
-        schema=oai_dc.SCHEMA,
-        namespace=oai_dc.NAMESPACE,
-        extension="xml",
-        label="Dublin Core",
+    _xml("oai_dc", "text/xml", oai_dc, oai_dc.write_oai_dc, "Dublin Core"),
+    _xml("datacite", f"{_DATACITE}+xml", datacite, datacite.write_datacite, "DataCite"),
+    _text(
+        "datacite-json", f"{_DATACITE}+json", datacite.write_datacite_json, "json", "DataCite JSON"
     ),
-    MetadataFormat(
-        "datacite",
-        "application/vnd.datacite.datacite+xml",
-        datacite.write_datacite,
-        schema=datacite.SCHEMA,
-        namespace=datacite.NAMESPACE,
-        extension="xml",
-        label="DataCite",
-    ),
-    MetadataFormat(
-        "datacite-json",
-        "application/vnd.datacite.datacite+json",
-        datacite.write_datacite_json,
-        extension="json",
-        label="DataCite JSON",
-    ),
-    MetadataFormat(
+    _xml(
         "oai_openaire",
         "application/x-openaire+xml",
+        openaire,
         openaire.write_openaire,
-        schema=openaire.SCHEMA,
-        namespace=openaire.NAMESPACE,
-        extension="xml",
-        label="OpenAIRE 4",
+        "OpenAIRE 4",
     ),
-    MetadataFormat(
+    _xml(
         "mtd3-br",
         "application/x-mtd3-br+xml",
+        mtd3_br,
         mtd3_br.write_mtd3_br,
-        schema=mtd3_br.SCHEMA,
-        namespace=mtd3_br.NAMESPACE,
-        extension="xml",
-        label="MTD3-BR",
+        "MTD3-BR",
         only_theses=True,
     ),
-    MetadataFormat(
-        "json-ld",
-        "application/ld+json",
-        json_ld.write_json_ld,
-        extension="jsonld",
-        label="JSON-LD",
-    ),
-    MetadataFormat(
-        "bibtex",
-        "application/x-bibtex",
-        bibtex_ris.write_bibtex,
-        extension="bib",
-        label="BibTeX",
-    ),
-    MetadataFormat(
-        "ris",
-        "application/x-research-info-systems",
-        bibtex_ris.write_ris,
-        extension="ris",
-        label="RIS",
-    ),
-    MetadataFormat(
-        "csl-json",
-        "application/vnd.citationstyles.csl+json",
-        csl_json.write_csl_json,
-        extension="json",
-        label="CSL-JSON",
-    ),
+    _text("json-ld", "application/ld+json", json_ld.write_json_ld, "jsonld", "JSON-LD"),
+    _text("bibtex", "application/x-bibtex", bibtex_ris.write_bibtex, "bib", "BibTeX"),
+    _text("ris", _RIS, bibtex_ris.write_ris, "ris", "RIS"),
+    _text("csl-json", _CSL, csl_json.write_csl_json, "json", "CSL-JSON"),
 )

@@ -21,6 +21,7 @@ from flask_ibi_archive.core.records.description import (
     Name,
     WorkType,
 )
+from flask_ibi_archive.core.records.formats.vocabularies import find_contributors, find_institution
 from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
 
@@ -170,9 +171,8 @@ def _describe_thesis(work: Work) -> Iterator[Part]:
     degree = stated if _STATED_DEGREE.fullmatch(stated) else _DEGREES[work.type]
     if known.name is not None and degree is not stated:
         degree = f"{degree.partition(' (')[0]} ({known.name})"
-    place, publisher = split_publisher(work.publisher)
-    granting = publisher if known.institution is None else known.institution.name
-    institution = ", ".join(filter(None, (granting, place)))
+    place = split_publisher(work.publisher)[0]
+    institution = ", ".join(filter(None, (find_institution(work), place)))
     yield Part(f" {year}. {degree}")
     yield Part(f" – {institution}, {defended}." if institution else ".")
 
@@ -211,7 +211,7 @@ def _describe_section(work: Work, container: Container) -> Iterator[Part]:
         yield Part(f": {_end_sentence(name.upper() + comma + rest + place)} ")
         yield Part(collection.capitalize(), "bold")
         yield Part(" [...]. ")
-    elif editors := [name for name in work.contributors if name.role == "editor"]:
+    elif editors := find_contributors(work, "editor"):
         yield Part(f": {'; '.join(map(_format_author, editors))} (org.). ")
         yield Part(container.title, "bold")
         yield Part(". ")

@@ -5,24 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flask_ibi_archive.core.records.description import IN_JOURNALS, IssuedDate, Name, Role, WorkType
+from flask_ibi_archive.core.records.description import IN_JOURNALS, Name, Role
+from flask_ibi_archive.core.records.formats.vocabularies import (
+    TYPES,
+    find_contributors,
+    find_date,
+    find_institution,
+)
 from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 
-_BIBTEX_TYPES = {
-    WorkType.ARTICLE: "article",
-    WorkType.BACHELOR_THESIS: "mastersthesis",
-    WorkType.BOOK: "book",
-    WorkType.CHAPTER: "incollection",
-    WorkType.CONFERENCE_PAPER: "inproceedings",
-    WorkType.DOCTORAL_THESIS: "phdthesis",
-    WorkType.MASTER_THESIS: "mastersthesis",
-    WorkType.PROCEEDINGS: "proceedings",
-    WorkType.REPORT: "techreport",
-    WorkType.REVIEW: "article",
-    WorkType.THESIS: "phdthesis",
-}
 #: The fields for the publisher and for the container; the others have other names.
 _PUBLISHERS = {"phdthesis": "school", "mastersthesis": "school", "techreport": "institution"}
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -52,7 +45,7 @@ def escape(text: str) -> str:
 
 def write_bibtex(work: Work) -> str:
     """Return the BibTeX entry of a work."""
-    kind = _BIBTEX_TYPES.get(work.type, "misc")
+    kind = TYPES[work.type].bibtex
     key = _NOT_IN_KEY.sub("_", work.ibi)
     lines = [f"  {name} = {value}" for name, value in _list_fields(work, kind)]
     return f"@{kind}{{{key},\n" + ",\n".join(lines) + "\n}\n"
@@ -60,11 +53,11 @@ def write_bibtex(work: Work) -> str:
 
 def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
     """Yield the names and the delimited values of the fields."""
-    place, publisher = split_publisher(work.publisher)
+    place = split_publisher(work.publisher)[0]
     container = work.container
     values = {
         "title": work.title,
-        _PUBLISHERS.get(kind, "publisher"): _find_institution(work) or publisher,
+        _PUBLISHERS.get(kind, "publisher"): find_institution(work),
         "address": place or (container and container.place),
         "journal" if kind == "article" else "booktitle": container and container.title,
         "volume": container and container.volume,
@@ -85,9 +78,9 @@ def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
     }
     for field, names in (
         ("author", work.creators),
-        ("editor", _find_contributors(work, "editor")),
-        ("translator", _find_contributors(work, "translator")),
-        ("advisor", _find_contributors(work, "advisor", "co-advisor")),
+        ("editor", find_contributors(work, "editor")),
+        ("translator", find_contributors(work, "translator")),
+        ("advisor", find_contributors(work, "advisor", "co-advisor")),
     ):
         if names:
             yield field, "{" + " and ".join(map(_format_name, names)) + "}"
@@ -99,16 +92,6 @@ def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
     for name, value in (("doi", work.doi), ("url", work.url)):
         if value:
             yield name, "{" + _escape_url(value) + "}"
-
-
-def _find_contributors(work: Work, *roles: Role) -> list[Name]:
-    return [name for name in work.contributors if name.role in roles]
-
-
-def _find_institution(work: Work) -> str | None:
-    """Return the institution that grants the degree."""
-    institution = work.degree and work.degree.institution
-    return institution.name if institution else None
 
 
 def _find_degree(work: Work) -> str | None:
@@ -125,18 +108,13 @@ def _list_notes(work: Work) -> Iterator[str]:
 
 
 def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
-    issued = _find_date(work)
+    issued = find_date(work)
     if issued is None:
         return
     year = f"{issued.year:04}" if issued.year is not None else escape(issued.text)
     yield "year", "{" + year + "}"
     if issued.month is not None:
         yield "month", _MONTHS[issued.month - 1]
-
-
-def _find_date(work: Work) -> IssuedDate | None:
-    """Return the date of publication, or that of the defence."""
-    return work.issued or (work.degree.defended if work.degree else None)
 
 
 def _format_name(name: Name) -> str:
@@ -156,32 +134,6 @@ def _escape_url(text: str) -> str:
     return re.sub(r"[\\{}]", lambda found: f"%{ord(found[0]):02X}", one_line(text))
 
 
-_RIS_TYPES = {
-    WorkType.ARTICLE: "JOUR",
-    WorkType.BACHELOR_THESIS: "THES",
-    WorkType.BOOK: "BOOK",
-    WorkType.CHAPTER: "CHAP",
-    WorkType.CONFERENCE_PAPER: "CPAPER",
-    WorkType.DATASET: "DATA",
-    WorkType.DOCTORAL_THESIS: "THES",
-    WorkType.IMAGE: "ART",
-    WorkType.LECTURE: "SLIDE",
-    WorkType.MAP: "MAP",
-    WorkType.MASTER_THESIS: "THES",
-    WorkType.MUSIC: "MUSIC",
-    WorkType.PATENT: "PAT",
-    WorkType.PREPRINT: "UNPB",
-    WorkType.PROCEEDINGS: "CONF",
-    WorkType.REPORT: "RPRT",
-    WorkType.REVIEW: "JOUR",
-    WorkType.SOFTWARE: "COMP",
-    WorkType.SOUND: "SOUND",
-    WorkType.STANDARD: "STAND",
-    WorkType.THESIS: "THES",
-    WorkType.VIDEO: "VIDEO",
-}
-
-
 #: The tags of contributors.
 _RIS_ROLES: dict[str, tuple[Role, ...]] = {
     "A2": ("editor",),
@@ -198,22 +150,22 @@ def write_ris(work: Work) -> str:
 
 def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     """Yield tags and values. TY must be the first tag."""
-    place, publisher = split_publisher(work.publisher)
-    yield "TY", _RIS_TYPES.get(work.type, "GEN")
+    place = split_publisher(work.publisher)[0]
+    yield "TY", TYPES[work.type].ris
     yield "ID", work.ibi
     yield "TI", work.title
     yield from (("TT", title.value) for title in work.other_titles if title.kind == "translated")
     yield from (("AU", author.inverted) for author in work.creators)
     for tag, roles in _RIS_ROLES.items():
-        yield from ((tag, name.inverted) for name in _find_contributors(work, *roles))
-    issued = _find_date(work)
+        yield from ((tag, name.inverted) for name in find_contributors(work, *roles))
+    issued = find_date(work)
     if issued is not None:
         # unknown parts of the date are empty
         year, month, day = (*map(str, issued.parts), "", "", "")[:3]
         unparsed = "" if issued.iso else issued.text
         yield "PY", year and f"{year:0>4}"
         yield "DA", f"{year:0>4}/{month:0>2}/{day:0>2}" if day else unparsed
-    yield "PB", _find_institution(work) or publisher
+    yield "PB", find_institution(work)
     if work.container is not None:
         place = place or work.container.place
         yield "JO" if work.type in IN_JOURNALS else "T2", work.container.title

@@ -11,6 +11,12 @@ from typing import Any
 
 from flask_ibi_archive.core.records.description import IssuedDate, Name, Role, WorkType
 from flask_ibi_archive.core.records.format_description import format_description
+from flask_ibi_archive.core.records.formats.vocabularies import (
+    TYPES,
+    find_contributors,
+    find_date,
+    find_institution,
+)
 from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
 
@@ -22,14 +28,20 @@ _ROLES: dict[str, tuple[Role | None, ...]] = {
     "producer": ("producer",),
     "contributor": ("other", None),
 }
-#: The types of CSL that are no types of works. A description may state them as a type in words.
-_OTHER_TYPES = frozenset({
-    "article-magazine", "article-newspaper", "bill", "broadcast", "classic", "entry",
-    "entry-dictionary", "entry-encyclopedia", "event", "figure", "hearing", "interview",
-    "legal_case", "legislation", "manuscript", "pamphlet", "performance", "periodical",
-    "personal_communication", "post", "post-weblog", "regulation", "review-book", "treaty",
-    "webpage",
-})  # fmt: skip
+#: The types of CSL that are no types of works, by the type that says most about such a work. A
+#: description may state them as a type in words.
+_OTHER_TYPES = {
+    "article": "article-magazine article-newspaper",
+    "chapter": "entry entry-dictionary entry-encyclopedia",
+    "collection": "periodical",
+    "image": "figure",
+    "other": "event performance",
+    "review": "review-book",
+    "text": """bill classic hearing interview legal_case legislation manuscript pamphlet
+        personal_communication post post-weblog regulation treaty webpage""",
+    "video": "broadcast",
+}
+OTHER_TYPES = {name: type for type, names in _OTHER_TYPES.items() for name in names.split()}
 #: The types of works whose version is an edition.
 _WITH_EDITIONS = frozenset({WorkType.BOOK, WorkType.CHAPTER, WorkType.PROCEEDINGS})
 #: The fields of a description that CSL has no variables for.
@@ -37,32 +49,6 @@ _NOT_IN_CSL = frozenset({
     "access_right", "coverage", "dates", "degree", "funding", "related", "rights",
 })  # fmt: skip
 _PAGES = re.compile(r"([0-9]+)(?: ?(?:p|pp|pages|páginas)\.?)?")
-_CSL_TYPES = {
-    WorkType.ARTICLE: "article-journal",
-    WorkType.BACHELOR_THESIS: "thesis",
-    WorkType.BOOK: "book",
-    WorkType.CHAPTER: "chapter",
-    WorkType.COLLECTION: "collection",
-    WorkType.CONFERENCE_PAPER: "paper-conference",
-    WorkType.DATASET: "dataset",
-    WorkType.DOCTORAL_THESIS: "thesis",
-    WorkType.IMAGE: "graphic",
-    WorkType.LECTURE: "speech",
-    WorkType.MAP: "map",
-    WorkType.MASTER_THESIS: "thesis",
-    WorkType.MUSIC: "musical_score",
-    WorkType.PATENT: "patent",
-    WorkType.POSTER: "speech",
-    WorkType.PREPRINT: "article",
-    WorkType.PROCEEDINGS: "book",
-    WorkType.REPORT: "report",
-    WorkType.REVIEW: "review",
-    WorkType.SOFTWARE: "software",
-    WorkType.SOUND: "song",
-    WorkType.STANDARD: "standard",
-    WorkType.THESIS: "thesis",
-    WorkType.VIDEO: "motion_picture",
-}
 
 
 def write_csl_json(work: Work) -> str:
@@ -76,31 +62,29 @@ def _describe(work: Work) -> dict[str, Any]:
     What CSL has no variable for is in the variable ``custom``, which CSL reserves for this, with
     the names of the JSON of records: ``creators`` if one has an ORCID, for example.
     """
-    place, publisher = split_publisher(work.publisher)
+    place = split_publisher(work.publisher)[0]
     container, degree = work.container, work.degree
-    if degree is not None and degree.institution is not None:
-        publisher = degree.institution.name
-    defended = None if degree is None else degree.defended
-    issued, submitted = work.issued or defended, work.dates.get("submitted")
-    available = work.dates.get("available")
+    dates = {
+        "issued": find_date(work),
+        "submitted": work.dates.get("submitted"),
+        "available-date": work.dates.get("available"),
+    }
     version = "edition" if work.type in _WITH_EDITIONS else "version"
     pages = None if work.extent is None else _PAGES.fullmatch(work.extent)
     found = {
         "id": work.ibi,
-        "type": work.type_text if work.type_text in _OTHER_TYPES else _find_type(work.type),
+        "type": work.type_text if work.type_text in OTHER_TYPES else TYPES[work.type].csl,
         "title": work.title,
         "title-short": next(
             (title.value for title in work.other_titles if title.kind == "alternative"), None
         ),
         "author": [_format_name(name) for name in work.creators],
         **{
-            variable: [_format_name(name) for name in work.contributors if name.role in roles]
+            variable: [_format_name(name) for name in find_contributors(work, *roles)]
             for variable, roles in _ROLES.items()
         },
-        "issued": issued and _format_date(issued),
-        "submitted": submitted and _format_date(submitted),
-        "available-date": available and _format_date(available),
-        "publisher": publisher,
+        **{variable: _format_date(date) for variable, date in dates.items() if date},
+        "publisher": find_institution(work),
         "publisher-place": place or (container and container.place),
         "container-title": container and container.title,
         "volume": container and container.volume,
@@ -126,10 +110,6 @@ def _describe(work: Work) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
 
-def _find_type(type: WorkType) -> str:
-    return _CSL_TYPES.get(type, "document")
-
-
 def _join_subjects(subjects: list[str]) -> str:
     """Return the subjects with a comma between them; a semicolon if one contains a comma."""
     return ("; " if any("," in subject for subject in subjects) else ", ").join(subjects)
@@ -147,7 +127,8 @@ def _list_other_fields(work: Work) -> dict[str, Any]:
         "subjects": all(subject[2:] == (None, None) for subject in work.subjects)
         and not any(";" in subject.value for subject in work.subjects),
         "notes": len(work.notes) < 2,
-        "type": [*_CSL_TYPES.values()].count(_find_type(work.type)) == 1 and work.degree is None,
+        "type": [terms.csl for terms in TYPES.values()].count(TYPES[work.type].csl) == 1
+        and work.degree is None,
     }
     return {
         name: value

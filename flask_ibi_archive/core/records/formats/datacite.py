@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any
 
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.records.description import (
     CONTAINED,
+    IN_JOURNALS,
     Grant,
     IssuedDate,
     Name,
     Organisation,
-    RelatedWork,
     Role,
-    Title,
     WorkType,
 )
-from flask_ibi_archive.core.records.formats.vocabularies import find_access
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access
 from flask_ibi_archive.core.records.formats.xml_text import (
     document,
     element,
@@ -36,9 +34,6 @@ from flask_ibi_archive.core.records.values import (
 )
 from flask_ibi_archive.core.records.work import Work
 
-# --- datacite ----------------------------------------------------------------------------------
-
-
 _UNAVAILABLE = ":unav"
 #: The year if neither the metadata nor the Archive know one; the schema demands four digits.
 NO_YEAR = "0000"
@@ -46,50 +41,18 @@ NO_YEAR = "0000"
 #: A member of a list of values, by the names of the JSON schema.
 Value = dict[str, Any]
 
-_TYPES = {
-    WorkType.ARTICLE: "JournalArticle",
-    WorkType.BACHELOR_THESIS: "Dissertation",
-    WorkType.BOOK: "Book",
-    WorkType.CHAPTER: "BookChapter",
-    WorkType.COLLECTION: "Collection",
-    WorkType.CONFERENCE_PAPER: "ConferencePaper",
-    WorkType.DATASET: "Dataset",
-    WorkType.DOCTORAL_THESIS: "Dissertation",
-    WorkType.IMAGE: "Image",
-    WorkType.LECTURE: "Presentation",
-    WorkType.MAP: "Image",
-    WorkType.MASTER_THESIS: "Dissertation",
-    WorkType.MUSIC: "Other",
-    WorkType.OTHER: "Other",
-    WorkType.PATENT: "Text",
-    WorkType.POSTER: "Poster",
-    WorkType.PREPRINT: "Preprint",
-    WorkType.PROCEEDINGS: "ConferenceProceeding",
-    WorkType.REPORT: "Report",
-    WorkType.REVIEW: "Text",
-    WorkType.SOFTWARE: "Software",
-    WorkType.SOUND: "Sound",
-    WorkType.STANDARD: "Standard",
-    WorkType.TEXT: "Text",
-    WorkType.THESIS: "Dissertation",
-    WorkType.VIDEO: "Audiovisual",
-}
 #: The types of the containers of works; a relatedItem must have a type.
 _CONTAINERS = {
-    WorkType.ARTICLE: "Journal",
+    **dict.fromkeys(IN_JOURNALS, "Journal"),
     WorkType.CHAPTER: "Book",
     WorkType.CONFERENCE_PAPER: "ConferenceProceeding",
     WorkType.POSTER: "ConferenceProceeding",
-    WorkType.REVIEW: "Journal",
 }
 #: The types of contributors that have another name in DataCite.
 _ROLES: dict[Role | None, str] = {
     None: "Other",
-    "advisor": "Supervisor",
-    "co-advisor": "Supervisor",
-    "committee member": "Other",
-    "illustrator": "Other",
-    "reviewer": "Other",
+    **dict.fromkeys(("advisor", "co-advisor"), "Supervisor"),
+    **dict.fromkeys(("committee member", "illustrator", "reviewer"), "Other"),
 }
 _TITLES = {
     "alternative": "AlternativeTitle",
@@ -116,8 +79,11 @@ def write_datacite_json(work: Work) -> str:
 
 def describe_datacite(work: Work) -> Value:
     """Return the values of a work, as the JSON schema of DataCite names them."""
-    general = _TYPES[work.type]
+    general = TYPES[work.type].datacite
+    # the year of publication, otherwise the year in which the Archive got the item
+    year = work.year if work.year is not None else work.deposited and work.deposited.year
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
+    sizes = (f"{file.size} bytes" for file in work.files if file.size is not None)
     lists: dict[str, Iterable[Any]] = {
         "creators": map(_describe_name, work.creators or (Name(_UNAVAILABLE),)),
         "titles": _list_titles(work),
@@ -127,12 +93,9 @@ def describe_datacite(work: Work) -> Value:
         ),
         "contributors": map(_describe_contributor, work.contributors),
         "dates": _list_dates(work),
-        "alternateIdentifiers": (
-            {"alternateIdentifier": text, "alternateIdentifierType": kind}
-            for text, kind in _list_alternate_identifiers(work)
-        ),
-        "relatedIdentifiers": chain(_list_same_as(work), _list_related(work)),
-        "sizes": _list_sizes(work),
+        "alternateIdentifiers": _list_alternate_identifiers(work),
+        "relatedIdentifiers": _list_related(work),
+        "sizes": filter(None, (work.extent, *sizes)),
         "formats": media_types,
         "rightsList": _list_rights(work),
         "descriptions": _list_descriptions(work),
@@ -147,7 +110,7 @@ def describe_datacite(work: Work) -> Value:
         url=work.url,
         types={"resourceType": work.type_text or general, "resourceTypeGeneral": general},
         publisher={"name": split_publisher(work.publisher)[1] or _UNAVAILABLE},
-        publicationYear=_format_year(work),
+        publicationYear=NO_YEAR if year is None else f"{year:04}",
         language=work.language,
         version=work.version,
         **{name: _list_once(values) for name, values in lists.items()},
@@ -191,14 +154,12 @@ def _describe_name(name: Name) -> Value:
 
 
 def _describe_affiliation(organisation: Organisation) -> Value:
-    if organisation.ror is None:
-        return {"name": organisation.name}
-    return {
-        "name": organisation.name,
-        "affiliationIdentifier": organisation.ror,
-        "affiliationIdentifierScheme": "ROR",
-        "schemeUri": "https://ror.org",
-    }
+    return _omit_empty(
+        name=organisation.name,
+        affiliationIdentifier=organisation.ror,
+        affiliationIdentifierScheme=organisation.ror and "ROR",
+        schemeUri=organisation.ror and "https://ror.org",
+    )
 
 
 def _describe_contributor(name: Name) -> Value:
@@ -209,25 +170,10 @@ def _describe_contributor(name: Name) -> Value:
 def _list_titles(work: Work) -> Iterator[Value]:
     yield _omit_empty(title=work.title, lang=work.title_language)
     for title in work.other_titles:
-        yield _omit_empty(
-            title=title.value, titleType=_find_title_type(title, work), lang=title.lang
-        )
-
-
-def _find_title_type(title: Title, work: Work) -> str:
-    if title.kind is not None:
-        return _TITLES[title.kind]
-    # a title in another language is a translation
-    is_translated = None not in (title.lang, work.title_language)
-    is_translated = is_translated and title.lang != work.title_language
-    return "TranslatedTitle" if is_translated else "AlternativeTitle"
-
-
-def _format_year(work: Work) -> str:
-    """Return the year of publication; otherwise the year in which the Archive got the item."""
-    if work.year is not None:
-        return f"{work.year:04}"
-    return NO_YEAR if work.deposited is None else f"{work.deposited.year:04}"
+        # a title in another language is a translation
+        is_translated = title.lang and work.title_language not in (None, title.lang)
+        kind = title.kind or ("translated" if is_translated else "alternative")
+        yield _omit_empty(title=title.value, titleType=_TITLES[kind], lang=title.lang)
 
 
 def _list_dates(work: Work) -> Iterator[Value]:
@@ -253,32 +199,25 @@ def _describe_date(date: IssuedDate, kind: str) -> Value:
     return _omit_empty(date=text, dateType=kind, dateInformation=information)
 
 
-def _list_alternate_identifiers(work: Work) -> Iterator[tuple[str, str]]:
-    if work.doi:
-        yield work.url, "URL"
-    yield from ((ibi, "IBI") for ibi in work.identifiers)
-    if work.isbn and not _is_contained(work):
-        yield work.isbn, "ISBN"
-    if work.issn and not _is_contained(work):
-        yield work.issn, "ISSN"
-    if work.number:
-        yield work.number, "Number"
-
-
-def _is_contained(work: Work) -> bool:
-    """Return whether the ISSN and the ISBN are those of what contains the work."""
-    return work.type in CONTAINED or work.container is not None
-
-
-def _list_same_as(work: Work) -> Iterator[Value]:
-    """Yield the identifiers of the work in other systems, except the DOI of the document itself."""
-    for alias in work.same_as:
-        if not work.is_doi(alias):
-            yield _relate(alias.text, _FOREIGN_TYPES[alias.kind], "IsIdenticalTo")
+def _list_alternate_identifiers(work: Work) -> Iterator[Value]:
+    # the ISSN and the ISBN may be those of what contains the work
+    is_contained = work.type in CONTAINED or work.container is not None
+    for text, kind in (
+        (work.url if work.doi else None, "URL"),
+        *((ibi, "IBI") for ibi in work.identifiers),
+        (None if is_contained else work.isbn, "ISBN"),
+        (None if is_contained else work.issn, "ISSN"),
+        (work.number, "Number"),
+    ):
+        if text:
+            yield {"alternateIdentifier": text, "alternateIdentifierType": kind}
 
 
 def _list_related(work: Work) -> Iterator[Value]:
-    """Yield the related works."""
+    """Yield the identifiers of the work in other systems except its DOI, and the related works."""
+    for alias in work.same_as:
+        if not work.is_doi(alias):
+            yield _relate(alias.text, _FOREIGN_TYPES[alias.kind], "IsIdenticalTo")
     urls: list[tuple[str | None, str]] = [
         (work.next_edition, "IsPreviousVersionOf"),
         (work.previous_edition, "IsNewVersionOf"),
@@ -286,19 +225,16 @@ def _list_related(work: Work) -> Iterator[Value]:
         *((url, "HasTranslation") for _, url in work.translations),
     ]
     yield from (_relate(url, "URL", relation) for url, relation in urls if url is not None)
-    yield from (_describe_related(related, work) for related in work.related)
+    for related in work.related:
+        text, kind, relation = related.identifier, related.kind, related.relation
+        if kind == "IBI":  # DataCite does not know these, but the persistent URL
+            text, kind = work.url.removesuffix(work.ibi) + text, "URL"
+        # kernel 4.7 has no word for dc:relation
+        information = {} if relation else {"relationTypeInformation": "dc:relation"}
+        yield _relate(text, kind, relation or "Other") | information
     if work.container is None and work.type in CONTAINED:
         numbers = ((work.issn, "ISSN"), (work.isbn, "ISBN"))
         yield from (_relate(text, kind, "IsPublishedIn") for text, kind in numbers if text)
-
-
-def _describe_related(related: RelatedWork, work: Work) -> Value:
-    """Return a related work. A text states the relation if kernel 4.7 has no word for it."""
-    text, kind = related.identifier, related.kind
-    if kind == "IBI":  # DataCite does not know these, but the persistent URL
-        text, kind = work.url.removesuffix(work.ibi) + text, "URL"
-    value = _relate(text, kind, related.relation or "Other")
-    return value if related.relation else {**value, "relationTypeInformation": "dc:relation"}
 
 
 def _relate(text: str, kind: str, relation: str) -> Value:
@@ -308,12 +244,6 @@ def _relate(text: str, kind: str, relation: str) -> Value:
         "relatedIdentifierType": kind,
         "relationType": relation,
     }
-
-
-def _list_sizes(work: Work) -> Iterator[str]:
-    if work.extent:
-        yield work.extent
-    yield from (f"{file.size} bytes" for file in work.files if file.size is not None)
 
 
 def _list_rights(work: Work) -> Iterator[Value]:
@@ -329,13 +259,15 @@ def _list_rights(work: Work) -> Iterator[Value]:
 
 
 def _describe_licence(text: str, url: str | None, language: str | None = None) -> Value:
-    spdx = None if url is None else find_spdx(url)
-    scheme = {} if spdx is None else {
-        "rightsIdentifier": spdx,
-        "rightsIdentifierScheme": "SPDX",
-        "schemeUri": "https://spdx.org/licenses/",
-    }  # fmt: skip
-    return _omit_empty(rights=text, rightsUri=url, lang=language, **scheme)
+    spdx = url and find_spdx(url)
+    return _omit_empty(
+        rights=text,
+        rightsUri=url,
+        lang=language,
+        rightsIdentifier=spdx,
+        rightsIdentifierScheme=spdx and "SPDX",
+        schemeUri=spdx and "https://spdx.org/licenses/",
+    )
 
 
 def _list_descriptions(work: Work) -> Iterator[Value]:
@@ -358,13 +290,11 @@ def _list_descriptions(work: Work) -> Iterator[Value]:
 
 def describe_grant(grant: Grant) -> Value:
     """Return the values of a grant."""
-    kind = None
-    if grant.funder_id is not None:
-        kind = "ROR" if grant.funder_id.startswith("https://ror.org/") else "Crossref Funder ID"
+    is_ror = (grant.funder_id or "").startswith("https://ror.org/")
     return _omit_empty(
         funderName=grant.funder,
         funderIdentifier=grant.funder_id,
-        funderIdentifierType=kind,
+        funderIdentifierType=grant.funder_id and ("ROR" if is_ror else "Crossref Funder ID"),
         awardNumber=grant.number,
         awardUri=grant.url,
         awardTitle=grant.title,
@@ -378,13 +308,11 @@ def _list_related_items(work: Work) -> Iterator[Value]:
         return
     kind = _CONTAINERS.get(work.type) or ("Journal" if work.issn else "Book")
     text, scheme = (work.issn, "ISSN") if kind == "Journal" else (work.isbn, "ISBN")
-    number: Mapping[str, str] | None = None
-    if text:
-        number = {"relatedItemIdentifier": text, "relatedItemIdentifierType": scheme}
+    number = {"relatedItemIdentifier": text, "relatedItemIdentifierType": scheme}
     yield _omit_empty(
         relatedItemType=kind,
         relationType="IsPublishedIn",
-        relatedItemIdentifier=number,
+        relatedItemIdentifier=number if text else None,
         titles=[{"title": container.title}],
         volume=container.volume,
         issue=container.number,
@@ -393,14 +321,12 @@ def _list_related_items(work: Work) -> Iterator[Value]:
     )
 
 
-# --- datacite xml ------------------------------------------------------------------------------
-
-
 NAMESPACE = "http://datacite.org/schema/kernel-4"
 SCHEMA = "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
 
 #: The names of attributes, if they differ from those in JSON.
 _ATTRIBUTES = {
+    "awardUri": "awardURI",
     "lang": "xml:lang",
     "rightsUri": "rightsURI",
     "schemeUri": "schemeURI",
@@ -420,6 +346,14 @@ _TEXTS = {
 _LISTS = {"sizes": "size", "formats": "format"}
 _NAMES = {"creators": "creator", "contributors": "contributor"}
 _GIVEN = ("givenName", "familyName")
+#: The elements of a grant, and their attributes.
+_GRANT = {
+    "funderName": "",
+    "funderIdentifier": "funderIdentifierType",
+    "fundingStream": "",
+    "awardNumber": "awardUri",
+    "awardTitle": "",
+}
 _PAGES = ("volume", "issue", "firstPage", "lastPage")
 
 
@@ -431,9 +365,7 @@ def write_datacite(work: Work) -> str:
 def _write(work: Work) -> Iterator[str]:
     """Yield the elements of a document."""
     values = describe_datacite(work)
-    # the schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL
-    identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
-    yield element("identifier", identifier, {"identifierType": kind})
+    yield write_identifier(work)
     yield element("publisher", values["publisher"]["name"])
     yield element("publicationYear", values["publicationYear"])
     yield _write_text("resourceType", values["types"])
@@ -442,9 +374,19 @@ def _write(work: Work) -> Iterator[str]:
             yield element(name, values[name])
     for name in (*_NAMES, *_TEXTS, *_LISTS):
         yield from write_group(name, values)
-    yield from group("geoLocations", map(_write_place, values.get("geoLocations", ())))
+    places = (_write_text("geoLocationPlace", place) for place in values.get("geoLocations", ()))
+    yield from group("geoLocations", (f"<geoLocation>{place}</geoLocation>" for place in places))
     yield from group("fundingReferences", map(write_grant, values.get("fundingReferences", ())))
     yield from group("relatedItems", map(_write_related_item, values.get("relatedItems", ())))
+
+
+def write_identifier(work: Work, prefix: str = "") -> str:
+    """Return the identifier of a work: the DOI, otherwise the persistent URL.
+
+    The schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL.
+    """
+    identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
+    return element(f"{prefix}identifier", identifier, {"identifierType": kind})
 
 
 def write_group(name: str, values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -486,36 +428,26 @@ def _write_name(name: str, member: Mapping[str, Any]) -> str:
     return f"<{name}{format_attributes(attributes)}>{''.join(parts)}</{name}>"
 
 
-def _write_place(location: Mapping[str, str]) -> str:
-    return f"<geoLocation>{element('geoLocationPlace', location['geoLocationPlace'])}</geoLocation>"
-
-
-def write_grant(grant: Mapping[str, str], prefix: str = "", stream: str | None = None) -> str:
+def write_grant(grant: Mapping[str, str | None], prefix: str = "") -> str:
     """Return a fundingReference.
 
-    :param grant: the values of the grant.
+    :param grant: the values of the grant, and for OpenAIRE also ``fundingStream``.
     :param prefix: the prefix of the elements with a colon, or "".
-    :param stream: the funding programme, for which only OpenAIRE has an element; or None.
     """
-    parts = [element(f"{prefix}funderName", grant["funderName"])]
-    if "funderIdentifier" in grant:
-        kind = {"funderIdentifierType": grant["funderIdentifierType"]}
-        parts.append(element(f"{prefix}funderIdentifier", grant["funderIdentifier"], kind))
-    if stream is not None:
-        parts.append(element(f"{prefix}fundingStream", stream))
-    if "awardNumber" in grant or "awardUri" in grant:
-        award = {"awardURI": grant.get("awardUri")}
-        parts.append(element(f"{prefix}awardNumber", grant.get("awardNumber", ""), award))
-    if "awardTitle" in grant:
-        parts.append(element(f"{prefix}awardTitle", grant["awardTitle"]))
+    parts = [
+        element(prefix + name, grant.get(name) or "", {_ATTRIBUTES.get(key, key): grant.get(key)})
+        for name, key in _GRANT.items()
+        if grant.get(name) or grant.get(key)
+    ]
     return f"<{prefix}fundingReference>{''.join(parts)}</{prefix}fundingReference>"
 
 
 def _write_related_item(item: Mapping[str, Any]) -> str:
     attributes = {key: item[key] for key in ("relatedItemType", "relationType")}
-    parts = []
-    if "relatedItemIdentifier" in item:
-        parts.append(_write_text("relatedItemIdentifier", item["relatedItemIdentifier"]))
-    parts += group("titles", (_write_text("title", title) for title in item["titles"]))
-    parts += [element(key, item[key]) for key in _PAGES if key in item]
+    number = item.get("relatedItemIdentifier")
+    parts = [
+        *([_write_text("relatedItemIdentifier", number)] if number else []),
+        *write_group("titles", item),
+        *(element(key, item[key]) for key in _PAGES if key in item),
+    ]
     return f"<relatedItem{format_attributes(attributes)}>{''.join(parts)}</relatedItem>"

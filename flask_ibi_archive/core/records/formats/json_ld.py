@@ -13,8 +13,6 @@ from typing import Any
 from flask_ibi_archive.core.records.description import (
     IN_JOURNALS,
     Container,
-    DateKind,
-    Degree,
     Grant,
     Name,
     Organisation,
@@ -22,37 +20,10 @@ from flask_ibi_archive.core.records.description import (
     Relation,
     Role,
     Subject,
-    WorkType,
 )
-from flask_ibi_archive.core.records.formats.vocabularies import find_access
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access, find_date
 from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work, WorkFile
-
-_TYPES = {
-    WorkType.ARTICLE: "ScholarlyArticle",
-    WorkType.BACHELOR_THESIS: "Thesis",
-    WorkType.BOOK: "Book",
-    WorkType.CHAPTER: "Chapter",
-    WorkType.COLLECTION: "Collection",
-    WorkType.CONFERENCE_PAPER: "ScholarlyArticle",
-    WorkType.DATASET: "Dataset",
-    WorkType.DOCTORAL_THESIS: "Thesis",
-    WorkType.IMAGE: "ImageObject",
-    WorkType.LECTURE: "PresentationDigitalDocument",
-    WorkType.MAP: "Map",
-    WorkType.MASTER_THESIS: "Thesis",
-    WorkType.MUSIC: "MusicComposition",
-    WorkType.POSTER: "Poster",
-    WorkType.PREPRINT: "ScholarlyArticle",
-    WorkType.PROCEEDINGS: "Book",
-    WorkType.REPORT: "Report",
-    WorkType.REVIEW: "Review",
-    WorkType.SOFTWARE: "SoftwareSourceCode",
-    WorkType.SOUND: "AudioObject",
-    WorkType.THESIS: "Thesis",
-    WorkType.VIDEO: "VideoObject",
-}
-
 
 #: The namespace of PROV-O. Its terms are written as IRIs, because they need no other context then.
 PROV = "http://www.w3.org/ns/prov#"
@@ -66,7 +37,7 @@ _ROLES: dict[Role, str] = {
     "other": "contributor",
 }
 #: The properties for other works; others are mentioned.
-_RELATIONS: dict[Relation, str] = {
+_RELATIONS: dict[Relation | None, str] = {
     "Cites": "citation",
     "References": "citation",
     "IsPartOf": "isPartOf",
@@ -86,11 +57,6 @@ _RELATIONS: dict[Relation, str] = {
 }
 
 
-def find_schema_type(type: WorkType) -> str:
-    """Return the name of the type in the vocabulary of schema.org."""
-    return _TYPES.get(type, "CreativeWork")
-
-
 def write_json_ld(work: Work, indent: int | None = 1) -> str:
     """Return the JSON-LD document of a work.
 
@@ -107,20 +73,28 @@ def write_json_ld(work: Work, indent: int | None = 1) -> str:
 
 def _describe(work: Work) -> dict[str, Any]:
     """Return the JSON-LD object of a work. Properties without a value are omitted."""
-    type = find_schema_type(work.type)
+    type = TYPES[work.type].schema_org
     is_dataset = type == "Dataset"
+    access = work.access or work.access_right
     degree, container = work.degree, work.container
-    issued = work.issued or (degree.defended if degree else None)
+    programme = degree and degree.programme
+    department = programme and _make("Organization", name=programme)
+    issued = find_date(work)
+    created = work.dates.get("created")
     place, publisher = split_publisher(work.publisher)
-    catalogue = work.archive_name and {"@type": "DataCatalog", "name": work.archive_name}
-    provider = work.archive_name and {"@type": "Organization", "name": work.archive_name}
+    # only data sets are in catalogues of data
+    archive, kind, encoding = (
+        ("includedInDataCatalog", "DataCatalog", "distribution")
+        if is_dataset
+        else ("provider", "Organization", "encoding")
+    )
     found: dict[str, Any] = {
         "@context": "https://schema.org",
         "@type": type,
         "@id": work.url,
         "url": work.page_url,
         "identifier": [
-            _omit_empty({"@type": "PropertyValue", "propertyID": scheme, "value": value})
+            _make("PropertyValue", propertyID=scheme, value=value)
             for scheme, value in (("DOI", work.doi), *(("IBI", ibi) for ibi in work.identifiers))
             if value
         ],
@@ -129,21 +103,26 @@ def _describe(work: Work) -> dict[str, Any]:
         "author": [_describe_name(name) for name in work.creators],
         **_describe_contributors(work.contributors),
         "datePublished": issued and (issued.iso or issued.text),
-        "dateCreated": _find_date(work, "created"),
+        "dateCreated": created and (created.iso or created.text),
         "dateModified": work.deposited and work.deposited.isoformat(),
-        "publisher": publisher and {"@type": "Organization", "name": publisher},
-        "locationCreated": place and {"@type": "Place", "name": place},
+        "publisher": publisher and _make("Organization", name=publisher),
+        "locationCreated": place and _make("Place", name=place),
         "description": "\n\n".join(text for text, _ in work.abstracts),
         "keywords": [_describe_subject(subject) for subject in work.subjects],
         "inLanguage": work.language,
         "license": work.licence_url,
         "copyrightNotice": [text for text, _ in work.rights],
-        "isAccessibleForFree": _is_free(work),
+        "isAccessibleForFree": access == "open" if access else None,
         "conditionsOfAccess": _list_conditions(work),
         "funding": [_describe_grant(grant) for grant in work.funding],
         "funder": [*{each.funder: _describe_funder(each) for each in work.funding}.values()],
         "inSupportOf": degree and (degree.name or degree.level),
-        "sourceOrganization": degree and degree.institution and _describe_university(degree),
+        "sourceOrganization": degree
+        and degree.institution
+        and {
+            **_describe_organisation(degree.institution),
+            **_omit_empty({"department": department}),
+        },
         "sameAs": work.same_as_uris,
         "isbn": work.isbn if type == "Book" else None,
         "reportNumber": work.number if type == "Report" else None,
@@ -152,18 +131,12 @@ def _describe(work: Work) -> dict[str, Any]:
         "isPartOf": [_describe_container(container, work)] if container else [],
         "pagination": container and container.pages,
         "genre": work.type_text,
-        "translationOfWork": work.translation_of and {"@type": type, "@id": work.translation_of},
+        "translationOfWork": work.translation_of and _make(type, work.translation_of),
         "workTranslation": [
-            {"@type": type, "@id": url, "inLanguage": language}
-            for language, url in work.translations
+            _make(type, url, inLanguage=language) for language, url in work.translations
         ],
-        # only data sets are in catalogues of data
-        "includedInDataCatalog" if is_dataset else "provider": catalogue
-        if is_dataset
-        else provider,
-        "distribution" if is_dataset else "encoding": [
-            _describe_file(file, type) for file in work.files
-        ],
+        archive: work.archive_name and _make(kind, name=work.archive_name),
+        encoding: [_describe_file(file, is_dataset) for file in work.files],
         **_describe_provenance(work),
     }
     for related in work.related:
@@ -171,18 +144,6 @@ def _describe(work: Work) -> dict[str, Any]:
     for name in ("sameAs", "isPartOf", "conditionsOfAccess"):
         found[name] = _unwrap(found[name])
     return _omit_empty(found)
-
-
-def _find_date(work: Work, kind: DateKind) -> str | None:
-    stated = work.dates.get(kind)
-    return None if stated is None else stated.iso or stated.text
-
-
-def _is_free(work: Work) -> bool | None:
-    """Return whether everyone may read the files now; None if it is unknown."""
-    if work.access is not None:
-        return work.access == "open"
-    return None if work.access_right is None else work.access_right == "open"
 
 
 def _list_conditions(work: Work) -> list[str]:
@@ -196,15 +157,13 @@ def _list_conditions(work: Work) -> list[str]:
 
 def _describe_contributors(names: Iterable[Name]) -> dict[str, list[Any]]:
     """Return the properties for contributors. What else they did is the name of a role."""
-    found: dict[str, list[Any]] = {}
+    properties: dict[str, list[Any]] = {}
     for name in names:
-        person, role = _describe_name(name), name.role
-        if role is None or role in _ROLES:
-            found.setdefault("contributor" if role is None else _ROLES[role], []).append(person)
-        else:
-            described = {"@type": "Role", "roleName": role, "contributor": person}
-            found.setdefault("contributor", []).append(described)
-    return found
+        person, role = _describe_name(name), name.role or "other"
+        if role not in _ROLES:
+            person = _make("Role", roleName=role, contributor=person)
+        properties.setdefault(_ROLES.get(role, "contributor"), []).append(person)
+    return properties
 
 
 def _describe_provenance(work: Work) -> dict[str, Any]:
@@ -212,7 +171,9 @@ def _describe_provenance(work: Work) -> dict[str, Any]:
     time = work.deposited
     return {
         f"{PROV}wasAttributedTo": [
-            {"@id": identifier} for name in work.creators if (identifier := _identify(name))
+            {"@id": name.orcid_url or name.ror}
+            for name in work.creators
+            if name.orcid_url or name.ror
         ],
         f"{PROV}generatedAtTime": time
         and {"@type": "http://www.w3.org/2001/XMLSchema#dateTime", "@value": time.isoformat()},
@@ -224,15 +185,8 @@ def _describe_provenance(work: Work) -> dict[str, Any]:
 def _describe_subject(subject: Subject) -> str | dict[str, Any]:
     if subject.scheme is None and subject.uri is None:
         return subject.value
-    terms = subject.scheme and {"@type": "DefinedTermSet", "name": subject.scheme}
-    return _omit_empty(
-        {
-            "@type": "DefinedTerm",
-            "@id": subject.uri,
-            "name": subject.value,
-            "inDefinedTermSet": terms,
-        }
-    )
+    terms = subject.scheme and _make("DefinedTermSet", name=subject.scheme)
+    return _make("DefinedTerm", subject.uri, name=subject.value, inDefinedTermSet=terms)
 
 
 def _describe_funder(grant: Grant) -> dict[str, Any]:
@@ -240,29 +194,19 @@ def _describe_funder(grant: Grant) -> dict[str, Any]:
 
 
 def _describe_grant(grant: Grant) -> dict[str, Any]:
-    return _omit_empty(
-        {
-            "@type": "Grant",
-            "identifier": grant.number,
-            "name": grant.title,
-            "url": grant.url,
-            "funder": _describe_funder(grant),
-            "isPartOf": grant.programme and {"@type": "Grant", "name": grant.programme},
-        }
+    return _make(
+        "Grant",
+        identifier=grant.number,
+        name=grant.title,
+        url=grant.url,
+        funder=_describe_funder(grant),
+        isPartOf=grant.programme and _make("Grant", name=grant.programme),
     )
 
 
 def _describe_organisation(organisation: Organisation) -> dict[str, Any]:
-    url = organisation.ror
-    return _omit_empty(
-        {"@type": "Organization", "@id": url, "identifier": url, "name": organisation.name}
-    )
-
-
-def _describe_university(degree: Degree) -> dict[str, Any]:
-    assert degree.institution is not None
-    programme = degree.programme and {"@type": "Organization", "name": degree.programme}
-    return _omit_empty({**_describe_organisation(degree.institution), "department": programme})
+    ror = organisation.ror
+    return _make("Organization", ror, identifier=ror, name=organisation.name)
 
 
 def _add_related(found: dict[str, Any], related: RelatedWork) -> None:
@@ -270,10 +214,10 @@ def _add_related(found: dict[str, Any], related: RelatedWork) -> None:
     if related.relation == "IsIdenticalTo" and related.url is not None:
         found["sameAs"] = list(dict.fromkeys([*found["sameAs"], related.url]))
         return
-    other = {"@type": "CreativeWork", "@id": related.url, "identifier": related.identifier}
-    name = _RELATIONS.get(related.relation, "mentions") if related.relation else "mentions"
+    other = _make("CreativeWork", related.url, identifier=related.identifier)
+    name = _RELATIONS.get(related.relation, "mentions")
     before = found.get(name) or []
-    found[name] = [*(before if isinstance(before, list) else [before]), _omit_empty(other)]
+    found[name] = [*(before if isinstance(before, list) else [before]), other]
 
 
 def _unwrap(values: list[str]) -> list[str] | str:
@@ -281,54 +225,47 @@ def _unwrap(values: list[str]) -> list[str] | str:
     return values[0] if len(values) == 1 else values
 
 
-def _omit_empty(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if value not in (None, "", [])}
+def _omit_empty(properties: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in properties.items() if value not in (None, "", [])}
 
 
-def _identify(name: Name) -> str | None:
-    return name.orcid_url or name.ror
+def _make(type: str, identifier: str | None = None, /, **properties: Any) -> dict[str, Any]:
+    """Return a node with a type. Properties without a value are omitted."""
+    return _omit_empty({"@type": type, "@id": identifier, **properties})
 
 
 def _describe_name(name: Name) -> dict[str, Any]:
-    identifier = _identify(name)
-    return _omit_empty(
-        {
-            "@type": "Person" if name.is_person else "Organization",
-            "@id": identifier,
-            "identifier": identifier,
-            "sameAs": name.lattes_url,
-            "name": name.direct,
-            "givenName": name.given,
-            "familyName": name.given and name.family,
-            "affiliation": [_describe_organisation(each) for each in name.affiliations],
-        }
+    identifier = name.orcid_url or name.ror
+    return _make(
+        "Person" if name.is_person else "Organization",
+        identifier,
+        identifier=identifier,
+        sameAs=name.lattes_url,
+        name=name.direct,
+        givenName=name.given,
+        familyName=name.given and name.family,
+        affiliation=[_describe_organisation(each) for each in name.affiliations],
     )
 
 
-def _describe_file(file: WorkFile, type: str) -> dict[str, Any]:
-    return _omit_empty(
-        {
-            "@type": "DataDownload" if type == "Dataset" else "MediaObject",
-            "name": file.name,
-            "contentUrl": file.url,
-            "encodingFormat": file.media_type,
-            "contentSize": None if file.size is None else f"{file.size} B",
-            "sha256": file.sha256,
-        }
+def _describe_file(file: WorkFile, is_dataset: bool) -> dict[str, Any]:
+    return _make(
+        "DataDownload" if is_dataset else "MediaObject",
+        name=file.name,
+        contentUrl=file.url,
+        encodingFormat=file.media_type,
+        contentSize=None if file.size is None else f"{file.size} B",
+        sha256=file.sha256,
     )
 
 
 def _describe_container(container: Container, work: Work) -> dict[str, Any]:
     """Return the book or the journal. The work is part of an issue, which is part of a volume."""
     if work.type not in IN_JOURNALS:
-        return _omit_empty({"@type": "Book", "name": container.title, "isbn": work.isbn})
-    part = _omit_empty({"@type": "Periodical", "name": container.title, "issn": work.issn})
+        return _make("Book", name=container.title, isbn=work.isbn)
+    part = _make("Periodical", name=container.title, issn=work.issn)
     if container.volume:
-        part = {
-            "@type": "PublicationVolume",
-            "volumeNumber": container.volume,
-            "isPartOf": part,
-        }
+        part = _make("PublicationVolume", volumeNumber=container.volume, isPartOf=part)
     if container.number:
-        part = {"@type": "PublicationIssue", "issueNumber": container.number, "isPartOf": part}
+        part = _make("PublicationIssue", issueNumber=container.number, isPartOf=part)
     return part

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flask_ibi_archive.core.records.description import Degree, Name, Role, WorkType
+from flask_ibi_archive.core.records.description import Name, WorkType
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.vocabularies import find_access
+from flask_ibi_archive.core.records.formats.vocabularies import (
+    find_access,
+    find_contributors,
+    find_institution,
+)
 from flask_ibi_archive.core.records.formats.xml_text import document, element
-from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
 
 #: The addresses that the schema of IBICT and its crosswalks state.
@@ -26,7 +29,6 @@ _TYPES = {
 _LANGUAGES = frozenset({"pt", "en", "es", "fr", "de", "it", "ja", "zh", "ru", "la"})
 #: The name, the text and the attributes of an element; an element without a text is left out.
 Member = tuple[str, "str | None", "dict[str, str | None]"]
-_ADVISORS: frozenset[Role | None] = frozenset({"advisor", "supervisor"})
 
 
 def write_mtd3_br(work: Work) -> str:
@@ -47,18 +49,18 @@ def _list_elements(work: Work) -> Iterator[Member]:
     def plain(name: str, text: str | None) -> Member:
         return name, text, {}
 
-    def list_roles(*roles: Role) -> list[Name]:
-        return [name for name in work.contributors if name.role in roles]
+    def spoken(name: str, text: str, language: str | None) -> Member:
+        return name, text, {"lang": _find_language(language)}
 
-    advisors = [name for name in work.contributors if name.role in _ADVISORS]
-    coadvisors = list_roles("co-advisor")
-    for name in work.creators[:1]:
-        yield from _list_person("contributorAuthor", [name])
-        yield plain("contributorAuthorID", name.orcid)
+    coadvisors = find_contributors(work, "co-advisor")
+    for author in work.creators[:1]:
+        yield from _list_person("contributorAuthor", [author])
+        yield plain("contributorAuthorID", author.orcid)
+    advisors = find_contributors(work, "advisor", "supervisor")
     yield from _list_person("contributorAdvisor", advisors)
     yield from _list_person("contributorAdvisor-co1", coadvisors[:1])
     yield from _list_person("contributorAdvisor-co2", coadvisors[1:])
-    for name in list_roles("committee member"):
+    for name in find_contributors(work, "committee member"):
         yield plain("contributorReferees", name.inverted)
     deposited = work.deposited.isoformat() if work.deposited else None
     yield plain("dateAccessioned", deposited)
@@ -69,31 +71,25 @@ def _list_elements(work: Work) -> Iterator[Member]:
     yield "identifierCitation", citation, {"norma": "ABNT"}
     yield plain("identifierDoi", work.doi)
     portuguese = [text for text in work.abstracts if (text[1] or "pt").startswith("pt")]
-    for text, language in portuguese:
-        yield "descriptionResumo", text, {"lang": _find_language(language)}
-    for text, language in work.abstracts:
-        if (text, language) not in portuguese:
-            yield "descriptionAbstract", text, {"lang": _find_language(language)}
+    others = [text for text in work.abstracts if text not in portuguese]
+    yield from (spoken("descriptionResumo", *text) for text in portuguese)
+    yield from (spoken("descriptionAbstract", *text) for text in others)
     for funder in dict.fromkeys(grant.funder for grant in work.funding):
         yield plain("descriptionSponsorship", funder)
-    degree = work.degree or Degree()
-    institution = degree.institution.name if degree.institution else None
-    yield plain("publisher", institution or split_publisher(work.publisher)[1])
-    yield plain("publisherProgram", degree.programme)
+    yield plain("publisher", find_institution(work))
+    yield plain("publisherProgram", work.degree.programme if work.degree else None)
     yield plain("type", _TYPES.get(work.type))
     yield plain("title", work.title)
     for title in work.other_titles:
-        yield "titleAlternative", title.value, {"lang": _find_language(title.lang)}
+        yield spoken("titleAlternative", title.value, title.lang)
     yield plain("language", _find_language(work.language))
     access = find_access(work)
     yield plain("rights", access and access.term)
     yield plain("rightsUri", work.licence_url)
     areas = [subject for subject in work.subjects if (subject.scheme or "").lower() == "cnpq"]
-    for subject in work.subjects:
-        if subject not in areas:
-            yield "subject", subject.value, {"lang": _find_language(subject.lang)}
-    for subject in areas:
-        yield "subjectCnpq", subject.value, {"lang": _find_language(subject.lang)}
+    plain_subjects = [subject for subject in work.subjects if subject not in areas]
+    yield from (spoken("subject", subject.value, subject.lang) for subject in plain_subjects)
+    yield from (spoken("subjectCnpq", subject.value, subject.lang) for subject in areas)
     yield plain("format", next((file.media_type for file in work.files if file.media_type), None))
     for related in work.related:
         yield plain("relation", related.url or related.identifier)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.records.description import Text, WorkType, find_type
 from flask_ibi_archive.core.records.formats.vocabularies import (
+    TYPES,
     find_access,
     find_language_code,
-    find_type_terms,
     find_version,
 )
 from flask_ibi_archive.core.records.formats.xml_text import document, element
@@ -91,7 +91,7 @@ def _list_types(work: Work) -> Iterator[str]:
     """Yield the terms for the type in two vocabularies, and that for the stage of publication."""
     # a vocabulary has several terms for one of our types; a stated term says most
     texts = [text for text, _ in work.dublin_core.get("type", ()) if find_type(text) is work.type]
-    terms = find_type_terms(work.type)
+    terms = TYPES[work.type]
     if terms.term and not any(map(_TYPE_TERM.match, texts)):
         yield terms.term
     if work.type is not WorkType.OTHER and not any("/coar/" in text for text in texts):

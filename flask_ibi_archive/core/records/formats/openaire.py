@@ -16,12 +16,13 @@ from flask_ibi_archive.core.records.formats.datacite import (
     describe_grant,
     write_grant,
     write_group,
+    write_identifier,
 )
 from flask_ibi_archive.core.records.formats.vocabularies import (
     METADATA_ONLY,
+    TYPES,
     find_access,
     find_language_code,
-    find_type_terms,
     find_version,
 )
 from flask_ibi_archive.core.records.formats.xml_text import document, element, group
@@ -50,7 +51,6 @@ _GENERAL = {
         "other research product",
     ),
 }  # fmt: skip
-_FILES = {WorkType.DATASET: "dataset", WorkType.SOFTWARE: "software"}
 
 
 def write_openaire(work: Work) -> str:
@@ -70,15 +70,14 @@ def _write(work: Work) -> Iterator[str]:
     values = _describe(work)
     for name in _GROUPS:
         yield from write_group(name, values, "datacite:")
-    grants = (write_grant(describe_grant(each), "oaire:", each.programme) for each in work.funding)
-    yield from group("oaire:fundingReferences", grants)
-    identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
-    yield element("datacite:identifier", identifier, {"identifierType": kind})
+    grants = ({**describe_grant(each), "fundingStream": each.programme} for each in work.funding)
+    yield from group("oaire:fundingReferences", (write_grant(each, "oaire:") for each in grants))
+    yield write_identifier(work, "datacite:")
     if work.language:
         yield element("dc:language", find_language_code(work.language))
     if work.publisher:
         yield element("dc:publisher", values["publisher"]["name"])
-    terms = find_type_terms(work.type)
+    terms = TYPES[work.type]
     general = _GENERAL.get(work.type, "literature")
     attributes = {"resourceTypeGeneral": general, "uri": terms.uri}
     yield element("oaire:resourceType", terms.label, attributes)
@@ -100,7 +99,7 @@ def _write(work: Work) -> Iterator[str]:
         about: dict[str, str | None] = {
             "accessRightsURI": access and access.uri,
             "mimeType": file.media_type,
-            "objectType": _FILES.get(work.type, "fulltext"),
+            "objectType": general if general in ("dataset", "software") else "fulltext",
         }
         yield element("oaire:file", file.url, about)
 

@@ -1,72 +1,125 @@
-"""The vocabularies that harvesters share: types, access, versions and languages.
+"""What the metadata formats share: vocabularies of types, access, versions and languages.
 
 Sources: COAR Controlled Vocabularies (https://vocabularies.coar-repositories.org), info:eu-repo
-(https://wiki.surfnet.nl/display/standards/info-eu-repo), DCMI Type Vocabulary, ISO 639-3.
+(https://wiki.surfnet.nl/display/standards/info-eu-repo), DCMI Type Vocabulary, DataCite 4,
+https://schema.org, CSL 1.0.2, BibTeX, RIS, ISO 639-3.
 """
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from flask_ibi_archive.core.records.description import AccessRight, WorkType
+from flask_ibi_archive.core.records.description import AccessRight, IssuedDate, Name, Role, WorkType
+from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
 
 SEMANTICS = "info:eu-repo/semantics/"
-_DCMI_TYPE = "http://purl.org/dc/dcmitype/"
 _COAR = "http://purl.org/coar/"
 
 
 class TypeTerms(NamedTuple):
     """The terms for a type.
 
+    :param code: the code of the COAR resource type.
     :param label: the label of the COAR resource type.
-    :param term: the term of info:eu-repo, or of the DCMI Type Vocabulary if there is none; or None.
+    :param stated_term: the term of info:eu-repo without its beginning, or of the DCMI Type
+        Vocabulary after ``dcmi:`` if there is none; or ``-``.
     """
 
     code: str
     label: str
-    term: str | None
+    stated_term: str
+    datacite: str
+    schema_org: str
+    csl: str
+    bibtex: str
+    ris: str
 
     @property
     def uri(self) -> str:
         """The URI of the COAR resource type."""
         return f"{_COAR}resource_type/{self.code}"
 
+    @property
+    def term(self) -> str | None:
+        """The URI of the term of info:eu-repo or of the DCMI Type Vocabulary, or None."""
+        if self.stated_term.startswith("dcmi:"):
+            return self.stated_term.replace("dcmi:", "http://purl.org/dc/dcmitype/")
+        return None if self.stated_term == "-" else SEMANTICS + self.stated_term
 
-_OTHER = TypeTerms("c_1843", "other", None)
-_TYPES = {
-    WorkType.ARTICLE: TypeTerms("c_6501", "journal article", f"{SEMANTICS}article"),
-    WorkType.BACHELOR_THESIS: TypeTerms("c_7a1f", "bachelor thesis", f"{SEMANTICS}bachelorThesis"),
-    WorkType.BOOK: TypeTerms("c_2f33", "book", f"{SEMANTICS}book"),
-    WorkType.CHAPTER: TypeTerms("c_3248", "book part", f"{SEMANTICS}bookPart"),
-    WorkType.COLLECTION: TypeTerms("c_1843", "other", f"{_DCMI_TYPE}Collection"),
-    WorkType.CONFERENCE_PAPER: TypeTerms(
-        "c_5794", "conference paper", f"{SEMANTICS}conferenceObject"
-    ),
-    WorkType.DATASET: TypeTerms("c_ddb1", "dataset", f"{_DCMI_TYPE}Dataset"),
-    WorkType.DOCTORAL_THESIS: TypeTerms("c_db06", "doctoral thesis", f"{SEMANTICS}doctoralThesis"),
-    WorkType.IMAGE: TypeTerms("c_c513", "image", f"{_DCMI_TYPE}StillImage"),
-    WorkType.LECTURE: TypeTerms("c_8544", "lecture", f"{SEMANTICS}lecture"),
-    WorkType.MAP: TypeTerms("c_12cd", "map", f"{_DCMI_TYPE}StillImage"),
-    WorkType.MASTER_THESIS: TypeTerms("c_bdcc", "master thesis", f"{SEMANTICS}masterThesis"),
-    WorkType.MUSIC: TypeTerms("c_18cd", "musical composition", None),
-    WorkType.PATENT: TypeTerms("c_15cd", "patent", f"{SEMANTICS}patent"),
-    WorkType.POSTER: TypeTerms("c_6670", "conference poster", f"{SEMANTICS}conferenceObject"),
-    WorkType.PREPRINT: TypeTerms("c_816b", "preprint", f"{SEMANTICS}preprint"),
-    WorkType.PROCEEDINGS: TypeTerms("c_f744", "conference proceedings", None),
-    WorkType.REPORT: TypeTerms("c_93fc", "report", f"{SEMANTICS}report"),
-    WorkType.REVIEW: TypeTerms("c_efa0", "review", f"{SEMANTICS}review"),
-    WorkType.SOFTWARE: TypeTerms("c_5ce6", "software", f"{_DCMI_TYPE}Software"),
-    WorkType.SOUND: TypeTerms("c_18cc", "sound", f"{_DCMI_TYPE}Sound"),
-    WorkType.TEXT: TypeTerms("c_18cf", "text", f"{_DCMI_TYPE}Text"),
-    WorkType.THESIS: TypeTerms("c_46ec", "thesis", None),
-    WorkType.VIDEO: TypeTerms("c_12ce", "video", f"{_DCMI_TYPE}MovingImage"),
+
+#: The terms for harvesters: the code, the label and the term of :class:`TypeTerms`, and DataCite's.
+_FOR_HARVESTERS = """
+    article           c_6501  journal article         article           JournalArticle
+    review            c_efa0  review                  review            Text
+    preprint          c_816b  preprint                preprint          Preprint
+    book              c_2f33  book                    book              Book
+    chapter           c_3248  book part               bookPart          BookChapter
+    proceedings       c_f744  conference proceedings  -                 ConferenceProceeding
+    conference paper  c_5794  conference paper        conferenceObject  ConferencePaper
+    lecture           c_8544  lecture                 lecture           Presentation
+    poster            c_6670  conference poster       conferenceObject  Poster
+    thesis            c_46ec  thesis                  -                 Dissertation
+    doctoral thesis   c_db06  doctoral thesis         doctoralThesis    Dissertation
+    master thesis     c_bdcc  master thesis           masterThesis      Dissertation
+    bachelor thesis   c_7a1f  bachelor thesis         bachelorThesis    Dissertation
+    report            c_93fc  report                  report            Report
+    patent            c_15cd  patent                  patent            Text
+    standard          c_1843  other                   -                 Standard
+    dataset           c_ddb1  dataset                 dcmi:Dataset      Dataset
+    software          c_5ce6  software                dcmi:Software     Software
+    collection        c_1843  other                   dcmi:Collection   Collection
+    image             c_c513  image                   dcmi:StillImage   Image
+    map               c_12cd  map                     dcmi:StillImage   Image
+    music             c_18cd  musical composition     -                 Other
+    sound             c_18cc  sound                   dcmi:Sound        Sound
+    video             c_12ce  video                   dcmi:MovingImage  Audiovisual
+    other             c_1843  other                   -                 Other
+    text              c_18cf  text                    dcmi:Text         Text
+"""
+#: The terms of schema.org, CSL, BibTeX and RIS. If several types have a term of CSL, the first one
+#: is that of a work of which only this term is known.
+_FOR_READERS = """
+    article           ScholarlyArticle             article-journal   article        JOUR
+    review            Review                       review            article        JOUR
+    preprint          ScholarlyArticle             article           misc           UNPB
+    book              Book                         book              book           BOOK
+    chapter           Chapter                      chapter           incollection   CHAP
+    proceedings       Book                         book              proceedings    CONF
+    conference paper  ScholarlyArticle             paper-conference  inproceedings  CPAPER
+    lecture           PresentationDigitalDocument  speech            misc           SLIDE
+    poster            Poster                       speech            misc           GEN
+    thesis            Thesis                       thesis            phdthesis      THES
+    doctoral thesis   Thesis                       thesis            phdthesis      THES
+    master thesis     Thesis                       thesis            mastersthesis  THES
+    bachelor thesis   Thesis                       thesis            mastersthesis  THES
+    report            Report                       report            techreport     RPRT
+    patent            CreativeWork                 patent            misc           PAT
+    standard          CreativeWork                 standard          misc           STAND
+    dataset           Dataset                      dataset           misc           DATA
+    software          SoftwareSourceCode           software          misc           COMP
+    collection        Collection                   collection        misc           GEN
+    image             ImageObject                  graphic           misc           ART
+    map               Map                          map               misc           MAP
+    music             MusicComposition             musical_score     misc           MUSIC
+    sound             AudioObject                  song              misc           SOUND
+    video             VideoObject                  motion_picture    misc           VIDEO
+    other             CreativeWork                 document          misc           GEN
+    text              CreativeWork                 document          misc           GEN
+"""
+
+
+def _read_terms(table: str) -> dict[WorkType, list[str]]:
+    rows = (re.split(" {2,}", line.strip()) for line in table.strip().splitlines())
+    return {WorkType(type): terms for type, *terms in rows}
+
+
+_MORE_TERMS = _read_terms(_FOR_READERS)
+TYPES = {
+    type: TypeTerms(*terms, *_MORE_TERMS[type])
+    for type, terms in _read_terms(_FOR_HARVESTERS).items()
 }
-
-
-def find_type_terms(type: WorkType) -> TypeTerms:
-    """Return the terms for a type; the most general ones if there are no better terms."""
-    return _TYPES.get(type, _OTHER)
 
 
 class Term(NamedTuple):
@@ -155,3 +208,20 @@ def find_language_code(tag: str) -> str:
     :returns: the text itself if it is no language tag with a code of ISO 639-1.
     """
     return _CODES.get(tag.strip().replace("_", "-").partition("-")[0].lower(), tag)
+
+
+def find_date(work: Work) -> IssuedDate | None:
+    """Return the date of publication, otherwise that of the defence of a thesis; or None."""
+    return work.issued or (work.degree.defended if work.degree else None)
+
+
+def find_institution(work: Work) -> str | None:
+    """Return the institution that grants the degree, otherwise the publisher; or None."""
+    if work.degree is not None and work.degree.institution is not None:
+        return work.degree.institution.name
+    return split_publisher(work.publisher)[1]
+
+
+def find_contributors(work: Work, *roles: Role | None) -> list[Name]:
+    """Return the contributors who have one of some roles."""
+    return [name for name in work.contributors if name.role in roles]
