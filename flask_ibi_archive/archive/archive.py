@@ -29,7 +29,7 @@ from flask_ibi_archive.archive.items.operations import (
     require_ibi,
 )
 from flask_ibi_archive.archive.items.sessions import HostSession
-from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, StoredItems
+from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
@@ -103,8 +103,10 @@ class Archive:
     @cached_property
     def items(self) -> ItemCatalogue:
         """The items, in the tables of this package or in the host's own catalogue."""
-        stored = StoredItems(self.database, self.served, self.files_folder)
-        return stored if self.catalogue is None else HostItems(self.catalogue, stored)
+        places = (self.database, self.served, self.files_folder)
+        if self.catalogue is None:
+            return ItemCatalogue(*places)
+        return HostItems(self.catalogue, *places)
 
     def check_has_items(self) -> None:
         """Check that the items of this Archive are in the tables of this package.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
@@ -19,31 +19,40 @@ from flask_ibi_archive.archive.hosts.record_catalogue import (
     parse_catalogue_record,
     read_record,
 )
+from flask_ibi_archive.archive.items.archives import ServedArchive
+from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.read import find_owners, view_host_item
 from flask_ibi_archive.archive.service.catalogue import (
     CannotList,
     ItemKey,
     KeyedFile,
-    StoredItems,
+    RecordSource,
 )
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
 from flask_ibi_archive.core.records.record import ItemView, MetadataItem, Record
 from flask_ibi_archive.errors import NotReady, StorageError, UnknownItem, one_line
+from flask_ibi_archive.server.database.database import Database
 
 
-class HostItems:
+class HostItems(RecordSource):
     """The items in the catalogue of a host, and the service of the Archive.
 
     If the catalogue fails, the methods raise NotReady, because the Archive can't answer.
 
-    :param stored: the items in the tables of this package, which contain the service.
+    The other parameters are those of :class:`.ItemCatalogue`, which reads the service.
     """
 
-    def __init__(self, catalogue: RecordCatalogue, stored: StoredItems) -> None:
+    def __init__(
+        self,
+        catalogue: RecordCatalogue,
+        database: Database,
+        find_served: Callable[[], ServedArchive],
+        folder: FileStore,
+    ) -> None:
+        super().__init__(database, find_served, folder)
         self.catalogue = catalogue
-        self._stored = stored
         self.name = type(catalogue).__name__
 
     @property
@@ -63,12 +72,12 @@ class HostItems:
 
     def is_service(self, ibi: str) -> bool:
         """Return whether an identifier is that of the service."""
-        served = self._stored.find_served()
+        served = self.find_served()
         return ibi in (served.rep, served.ibip)
 
     def open(self, connection: Connection, today: date) -> Catalogue:
         """Return the catalogue that answers urlRequests."""
-        return HostCatalogue(self, self._stored.open(connection, today), today)
+        return HostCatalogue(self, super().open(connection, today), today)
 
     def find_record(self, ibi: str) -> Record | None:
         """Return the record of the item with an identifier; None if there is no such item."""
@@ -78,7 +87,7 @@ class HostItems:
     def view(self, ibi: str, today: date) -> ItemView | None:
         """Return an item for pages and commands; None if there is no such item."""
         if self.is_service(ibi):
-            return self._stored.view(ibi, today)
+            return super().view(ibi, today)
         record = self.find_record(ibi)
         if record is None:
             return None
@@ -105,11 +114,11 @@ class HostItems:
         An item of a host has a row only after its first access.
         """
         if self.is_service(ibi):
-            return self._stored.find_rows(connection, ibi)
+            return super().find_rows(connection, ibi)
         record = self.find_record(ibi)
         if record is None:
             raise UnknownItem(ibi)
-        owners = find_owners(connection, self._stored.find_served().id, record.identifiers)
+        owners = find_owners(connection, self.find_served().id, record.identifiers)
         return {owner.id for owner in owners.values()}
 
     def find_by_alias(
@@ -131,7 +140,7 @@ class HostItems:
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]
     ) -> Iterator[KeyedFile]:
         """Yield the files of some items that have one of the paths or have a URL."""
-        yield from self._stored.find_files(connection, keys, paths)
+        yield from super().find_files(connection, keys, paths)
         for key in keys:
             record = self.find_record(key) if isinstance(key, str) else None
             for file in record.files if record else ():

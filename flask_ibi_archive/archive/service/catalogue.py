@@ -7,10 +7,12 @@ number of statements depends on the relations only, and not on the number of ite
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -44,7 +46,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import Key, list_few
+from flask_ibi_archive.server.database.dialects import Key, expand_list, is_listed, list_few
 
 # --- statements --------------------------------------------------------------------------------
 
@@ -77,60 +79,70 @@ def select_requested(paths: int) -> sa.Select[Any]:
     """
     named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
     return (
-        sa.select(ITEM.c.state, *COLUMNS)
+        sa.select(
+            sa.func.coalesce(ITEM.c.rep, ITEM.c.ibip).label("name"),
+            sa.null().label("head"),
+            ITEM.c.state,
+            *COLUMNS,
+        )
         .select_from(_join_files(named, paths))
         .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE)
     )
 
 
-@lru_cache(maxsize=64)
-def select_related(dialect: str, paths: int) -> sa.Select[Any]:
+@lru_cache(maxsize=256)
+def select_related(
+    dialect: str, paths: int, lists: frozenset[str], with_metadata: bool
+) -> sa.Select[Any]:
     """Return the statement that reads the items to which one step leads from some items.
 
-    The SQL parameters are archive_id, path_0, path_1 and so on, and three lists of items:
-    ``editions`` contains the row IDs of items whose later editions are read, ``described`` the row
-    IDs of those whose metadata items are read, and ``grouped`` the identifiers of those whose
-    translations are read. An item of another Archive has a row in which only its identifier is not
-    NULL. An item that was transferred to another Archive has no state.
+    The SQL parameters are archive_id, path_0, path_1 and so on, and lists of identifiers in JSON.
+    The list u contains next editions, which are read with all editions that follow them; the list
+    t, items whose translations are read; the list m, metadata items. An item of another Archive has
+    a row in which only its identifier is not NULL. An item that was transferred to another Archive
+    has no state.
 
     :param dialect: the name of the dialect of the database.
     :param paths: the number of possible paths of the requested file.
+    :param lists: the letters of the lists that are not empty.
+    :param with_metadata: whether the metadata items of all these items are read with them. They are
+        always read for items whose files not everybody may read: some users get them instead.
     """
-    editions = _select_references("next_edition", "editions").cte("editions", recursive=True)
-    editions = editions.union(_follow(editions, "next_edition"))
-    own, member = MEMBER.alias(), MEMBER.alias()
-    heads = sa.select(own.c.head).where(
-        own.c.archive_id == ARCHIVE, own.c.ibi.in_(sa.bindparam("grouped", expanding=True))
-    )
-    members = sa.select(member.c.ibi).where(
-        member.c.archive_id == ARCHIVE, member.c.head.in_(heads)
-    )
-    metadata = _select_references("metadata_ibi", "described")
-    reached = sa.union(sa.select(editions.c.text), members, metadata).cte("reached")
-    # some users get the metadata instead of an item whose files not everybody may read
-    instead = _follow(reached, "metadata_ibi", is_limited=True)
-    names = list_few(dialect, sa.union(sa.select(reached.c.text), instead))
+    listed = {letter: sa.bindparam(letter, type_=sa.Text) for letter in lists}
+    parts: list[sa.Select[Any]] = []
+    groups: list[Any] = [sa.null().label("head")]
+    if "u" in lists:
+        following = sa.select(expand_list(dialect, listed["u"]))
+        editions = following.cte("editions", recursive=True)
+        parts.append(sa.select(editions.union(_follow(editions, "next_edition")).c.value))
+    if "t" in lists:
+        own, member = MEMBER.alias(), MEMBER.alias()
+        heads = sa.select(own.c.head).where(
+            own.c.archive_id == ARCHIVE, is_listed(dialect, own.c.ibi, listed["t"])
+        )
+        members = sa.select(member.c.ibi.label("value"))
+        parts.append(members.where(member.c.archive_id == ARCHIVE, member.c.head.in_(heads)))
+    if "m" in lists:
+        parts.append(sa.select(expand_list(dialect, listed["m"])))
+    reached = [sa.union(*parts).cte("reached")]
+    if with_metadata:
+        reached.append(_follow(reached[0], "metadata_ibi").cte("metadata"))
+    instead = _follow(reached[-1], "metadata_ibi", is_limited=True)
+    names = list_few(dialect, sa.union(*(sa.select(part.c.value) for part in reached), instead))
+    if "t" in lists:
+        groups = [
+            _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
+            _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
+        ]
     item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
     named = names.outerjoin(ITEM, ITEM.c.id == item_id)
     named = named.outerjoin(TOMBSTONE, TOMBSTONE.c.item_id == ITEM.c.id)
+    state = sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state")
     return (
-        sa.select(
-            names.c.text.label("ibi"),
-            _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
-            _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
-            sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state"),
-            *COLUMNS,
-        )
+        sa.select(names.c.value.label("name"), *groups, state, *COLUMNS)
         .select_from(_join_files(named, paths))
-        .where(names.c.text.is_not(None))
+        .where(names.c.value.is_not(None))
     )
-
-
-def _select_references(column: str, ids: str) -> sa.Select[Any]:
-    """Select the identifiers in a column of the items whose row IDs are an SQL parameter."""
-    item = ITEM.alias()
-    is_chosen = item.c.id.in_(sa.bindparam(ids, expanding=True))
-    return sa.select(item.c[column].label("text")).where(is_chosen)
 
 
 def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[Any]:
@@ -145,7 +157,7 @@ def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[A
         reference = reference.where(
             sa.or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
         )
-    return sa.select(reference.scalar_subquery().label("text")).select_from(names)
+    return sa.select(reference.scalar_subquery().label("value")).select_from(names)
 
 
 def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSelect[Any]:
@@ -157,7 +169,7 @@ def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSele
     :param names: the table with the identifiers.
     :param name: the column that is equal to the identifier.
     """
-    row = sa.select(column).where(name == names.c.text, column.table.c.archive_id == ARCHIVE)
+    row = sa.select(column).where(name == names.c.value, column.table.c.archive_id == ARCHIVE)
     return row.correlate(names).scalar_subquery()
 
 
@@ -180,7 +192,7 @@ KeyedFile: TypeAlias = tuple[ItemKey, str, str | None]
 class StoredItem(CatalogueItem):
     """An item in the tables of this package.
 
-    :param row: the columns of the item.
+    :ivar row: the columns of the item.
     :param related: the items to which relations lead.
     """
 
@@ -203,12 +215,12 @@ class StoredItem(CatalogueItem):
             related.scope,
             today,
         )
-        self._row = row
+        self.row = row
         self._related = related
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
         """Return the metadata of the item, or None if the item has no metadata."""
-        row = self._row
+        row = self.row
         if row.metadata_ibi is not None:
             return self._related.get(row.metadata_ibi)
         if row.metadata_url is not None:
@@ -218,7 +230,7 @@ class StoredItem(CatalogueItem):
 
     def next_edition(self) -> CatalogueItem | None:
         """Return the next edition of the item, or None if no next edition exists."""
-        following = self._row.next_edition
+        following = self.row.next_edition
         return None if following is None else self._related.get(following)
 
     def translations(self) -> Mapping[str, CatalogueItem]:
@@ -241,13 +253,21 @@ class RelatedItems:
         self._groups: dict[str, dict[str, str]] = {}
 
     def get(self, ibi: str) -> CatalogueItem:
-        """Return an item that was added. If there is no such item, it is in another Archive."""
-        item = self._items.get(ibi)
-        if item is None:
-            is_rep = parse_identifier(ibi).form is Form.REP
-            # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
-            item = CatalogueItem(ibi, None, ibi if is_rep else None, None if is_rep else ibi)
-        return item
+        """Return an item. If no row of it was added, only the identifier is known."""
+        return self._items.get(ibi) or _name_elsewhere(ibi)
+
+    def find_start(self, item: StoredItem, letter: str) -> str | None:
+        """Return the identifier from which :func:`select_related` begins a step from an item.
+
+        :returns: None if the item has no such reference, or if the metadata item was added.
+        """
+        if letter == "u":
+            next_edition: str | None = item.row.next_edition
+            return next_edition
+        metadata: str | None = item.row.metadata_ibi
+        if letter == "m":
+            return None if metadata in self._items else metadata
+        return item.rep or item.ibip
 
     def list_members(self, ibi: str) -> dict[str, CatalogueItem]:
         """Return the members of the group of an item, by language."""
@@ -255,19 +275,25 @@ class RelatedItems:
         return {language: self.get(member) for language, member in members.items()}
 
     def add(self, row: sa.Row[Any], today: date) -> None:
-        """Add the item of a row, with one of its files."""
-        ibi = row.rep or row.ibip
-        if ibi not in self._items:
-            self._items[ibi] = StoredItem(row, self, today)
+        """Add the item of a row, with one of its files, to the items and to its group."""
+        name = row.name
+        item = self._items.get(name)
+        if item is None:
+            item = _name_elsewhere(name) if row.id is None else StoredItem(row, self, today)
+            self._items[name] = item
         if row.file_path is not None:
-            item = self._items[ibi]
             item.files = {**item.files, row.file_path: row.file_url}
+        if row.head is not None:
+            self._heads[name] = row.head
+            if row.member_language is not None:
+                self._groups.setdefault(row.head, {})[row.member_language] = name
 
-    def add_member(self, row: sa.Row[Any]) -> None:
-        """Add the member of a group of translations that a row describes."""
-        self._heads[row.ibi] = row.head
-        if row.member_language is not None:
-            self._groups.setdefault(row.head, {})[row.member_language] = row.ibi
+
+def _name_elsewhere(ibi: str) -> CatalogueItem:
+    """Return an item of another Archive, of which only the identifier is known."""
+    is_rep = parse_identifier(ibi).form is Form.REP
+    # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
+    return CatalogueItem(ibi, None, ibi if is_rep else None, None if is_rep else ibi)
 
 
 class StoredCatalogue:
@@ -300,55 +326,60 @@ class StoredCatalogue:
         related = RelatedItems(scope)
         for row in rows:
             related.add(row, self.today)
-        item = related.get(rows[0].rep or rows[0].ibip)
-        if item.state != State.DELETED:
+        item = related.get(rows[0].name)
+        if isinstance(item, StoredItem) and item.state != State.DELETED:
             self._follow(item, related, parameters)
         return item
 
     def _follow(
-        self, requested: CatalogueItem, related: RelatedItems, parameters: dict[str, Any]
+        self, requested: StoredItem, related: RelatedItems, parameters: dict[str, Any]
     ) -> None:
         """Read the items to which the shapes of the scope lead, with one statement for each step.
 
         :param parameters: the SQL parameters of the Archive and the paths.
         """
-        statement = select_related(self.connection.dialect.name, len(related.scope.paths))
-        editions = [requested] if related.scope.next_edition else []
-        described = [requested] if requested.networks or requested.embargo else []
-        reached = {requested: related.scope.shapes}
+        scope, nothing = related.scope, frozenset[str]()
+        others = [(requested, "u", nothing)] if scope.next_edition else []
+        if requested.networks is not None or requested.embargo is not None:
+            others.append((requested, "m", nothing))
+        reached = {requested: scope.shapes}
         while reached:
-            steps = [
+            steps = others + [
                 (item, letter, rest)
                 for item, shapes in reached.items()
                 for letter, rest in split_shapes(shapes)
             ]
-            editions += [item for item, letter, _ in steps if letter == "u"]
-            described += [item for item, letter, _ in steps if letter == "m"]
-            lists = {
-                "editions": [item.key for item in editions if item.next_edition()],
-                "described": [
-                    item.key for item in described if isinstance(item.metadata(), CatalogueItem)
-                ],
-                "grouped": [item.rep or item.ibip for item, letter, _ in steps if letter == "t"],
-            }
-            if any(lists.values()):
-                for row in self.connection.execute(statement, {**parameters, **lists}):
-                    if row.head is not None:
-                        related.add_member(row)
-                    if row.id is not None:
-                        related.add(row, self.today)
-            reached, editions, described = {}, [], []
+            lists: dict[str, list[str]] = {}
+            for item, letter, _ in steps:
+                if (name := related.find_start(item, letter)) is not None:
+                    lists.setdefault(letter, []).append(name)
+            if lists:
+                # the statement that reads the editions or translations also reads their metadata
+                with_metadata = any("m" in rest for _, _, rest in steps)
+                statement = select_related(
+                    self.connection.dialect.name, len(scope.paths), frozenset(lists), with_metadata
+                )
+                listed = {letter: json.dumps(names) for letter, names in lists.items()}
+                for row in self.connection.execute(statement, {**parameters, **listed}).all():
+                    related.add(row, self.today)
+            reached, others = {}, []
             for item, letter, rest in steps:
-                for following in list_next_items(item, letter):
-                    reached[following] = reached.get(following, frozenset()) | rest
+                # from the last step, no other one follows
+                for following in list_next_items(item, letter) if rest > {""} else ():
+                    if isinstance(following, StoredItem):
+                        reached[following] = reached.get(following, nothing) | rest
 
 
 class CannotList(StorageError):
     """The catalogue of a host has no method that lists its items."""
 
 
-class ItemCatalogue(Protocol):
-    """The items of an Archive."""
+class ItemCatalogue:
+    """The items of an Archive. They are in the tables of this package, except in a subclass.
+
+    :param find_served: returns the Archive that the app serves.
+    :param folder: the store that contains the files of the items.
+    """
 
     @property
     def records(self) -> RecordSource | None:
@@ -357,18 +388,28 @@ class ItemCatalogue(Protocol):
         Lists for harvesters and crawlers are made from these records. For items in the tables of
         this package, the lists are made with SQL statements.
         """
+        return None
+
+    def __init__(
+        self, database: Database, find_served: Callable[[], ServedArchive], folder: FileStore
+    ) -> None:
+        self._database = database
+        self.find_served = find_served
+        self._folder = folder
 
     def open(self, connection: Connection, today: date) -> Catalogue:
         """Return the catalogue that answers urlRequests.
 
         :param today: the current day (UTC), on which embargoes depend.
         """
+        return StoredCatalogue(connection, self.find_served().id, today)
 
     def view(self, ibi: str, today: date) -> ItemView | None:
         """Return an item for pages and commands; None if there is no such item.
 
         :param ibi: an identifier of the item, in canonical case.
         """
+        return view_item(self._database, self.find_served().id, self._folder, ibi, today)
 
     def list(
         self,
@@ -377,9 +418,15 @@ class ItemCatalogue(Protocol):
         limit: int | None = None,
     ) -> Generator[Record, None, None]:
         """Yield the records of items; see :meth:`Archive.list_records`."""
+        selection, archive_id = select_items(state, search), self.find_served().id
+        return export_records(self._database, archive_id, self._folder, selection, limit)
 
     def count(self) -> int | None:
         """Return the number of items that :meth:`list` yields; None if the number is unknown."""
+        archive_id = self.find_served().id
+        return self._database.read(
+            lambda connection: ItemReader(connection, archive_id).count_records()
+        )
 
     def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
         """Return the IDs of the rows to which the accesses of an item refer.
@@ -387,6 +434,10 @@ class ItemCatalogue(Protocol):
         :param ibi: an identifier of the item, in canonical case.
         :raises UnknownItem: if there is no such item.
         """
+        owner = find_owners(connection, self.find_served().id, [ibi]).get(ibi)
+        if owner is None:
+            raise UnknownItem(ibi)
+        return [owner.id]
 
     def find_by_alias(
         self, connection: Connection, aliases: Sequence[ForeignIdentifier]
@@ -397,95 +448,6 @@ class ItemCatalogue(Protocol):
 
         :returns: None if no item has one of the aliases.
         """
-
-    def may_have_addresses(self) -> bool:
-        """Return whether an item may have a former address.
-
-        :raises NotReady: if the database does not answer.
-        """
-
-    def find_files(
-        self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]
-    ) -> Iterator[KeyedFile]:
-        """Yield the files of some items that have one of the paths or have a URL."""
-
-
-class RecordSource(ItemCatalogue, Protocol):
-    """Items that are not in the tables of this package. They are available as records."""
-
-    @property
-    def name(self) -> str:
-        """The name of the source, for messages."""
-
-    @property
-    def can_list(self) -> bool:
-        """True if the source lists its items."""
-
-    @property
-    def can_list_changes(self) -> bool:
-        """True if the source lists its changed items without reading all of them."""
-
-    def find_record(self, ibi: str) -> Record | None:
-        """Return the record of the item with an identifier; None if there is no such item."""
-
-    def iterate_changes(
-        self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
-    ) -> Iterator[tuple[tuple[datetime, str], Record | None]]:
-        """Yield the positions and records of changed items; see :meth:`RecordCatalogue.changes`."""
-
-
-class StoredItems:
-    """The items in the tables of this package.
-
-    :param find_served: returns the Archive that the app serves.
-    :param folder: the store that contains the files of the items.
-    """
-
-    records: RecordSource | None = None
-
-    def __init__(
-        self, database: Database, find_served: Callable[[], ServedArchive], folder: FileStore
-    ) -> None:
-        self._database = database
-        self.find_served = find_served
-        self._folder = folder
-
-    def open(self, connection: Connection, today: date) -> Catalogue:
-        """Return the catalogue that answers urlRequests."""
-        return StoredCatalogue(connection, self.find_served().id, today)
-
-    def view(self, ibi: str, today: date) -> ItemView | None:
-        """Return an item for pages and commands; None if there is no such item."""
-        return view_item(self._database, self.find_served().id, self._folder, ibi, today)
-
-    def list(
-        self,
-        search: str | None = None,
-        state: str | None = None,
-        limit: int | None = None,
-    ) -> Generator[Record, None, None]:
-        """Yield the records of items, which are read in one transaction."""
-        selection, archive_id = select_items(state, search), self.find_served().id
-        return export_records(self._database, archive_id, self._folder, selection, limit)
-
-    def count(self) -> int:
-        """Return the number of items."""
-        archive_id = self.find_served().id
-        return self._database.read(
-            lambda connection: ItemReader(connection, archive_id).count_records()
-        )
-
-    def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
-        """Return the row ID of an item."""
-        owner = find_owners(connection, self.find_served().id, [ibi]).get(ibi)
-        if owner is None:
-            raise UnknownItem(ibi)
-        return [owner.id]
-
-    def find_by_alias(
-        self, connection: Connection, aliases: Sequence[ForeignIdentifier]
-    ) -> tuple[ForeignIdentifier, str] | None:
-        """Return the first of some aliases that an item has, and an identifier of this item."""
         digests = [alias.digest for alias in aliases]
         holders = find_same_as_holders(connection, self.find_served().id, digests)
         return next(
@@ -494,7 +456,10 @@ class StoredItems:
         )
 
     def may_have_addresses(self) -> bool:
-        """Return whether an item has a former address; see :func:`.has_addresses`."""
+        """Return whether an item may have a former address.
+
+        :raises NotReady: if the database does not answer.
+        """
         return has_addresses(self._database)
 
     def find_files(
@@ -504,3 +469,30 @@ class StoredItems:
         ids = [key for key in keys if isinstance(key, int)]
         if ids:
             yield from find_files(connection, ids, [*paths])
+
+
+class RecordSource(ItemCatalogue, ABC):
+    """Items that are not in the tables of this package. They are available as records."""
+
+    #: The name of the source, for messages.
+    name: str
+
+    @property
+    @abstractmethod
+    def can_list(self) -> bool:
+        """True if the source lists its items."""
+
+    @property
+    @abstractmethod
+    def can_list_changes(self) -> bool:
+        """True if the source lists its changed items without reading all of them."""
+
+    @abstractmethod
+    def find_record(self, ibi: str) -> Record | None:
+        """Return the record of the item with an identifier; None if there is no such item."""
+
+    @abstractmethod
+    def iterate_changes(
+        self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
+    ) -> Iterator[tuple[tuple[datetime, str], Record | None]]:
+        """Yield the positions and records of changed items; see :meth:`RecordCatalogue.changes`."""

@@ -96,14 +96,19 @@ def is_listed(dialect: str, column: Any, listed: sa.BindParameter[str]) -> sa.Co
 def list_values(connection: sa.Connection, values: Iterable[str]) -> sa.TableValuedAlias:
     """Return the values as a table with the column ``value``. All values are one parameter."""
     listed = sa.literal(json.dumps(list(values)), sa.Text)
-    if connection.dialect.name == "postgresql":
+    return expand_list(connection.dialect.name, listed)
+
+
+def expand_list(dialect: str, listed: sa.BindParameter[str]) -> sa.TableValuedAlias:
+    """Return the values of a JSON list as a table with the column ``value``."""
+    if dialect == "postgresql":
         rows = sa.func.json_array_elements_text(sa.cast(listed, sa.JSON))
         return rows.table_valued(sa.column("value", sa.Text))
     return sa.func.json_each(listed).table_valued(sa.column("value", sa.Text))
 
 
 def list_few(dialect: str, rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.FromClause:
-    """Return the texts in the column ``text`` of a SELECT as a table with the same column.
+    """Return the texts in the column ``value`` of a SELECT as a table with the same column.
 
     PostgreSQL expects hundreds of rows from a recursive query, and would then rather read a whole
     table than search by keys. From an array, it expects ten rows.
@@ -111,7 +116,7 @@ def list_few(dialect: str, rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.
     if dialect != "postgresql":
         return rows.subquery()
     texts = sa.func.unnest(sa.func.array(rows.scalar_subquery()), type_=sa.Text)
-    return texts.table_valued(sa.column("text", sa.Text))
+    return texts.table_valued(sa.column("value", sa.Text)).render_derived()
 
 
 def array_element(column_type: TypeEngine[Any]) -> TypeEngine[Any]:

@@ -208,7 +208,7 @@ def test_all_items_are_searched_by_keys(uri: str, tmp_path: Path) -> None:
         connection.execute(text("ANALYZE"))
     sent.clear()
     assert "ibi.translation(pt).metadata" in ask(app, reps[0], path="a")
-    assert len(sent) > 3
+    assert len(sent) >= 3
     with archive.database.reading() as connection:
         for statement, parameters in [*sent.items()]:
             rows = connection.exec_driver_sql(f"{explain} {statement}", parameters)
