@@ -237,7 +237,15 @@ def _check_pages(archive: Archive) -> str:
     if answer.status_code >= 500:
         raise CheckFailed(f"the app answers {path} with status {answer.status_code}; see its log")
     if answer.status_code == 200:
-        _check_harvests(archive)
+        # the protection of forms in the app must not refuse the POST of a harvester; without a
+        # verb, the answer is an error, and no changes are published
+        answer, is_ours = _dispatch(archive, "/ibi/oai", "POST", data={})
+        if is_ours and answer.status_code == 400:
+            raise CheckFailed(
+                "the app refuses POST requests of harvesters to /ibi/oai; if it has CSRFProtect of "
+                f"Flask-WTF, call csrf.exempt(app.blueprints['{EXTENSION}']) after "
+                "ibi.init_app(app)"
+            )
         return f"{path} can be shown"
     text = f"the app itself answers {path}, with status {answer.status_code}"
     if answer.location and answer.location == f"https{archive.config.base_url[4:]}{path}":
@@ -248,18 +256,6 @@ def _check_pages(archive: Archive) -> str:
             f"is '{EXTENSION}' (see docs/howto/your-app-has.rst)"
         )
     return text
-
-
-def _check_harvests(archive: Archive) -> None:
-    """Check that the protection of forms in the app does not refuse the POST of a harvester."""
-    path = "/ibi/oai"
-    # without a verb, the answer is an error, and no changes are published
-    answer, is_ours = _dispatch(archive, path, "POST", data={})
-    if is_ours and answer.status_code == 400:
-        raise CheckFailed(
-            f"the app refuses POST requests of harvesters to {path}; if it has CSRFProtect of "
-            f"Flask-WTF, call csrf.exempt(app.blueprints['{EXTENSION}']) after ibi.init_app(app)"
-        )
 
 
 def _check_persistent_urls(archive: Archive) -> str:

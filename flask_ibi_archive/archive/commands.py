@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -40,7 +40,6 @@ from flask_ibi_archive.server.commands.terminal import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.core.records.record import ItemView
 
 
 #: The sections of the help page. Each section lists its commands, with the module of each command.
@@ -296,6 +295,7 @@ def list_command(
         list_archives,
         write_registration,
     )
+    from flask_ibi_archive.core.records.fields import format_record
 
     if archives and (limit, state, search) != (None, None, None):
         raise click.UsageError("--archives cannot be used with --limit, --state or --search")
@@ -303,20 +303,14 @@ def list_command(
     if archives:
         list_archives(archive, as_json)
         return
-    _write_items(archive.find(search, state=state, limit=limit), as_json)
-    if not as_json:
-        write_registration(archive)
-
-
-def _write_items(items: Iterable[ItemView], as_json: bool) -> None:
-    from flask_ibi_archive.core.records.fields import format_record
-
+    items = archive.find(search, state=state, limit=limit)
     if as_json:
         write_json_list({**format_record(one.record), "state": one.record.state} for one in items)
         return
     for item in items:
         title = " ".join(item.title.split())
         write("\t".join([item.rep or "", item.ibip or "", item.record.state, title]))
+    write_registration(archive)
 
 
 @click.command("url-list")
@@ -362,9 +356,8 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
     if as_json:
         write_json([_build_pair_json(*pair) for pair in sorted(pairs)])
         return
-    text = format_pairs(pairs)
-    if text:
-        write(text.replace("\r\n", "\n"))
+    if pairs:
+        write(format_pairs(pairs).replace("\r\n", "\n"))
 
 
 def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
@@ -398,14 +391,10 @@ def _build_pair_json(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
     if prefix in ("ibi", *URL_PAIR_NAMES):
         with suppress(ValueError):  # ibi.archiveservice has no relation
             relation = parse_relation(dot + rest).name
-    return {
-        "name": name,
-        "relation": relation,
-        # a tuple contains the words "rep" or "ibip"; an identifier follows each word
-        "value": value
-        if isinstance(value, str)
-        else dict(zip(value[::2], value[1::2], strict=True)),
-    }
+    # a tuple contains the words "rep" or "ibip"; an identifier follows each word
+    is_text = isinstance(value, str)
+    shown = value if is_text else dict(zip(value[::2], value[1::2], strict=True))
+    return {"name": name, "relation": relation, "value": shown}
 
 
 @click.command("verify")

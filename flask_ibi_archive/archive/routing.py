@@ -54,6 +54,8 @@ CONVERTER = "flask_ibi_archive_item"
 #: The name of the URL converter in the routes of this package.
 OWN_ITEM = "flask_ibi_archive_own_item"
 
+#: The methods of views that refuse methods themselves.
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _ITEM_ADDRESS = re.compile(rf"/col/({flask_interfaces.IBIConverter.regex})(?:/.*)?", re.DOTALL)
 
 
@@ -86,26 +88,39 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         ("statistics", f"{item}/statistics", statistics.item_statistics),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
-    add_page(blueprint, "archive_statistics", "/ibi/statistics", statistics.archive_statistics)
     add_static_files(blueprint, add_page)
-    add_page(blueprint, "health", "/ibi/health", show_readiness)
-    add_page(blueprint, "health_ready", "/ibi/health/ready", show_readiness)
-    add_page(blueprint, "health_live", "/ibi/health/live", health_response)
+    for endpoint, path, page in (
+        ("archive_statistics", "/ibi/statistics", statistics.archive_statistics),
+        ("health", "/ibi/health", show_readiness),
+        ("health_ready", "/ibi/health/ready", show_readiness),
+        ("health_live", "/ibi/health/live", health_response),
+        ("years", "/ibi/items", lists.show_years),
+        ("year", f"/ibi/items/<{NUMBER}:year>", lists.show_year),
+        ("newest", "/ibi/newest", lists.show_newest),
+        ("sitemap", "/ibi/sitemap.xml", lists.send_sitemap),
+        ("sitemap_part", f"/ibi/sitemap/<{NUMBER}:number>", lists.send_sitemap_part),
+    ):
+        add_page(blueprint, endpoint, path, page)
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
-    add_page(blueprint, "years", "/ibi/items", lists.show_years)
-    add_page(blueprint, "year", f"/ibi/items/<{NUMBER}:year>", lists.show_year)
-    add_page(blueprint, "newest", "/ibi/newest", lists.show_newest)
-    add_page(blueprint, "sitemap", "/ibi/sitemap.xml", lists.send_sitemap)
-    part = f"/ibi/sitemap/<{NUMBER}:number>"
-    add_page(blueprint, "sitemap_part", part, lists.send_sitemap_part)
-    add_server_page(
-        blueprint, "claims_checkpoint", f"{claims.PATH}/checkpoint", claims.send_checkpoint
-    )
-    add_server_page(blueprint, "claims_key", f"{claims.PATH}/key", claims.send_key)
-    add_server_page(blueprint, "claims_tile", f"{claims.PATH}/tile/<path:path>", claims.send_tile)
-    add_offers(blueprint)
+    for endpoint, path, send in (
+        ("claims_checkpoint", "checkpoint", claims.send_checkpoint),
+        ("claims_key", "key", claims.send_key),
+        ("claims_tile", "tile/<path:path>", claims.send_tile),
+    ):
+        add_server_page(blueprint, endpoint, f"{claims.PATH}/{path}", send)
+    offer, file = f"{offers.PATH}/<offer>", f"files/<{NUMBER}:number>/<path:path>"
+    add_page(blueprint, "offer", offer, views.answer_offer, METHODS)
+    add_page(blueprint, "offered_items", f"{offer}/items", views.answer_items, METHODS)
+    add_page(blueprint, "switch", f"{offer}/switch", views.answer_switch, METHODS)
+    add_page(blueprint, "offered_file", f"{offer}/{file}", views.answer_file, METHODS)
     if SettingsReader(config).read("IBI_IDENTIFICATION", parse_flag, False):
-        add_identification(blueprint)
+        # imported here, because other apps do not need it
+        from flask_ibi_archive.archive.identification import views as identification
+
+        identifier = f"{PATH}/<path:ibi>"
+        add_page(blueprint, "openapi", f"{PATH}/openapi.json", identification.describe)
+        add_page(blueprint, "identifiers", PATH, identification.answer_collection, METHODS)
+        add_page(blueprint, "identifier", identifier, identification.answer_identifier, METHODS)
     # Flask never matches this rule; route_service_request() selects the rule
     blueprint.add_url_rule(
         f"/<{OWN_ITEM}:ibi>",
@@ -144,27 +159,6 @@ def explain_mistyped_address() -> Response | None:
     if address is None or re.fullmatch(flask_interfaces.OwnItemConverter.regex, address[1]):
         return None
     return current_app.make_response(landing.landing(ibi=address[1]))
-
-
-def add_identification(blueprint: PageBlueprint) -> None:
-    """Add the identification server to a blueprint. Its views refuse methods themselves."""
-    # imported here, because other apps do not need it
-    from flask_ibi_archive.archive.identification import views as identification
-
-    identifier, methods = f"{PATH}/<path:ibi>", ("GET", "POST", "PUT", "PATCH", "DELETE")
-    add_page(blueprint, "openapi", f"{PATH}/openapi.json", identification.describe)
-    add_page(blueprint, "identifiers", PATH, identification.answer_collection, methods)
-    add_page(blueprint, "identifier", identifier, identification.answer_identifier, methods)
-
-
-def add_offers(blueprint: PageBlueprint) -> None:
-    """Add the pages of offers to other Archives. Their views refuse methods themselves."""
-    base, methods = f"{offers.PATH}/<offer>", ("GET", "POST", "PUT", "PATCH", "DELETE")
-    add_page(blueprint, "offer", base, views.answer_offer, methods)
-    add_page(blueprint, "offered_items", f"{base}/items", views.answer_items, methods)
-    add_page(blueprint, "switch", f"{base}/switch", views.answer_switch, methods)
-    file = f"{base}/files/<{NUMBER}:number>/<path:path>"
-    add_page(blueprint, "offered_file", file, views.answer_file, methods)
 
 
 def _add_item_functions(state: BlueprintSetupState) -> None:

@@ -139,20 +139,6 @@ def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
     assert command(app, "list").data == ""
 
 
-@for_each("words", [(), ("-1",), ("base",)])
-def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
-    app: Flask, words: tuple[str, ...]
-) -> None:
-    refused = command(app, "downgrade", *words).error
-    assert refused.startswith("Downgrade the tables to")
-    assert refused.endswith(
-        "Nothing was done, because there is no terminal for the answer; add --yes."
-    )
-    assert command(app, "list").data == ""
-    assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
-    command(app, "init")
-
-
 @for_each("words", [("upgrade",), ("downgrade", "--yes")])
 def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[str, ...]) -> None:
     assert "revision 'nonsense'" in command(app, *words, "nonsense").error

@@ -50,7 +50,7 @@ MONTHS = 12
 #: The formats of reference managers.
 CITATION_FORMATS = ("bibtex", "ris", "csl-json")
 #: The key of the items of the page of a host, in the WSGI environment of the request.
-SHOWN = "ibi.shown"
+ENVIRON_KEY = "ibi.shown"
 
 
 class Shown:
@@ -71,6 +71,12 @@ class Shown:
     def work(self) -> Work:
         """The description of the readable item."""
         return pages.describe_work(self.readable)
+
+    @cached_property
+    def head(self) -> dict[str, Any]:
+        """The variables of the ``head`` element."""
+        work = replace(self.work, files=self.work.files[:SHOWN_FILES])
+        return describe_head(self.readable, work)
 
     @cached_property
     def values(self) -> dict[str, Any]:
@@ -108,7 +114,7 @@ class Shown:
             "citation_formats": CITATION_FORMATS,
             "citation": cite(work, item.today),
             "citations": list_citations(readable, work),
-            **describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
+            **self.head,
         }
 
 
@@ -200,7 +206,7 @@ def write_part(name: str, item: str | Identified) -> Markup:
         return Markup()
     if name == "head":
         links = {"stylesheet": find_static_url("ibi.css"), "script": find_static_url("ibi.js")}
-        return Markup(render_part("head", **links, **shown.values))
+        return Markup(render_part("head", **links, **shown.head))
     return Markup(render_part("part", name=name, **pages.page_values(), **shown.values))
 
 
@@ -223,7 +229,7 @@ def _find_shown(item: str | Identified) -> Shown | None:
         text = parse_identifier(ibi).text
     except IdentifierError:
         return None
-    items: dict[str, Shown | None] = current_request().environ.setdefault(SHOWN, {})
+    items: dict[str, Shown | None] = current_request().environ.setdefault(ENVIRON_KEY, {})
     if text not in items:
         view = pages.view_item(text)
         items[text] = None if view is None else Shown(view)

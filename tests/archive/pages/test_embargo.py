@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -12,14 +12,18 @@ import pytest
 from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import insert
+from sqlalchemy.exc import IntegrityError
 from support.accesses import acknowledge
 from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 from support.clocks import Clock
+from support.tables import SECOND
 from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.tables import Item
 
 DAY = date(2027, 3, 1)
 RULES: list[dict[str, Any] | None] = [
@@ -219,3 +223,35 @@ def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path)
         archive.edit(ibi, embargo=embargo)
         assert embargo_of(archive, ibi) == embargo
         assert ask(app, f"/col/{ibi}/doc/a.txt").status == status
+
+
+@pytest.fixture
+def two(new_app: Callable[..., Flask]) -> tuple[Archive, Archive]:
+    """Two Archives of one database."""
+    archives = tuple(archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (rep(50), SECOND))
+    for archive in archives:
+        archive.init()
+    return archives[0], archives[1]
+
+
+def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Archive]) -> None:
+    first, second = two
+    ibi = first.deposit(embargo=DAY).rep
+    first.make_copy(ibi, SECOND)
+    assert embargo_of(second, ibi) == DAY
+    first.transfer(ibi, SECOND, keep_copy=True)
+    assert (embargo_of(first, ibi), embargo_of(second, ibi)) == (DAY, DAY)
+    other = first.deposit(embargo=DAY).rep
+    first.transfer(other, SECOND)
+    assert (embargo_of(first, other), embargo_of(second, other)) == (None, DAY)
+
+
+@pytest.mark.postgresql
+def test_the_database_allows_no_embargo_of_a_service(app: Flask) -> None:
+    values = {"archive_id": 1, "rep": rep(1), "timestamp": datetime.now(timezone.utc)}
+    service = {"state": "Original", "is_service": True, "transferable": False}
+    with (
+        pytest.raises(IntegrityError, match="ck_ibi_item_embargo"),
+        archive_of(app).database.writing() as connection,
+    ):
+        connection.execute(insert(Item).values(**values, **service, embargo=DAY))

@@ -59,15 +59,6 @@ def test_a_file_can_be_read_by_every_identifier_of_its_item(web: Flask, ibi: str
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_head_returns_the_same_headers_without_the_content(web: Flask) -> None:
-    target = f"/col/{REPORT}/doc/report.pdf"
-    head, whole = ask(web, target, "HEAD"), ask(web, target)
-    head.headers.remove("Date")
-    whole.headers.remove("Date")
-    assert (head.status, head.body) == (200, b"")
-    assert dict(head.headers) == dict(whole.headers)
-
-
 @for_each("method", ["POST", "DELETE"])
 @for_each("rest", ["", "doc/report.pdf"])
 def test_other_methods_are_refused(web: Flask, method: str, rest: str) -> None:

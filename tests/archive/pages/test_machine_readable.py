@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
 from link_header import parse
+from lxml import html
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.databases import new_database
@@ -48,33 +48,15 @@ HTTR, AXIOS = (
 JAVA = "text/html, image/gif, image/jpeg, */*; q=0.2"
 
 
-class Head(HTMLParser):
+class Head:
     """The elements of the head of a page."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
-        self.meta: list[tuple[str, str, str | None]] = []
-        self.links: dict[str, str] = {}
-        self.json_ld = ""
-        self._is_json_ld = False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = {name: value or "" for name, value in attrs}
-        if tag == "meta" and "name" in values:
-            self.meta.append((values["name"], values["content"], values.get("lang")))
-        elif tag == "link":
-            self.links[values["rel"]] = values["href"]
-        elif tag == "script":
-            self._is_json_ld = values.get("type") == "application/ld+json"
-
-    def handle_data(self, data: str) -> None:
-        if self._is_json_ld:
-            self.json_ld += data
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "script":
-            self._is_json_ld = False
+        root = html.document_fromstring(text)
+        names = [one for one in root.iter("meta") if "name" in one.attrib]
+        self.meta = [(one.get("name"), one.get("content"), one.get("lang")) for one in names]
+        self.links = {one.get("rel"): one.get("href") for one in root.iter("link")}
+        self.json_ld = "".join(root.xpath('//script[@type="application/ld+json"]/text()'))
 
     def values(self, name: str) -> list[str]:
         return [content for found, content, _ in self.meta if found == name]

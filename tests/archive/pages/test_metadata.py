@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
@@ -15,7 +14,6 @@ from support.web import (
     CLOSED_METADATA,
     FAR,
     FAR_METADATA,
-    HOSTILE,
     INSIDE,
     METADATA,
     NEW,
@@ -32,8 +30,6 @@ from support.web import (
     follow,
     rep,
 )
-
-from flask_ibi_archive.core.records.record import ELEMENTS
 
 DC = "{http://purl.org/dc/elements/1.1/}"
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -76,36 +72,6 @@ def test_oai_dc_has_its_namespaces(web: Flask) -> None:
         (f"{DC}language", "eng", None),
         (f"{DC}rights", "info:eu-repo/semantics/openAccess", None),
     ]
-
-
-HOSTILE_VALUES = [HOSTILE, "]]>", "<![CDATA[x]]>", "&amp;", "&#0;", "<!--", "a\rb", "a\r\nb",
-                  "a\nb", "a\tb",
-                  " spaces ",
-                  "\"'", "😀", "é", "a\u2028b", "\ufffd", "a\x85b", "\u200f", "{{ 7 * 7 }}",
-                  "{% x %}", "%s", "</oai_dc:dc>", "&lt;", "\ufeff", "\x9f"]  # fmt: skip
-
-
-def test_oai_dc_contains_every_value_unchanged(app: Flask) -> None:
-    languages = [None, "pt-BR", "en", "zh-Hant-TW"]
-    dc: dict[str, list[Any]] = {name: [] for name in reversed(ELEMENTS)}
-    for number, value in enumerate(HOSTILE_VALUES):
-        for name in (ELEMENTS[number % 15], ELEMENTS[(number + 7) % 15]):
-            language = languages[number % 4]
-            dc[name].append({"value": value, "lang": language} if language else value)
-    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
-    expected = [
-        (DC + name, one["value"] if isinstance(one, dict) else one,
-         one["lang"] if isinstance(one, dict) else None)
-        for name in ELEMENTS
-        for one in dc[name]
-    ]  # fmt: skip
-    found = [(child.tag, child.text, child.get(LANG)) for child in oai_dc(app, REPORT)]
-    found.remove((f"{DC}identifier", f"http://urlib.net/{REPORT}", None))
-    assert found == expected
-    page = ask(app, f"/col/{REPORT}/metadata").text
-    assert "<script>" not in page
-    assert "49" not in re.sub(r"\?v=\w+", "", page)  # the digest of the style sheet
-    assert "{{ 7 * 7 }}" in page
 
 
 @for_each(
