@@ -25,8 +25,9 @@ so that no date can be committed. Then the date is stored in the transaction of 
 (:meth:`Minter.mint_within`), which may be rolled back. So before a label is returned, its date is
 also written to a small file beside the database, which no rollback changes. It is read and written
 only with the write lock of the database, and on SQLite each transaction begins with the later one
-of both dates. Without the file, a label could be given again only if its transaction was rolled
-back and the clock was set back. Therefore the file needs no backup.
+of both dates. A label of a rolled back transaction is therefore safe as long as the file exists. A
+backup may leave the file out, as any restored database lacks the newest dates: this is harmless if
+the clock is right and the last identifier is at least a minute old.
 
 The dates are not in a database file of their own on SQLite, because this would not be simpler: the
 labels that exist must be read from the database while the dates are locked, which a host can delay
