@@ -63,7 +63,12 @@ def run_on_postgresql(connection: sa.Connection, *statements: str) -> None:
 
 def insert_or_update(connection: sa.Connection, table: Any) -> Any:
     """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+    return make_insert(connection.dialect.name, table)
+
+
+def make_insert(dialect: str, table: Any) -> Any:
+    """Return an INSERT statement of a dialect, which accepts an ON CONFLICT clause."""
+    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
 def is_one_of(

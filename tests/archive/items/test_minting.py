@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from fractions import Fraction
 from typing import Any
@@ -225,23 +226,11 @@ def test_processes_that_take_turns_issue_the_dates_of_one_distributor(
 
 
 @pytest.mark.postgresql
-def test_threads_that_share_a_minter_never_issue_the_same_date(
-    new_minter: Callable[..., Minter], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    minter = new_minter(granularity="0.001")
-    minted = minter.mint()
-    build = minter.build
-
-    def build_while_another_thread_mints(date: Fraction) -> Minted:
-        monkeypatch.setattr(minter, "build", build)
-        minted.extend(minter.mint())
-        return build(date)
-
-    if minter.database.engine.dialect.name == "postgresql":  # SQLite has only one writer
-        monkeypatch.setattr(minter, "build", build_while_another_thread_mints)
-    minted += minter.mint()
-    minted += minter.mint()
-    assert len(set(suffixes(minted))) == len(minted)
+def test_threads_that_share_a_minter_never_issue_the_same_date(database: Database) -> None:
+    minter = Minter(database, PREFIXES, Fraction(1, 10**6))
+    with ThreadPoolExecutor(4) as threads:
+        minted = [new for batch in threads.map(minter.mint, [1, 2, 1, 3] * 10) for new in batch]
+    assert len(set(suffixes(minted))) == len(minted) == 70
 
 
 @pytest.mark.postgresql

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from support.clocks import pass_in_time
 from support.database_servers import relaying
 
-from flask_ibi_archive.archive.items.minting import Minter, lock_last_date, transaction
+from flask_ibi_archive.archive.items.minting import Minter, lock_last_date
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
@@ -124,27 +124,26 @@ def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
 def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
     database, other = Database.at(uri, timeout=0.1), Database.at(uri, timeout=0.1)
 
-    def interrupted() -> None:
-        with transaction(database) as connection:
-            lock_last_date(connection, PREFIXES)
-            raise KeyboardInterrupt
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
 
+    minter = Minter(database, PREFIXES, Fraction(1, 1000))
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        minter.mint(store=interrupt)
     with other.writing(0.1) as connection:
-        lock_last_date(connection, PREFIXES)
+        assert lock_last_date(connection, PREFIXES) is None
     database.close()
     other.close()
 
 
-def test_a_transaction_that_cannot_begin_leaves_the_open_transaction_alone() -> None:
+def test_minting_that_cannot_begin_leaves_the_open_transaction_alone() -> None:
     database = Database.at("sqlite:///:memory:")  # its users share one connection
     with database.writing() as connection:
         migrate.upgrade(connection)
     with database.writing() as connection:
         connection.execute(ADD)
-        with pytest.raises(NotReady, match="another transaction"), transaction(database):
-            pass
+        with pytest.raises(NotReady, match="another transaction"):
+            Minter(database, PREFIXES, Fraction(1, 1000)).mint()
     with database.reading() as connection:
         assert connection.scalar(COUNT) == 1
     database.close()
