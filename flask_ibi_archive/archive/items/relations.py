@@ -28,7 +28,6 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.read import find_owners
 from flask_ibi_archive.archive.items.tables import (
-    AccessCount,
     ArchiveRow,
     EditionSeries,
     Item,
@@ -252,6 +251,8 @@ LOCK_WAIT = 5.0
 #: transaction that stores one access has the same lock, shared. SQLite needs no lock.
 STORING_KEY = int.from_bytes(b"ibi_accs", "big")
 STORING = f"SELECT pg_advisory_xact_lock({STORING_KEY})"
+#: Locks the counts of accesses together with other accesses, but not with :data:`STORING`.
+COUNTING = f"SELECT pg_advisory_xact_lock_shared({STORING_KEY})"
 
 #: Sets the limit in milliseconds, unless the present limit is lower. Returns the present limit.
 _LIMIT_WAIT = text(
@@ -964,7 +965,7 @@ class Relations:
         return list(self.connection.scalars(stubs))
 
     def delete_unused_stubs(self, among: Collection[int] | None = None) -> None:
-        """Delete the stubs to which no item and no access refers.
+        """Delete the stubs to which no item refers.
 
         :param among: the ids of the stubs to check; None: all stubs of the Archive.
         """
@@ -977,8 +978,6 @@ class Relations:
             Item.edition_series_id.is_(None),
             Item.translation_group_id.is_(None),
             ~exists().where(referring.metadata_item_id == Item.id),
-            ~exists().where(metadata.tables["ibi_access"].c.item_id == Item.id),
-            ~exists().where(AccessCount.item_id == Item.id),
         )
         if among is not None:
             unused = unused.where(Item.id.in_(among))
@@ -1026,28 +1025,6 @@ def create_stubs(
         ],
     )
     return dict(zip(identifiers, ids, strict=True))
-
-
-def find_or_create_stub(connection: Connection, archive_id: int, ibi: str, now: datetime) -> int:
-    """Return the id of the row that has an identifier. If there is none, store a stub.
-
-    :param now: the timestamp of a new stub.
-    """
-
-    def find() -> int | None:
-        return find_owners(connection, archive_id, [ibi]).get(ibi, (None, ""))[0]
-
-    known = find()
-    if known is not None:
-        return known
-    try:
-        with connection.begin_nested():
-            return create_stubs(connection, archive_id, [ibi], now)[ibi]
-    except IntegrityError:  # another transaction has just stored a row with the identifier
-        known = find()
-        if known is None:
-            raise
-        return known
 
 
 class RelationBatch:

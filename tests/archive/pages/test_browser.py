@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask, Response
-from support.accesses import insert_counts, item_id
+from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app
 from support.browser import CONSOLE, render, serving
 from support.pages import Page
@@ -37,7 +37,7 @@ def pages(tmp_path: Path) -> Iterator[tuple[Flask, int, list[str]]]:
     archive = archive_of(app)
     archive.init()
     import_records(archive, [{"rep": NEW, "metadata": {"dc": {"title": [HOSTILE]}}}])
-    row = {"item_id": item_id(archive, NEW), "double_clicks": 0, "robots": 0}
+    row = {"ibi": NEW, "double_clicks": 0, "robots": 0}
     insert_counts(
         archive,
         [

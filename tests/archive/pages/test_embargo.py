@@ -256,14 +256,13 @@ def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: 
     assert embargo_of(archive, ibi) is None
 
 
-def test_the_clock_of_an_archive_sets_timestamps_and_the_times_of_accesses(app: Flask) -> None:
+def test_the_clock_of_an_archive_sets_timestamps(app: Flask) -> None:
     archive = archive_of(app)
     clock = Clock(datetime(2031, 5, 6, 7, 8, 9, 500_000, timezone(timedelta(hours=-3))))
     archive.clock = clock
     item = archive.get(archive.deposit().rep)
     assert item is not None
     assert item.record.timestamp == datetime(2031, 5, 6, 10, 8, 9, tzinfo=timezone.utc)
-    assert int(archive.accesses.clock()) == int(clock.now.timestamp())
 
 
 @pytest.mark.postgresql
