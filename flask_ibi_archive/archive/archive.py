@@ -15,6 +15,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import statistics as access_operations
+from flask_ibi_archive.archive.accesses.acknowledgments import take_acknowledgment
 from flask_ibi_archive.archive.claims.log import ClaimLog
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
@@ -215,7 +216,7 @@ class Archive:
         facts = self.facts()
 
         def issue_key(item: CatalogueItem) -> str:
-            return self.url_keys.issue(item.key)
+            return self.url_keys.issue(item.rep or item.ibip or "")
 
         def answer(connection: Connection) -> Sequence[UrlPair]:
             catalogue = self.items.open(connection, self.today)
@@ -326,8 +327,7 @@ class Archive:
     reservations = operations.reservations
     find_key = operations.find_key
 
-    accesses = cached_property(access_operations.create_acknowledgments)
-    take_acknowledgment = access_operations.take_acknowledgment
+    take_acknowledgment = take_acknowledgment
     count_views = access_operations.count_views
     statistics = access_operations.read_statistics
     purge = access_operations.purge

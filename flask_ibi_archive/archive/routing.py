@@ -20,7 +20,6 @@ from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
 from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
-from flask_ibi_archive.archive.service.problems import COUNTS, RequestCounts
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.core.records import offers
 from flask_ibi_archive.errors import ConfigError, NotReady
@@ -70,7 +69,6 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
-    blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
     answers = (
         redirect_home,
         explain_mistyped_address,

@@ -725,7 +725,7 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("id", KEY, autoincrement=True, nullable=False),
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("url_key", sa.String(64), nullable=False),
-        sa.Column("item_id", KEY, nullable=False),
+        sa.Column("ibi", sa.String(255), nullable=False),
         sa.Column("second", sa.BigInteger(), nullable=False),
         sa.Column("visitor", sa.String(16), nullable=False),
         sa.Column("address", sa.String(45), nullable=False),
@@ -739,24 +739,20 @@ def define_tables(dialect: str) -> sa.MetaData:
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"
         ),
         sa.CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
-        sa.ForeignKeyConstraint(
-            ["item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_item",
-        ),
+        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_access_archive"),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
         sa.Index("ix_ibi_access_archive", "archive_id", "second"),
-        sa.Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        sa.Index("ix_ibi_access_visitor", "visitor", "second"),
         sqlite_autoincrement=True,
     )
     sa.Table(
         "ibi_access_count",
         metadata,
-        sa.Column("item_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("ibi", sa.String(255), nullable=False),
         sa.Column("day", sa.Date(), nullable=False),
         sa.Column("content_type", sa.String(8), nullable=False),
-        sa.Column("archive_id", KEY, nullable=False),
         sa.Column("accesses", sa.BigInteger(), nullable=False),
         sa.Column("double_clicks", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("robots", sa.BigInteger(), server_default="0", nullable=False),
@@ -764,11 +760,9 @@ def define_tables(dialect: str) -> sa.MetaData:
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
         sa.ForeignKeyConstraint(
-            ["item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_count_item",
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_access_count_archive"
         ),
-        sa.PrimaryKeyConstraint("item_id", "day", "content_type"),
+        sa.PrimaryKeyConstraint("archive_id", "ibi", "day", "content_type"),
         sa.Index("ix_ibi_access_count_archive", "archive_id", "day"),
     )
     sa.Table(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
 from flask_ibi_archive.archive.accesses.rows import Access, insert_access, lock_visitors
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.relations import STORING
+from flask_ibi_archive.archive.items.relations import COUNTING, STORING
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Item
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
@@ -51,6 +52,15 @@ def acknowledge(
     return replace(found, **changes)
 
 
+def set_time(archive: Archive, second: float) -> None:
+    """Set the clocks of an Archive.
+
+    :param second: the time in POSIX seconds.
+    """
+    archive.clock = lambda: datetime.fromtimestamp(second, timezone.utc)
+    archive.url_keys.clock = lambda: second
+
+
 def request_query(ibi: str) -> dict[str, str]:
     """Return the query of a urlRequest."""
     return {
@@ -79,22 +89,10 @@ def acknowledgment_query(form: str, ibi: str, answer: str) -> dict[str, str]:
 
 
 def stored(archive: Archive) -> list[dict[str, Any]]:
-    """Return the accesses in the database, with the identifiers of their items."""
+    """Return the accesses in the database."""
     with archive.database.reading() as connection:
-        names = {
-            key: rep or ibip
-            for key, rep, ibip in connection.execute(select(Item.id, Item.rep, Item.ibip))
-        }
         rows = connection.execute(select(Access.__table__).order_by(Access.id)).mappings().all()
-    return [{**row, "asked": names[row["item_id"]]} for row in rows]
-
-
-def item_id(archive: Archive, ibi: str) -> int:
-    """Return the id of an item."""
-    with archive.database.reading() as connection:
-        return connection.execute(
-            select(Item.id).where(Item.rep == ibi, Item.archive_id == archive.served().id)
-        ).scalar_one()
+    return [dict(row) for row in rows]
 
 
 def insert_accesses(archive: Archive, rows: list[dict[str, Any]]) -> None:
@@ -150,13 +148,13 @@ def store_accesses(archive: Archive, seed: int) -> None:
     chance = random.Random(seed)
     with archive.database.reading() as connection:
         items = connection.scalars(
-            select(Item.id).where(Item.archive_id == served, ~Item.is_service)
+            select(Item.rep).where(Item.archive_id == served, ~Item.is_service)
         ).all()
     for number in range(40):
         values = {
             "archive_id": served,
             "url_key": f"{seed}-{number}",
-            "item_id": chance.choice(items),
+            "ibi": chance.choice(items),
             "second": BEFORE_MIDNIGHT + chance.randrange(120),
             "visitor": chance.choice("abc"),
             "address": "192.0.2.0",
@@ -165,5 +163,6 @@ def store_accesses(archive: Archive, seed: int) -> None:
             "persistent_url": PERSISTENT,
             "url": "",
         }
-        with archive.database.writing(60, lock_visitors(str(values["visitor"]))) as connection:
+        with archive.database.writing(60, COUNTING) as connection:
+            lock_visitors(connection, str(values["visitor"]))
             assert insert_access(connection, values)

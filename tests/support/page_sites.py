@@ -24,7 +24,7 @@ from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_riva
 from flask_ibi_archive.resolver.claims.tables import Conflict
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.alerts import alert_response, method_response, unready_response
-from support.accesses import insert_counts, item_id
+from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app
 from support.browser import serving
 from support.registries import NOON, a_registry, included
@@ -206,7 +206,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
 def add_counts(app: Flask) -> None:
     """Add accesses to the second item in the current month and the month before."""
     archive = archive_of(app)
-    row = {"item_id": item_id(archive, SECOND), "double_clicks": 1, "robots": 2}
+    row = {"ibi": SECOND, "double_clicks": 1, "robots": 2}
     insert_counts(
         archive,
         [

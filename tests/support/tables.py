@@ -86,8 +86,8 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
         item = {"item_id": row[0], "archive_id": 1}
         access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
         for table, values in (
-            (Access, {**item, **access, "url_key": "k", "robot": True}),
-            (AccessCount, {**item, "day": MOMENT.date(), "accesses": 3}),
+            (Access, {"ibi": "i", "archive_id": 1, **access, "url_key": "k", "robot": True}),
+            (AccessCount, {"ibi": "i", "archive_id": 1, "day": MOMENT.date(), "accesses": 3}),
             (
                 ArchiveAccessCount,
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},

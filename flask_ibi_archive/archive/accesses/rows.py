@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, timedelta
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -13,7 +12,7 @@ from sqlalchemy import (
     BigInteger,
     CheckConstraint,
     Date,
-    ForeignKeyConstraint,
+    ForeignKey,
     Index,
     String,
     Text,
@@ -22,9 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from flask_ibi_archive.archive.items.relations import STORING_KEY
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Base
-from flask_ibi_archive.server.database.dialects import Key, insert_or_update
+from flask_ibi_archive.server.database.dialects import Key, insert_or_update, run_on_postgresql
 
 
 class Access(Base):
@@ -34,26 +32,22 @@ class Access(Base):
     __table_args__ = (
         # a URL key can be used only once, even by two requests at the same time
         UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
-        ForeignKeyConstraint(
-            ["item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_item",
-        ),
         CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
         CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
         Index("ix_ibi_access_archive", "archive_id", "second"),
-        # this index finds the other accesses of a visitor to the same item
-        Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        Index("ix_ibi_access_visitor", "visitor", "second"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(Key)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_access_archive")
+    )
     #: The time and the random part of the URL key. Because of this column, nobody can use the URL
     #: key again.
     url_key: Mapped[str] = mapped_column(String(64))
-    #: The requested item.
-    item_id: Mapped[int] = mapped_column(Key)
+    #: The requested item: its rep, or its ibip if it has no rep.
+    ibi: Mapped[str] = mapped_column(String(255))
     #: The time of the acknowledgment, in POSIX seconds.
     second: Mapped[int] = mapped_column(BigInteger)
     #: A value that distinguishes the users of one day without identifying them.
@@ -103,21 +97,6 @@ PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
 
 NUMBERS = ("accesses", "double_clicks", "robots")
 
-_SELECT_ITEM = sa.text("SELECT archive_id, coalesce(rep, ibip) FROM ibi_item WHERE id = :item_id")
-#: Selects the time of the last access before a new access, or of the first access after it, of the
-#: same user to the same item.
-_SELECT_CLICK = """
-    (SELECT other.second FROM ibi_access AS other
-      WHERE other.item_id = :item_id AND other.visitor = :visitor
-        AND other.content_type = :content_type AND NOT other.robot
-        AND other.second BETWEEN {period}
-        AND (other.second, other.id) {sign} (:second, ibi_access.id)
-      ORDER BY other.second {order}, other.id {order} LIMIT 1)
-"""
-_PREVIOUS = {"period": f":second - {DOUBLE_CLICK} AND :second", "sign": "<", "order": "DESC"}
-_FOLLOWING = {"period": f":second AND :second + {DOUBLE_CLICK}", "sign": ">", "order": "ASC"}
-_CLICKS = ", ".join(_SELECT_CLICK.format(**side) for side in (_PREVIOUS, _FOLLOWING))
-
 
 class DayCounts(NamedTuple):
     """The numbers of accesses on one day to items of one content type."""
@@ -142,41 +121,64 @@ def start_of_day(day: date) -> int:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def lock_visitors(visitors: Iterable[str]) -> str:
-    """Return the statement that locks the pseudonyms of a user, to store one access.
+def insert_access(connection: sa.Connection, values: Mapping[str, Any]) -> bool:
+    """Store an access and count it.
+
+    :param connection: a connection that has locked the visitor (:func:`lock_visitors`).
+    :param values: the values of the columns.
+    :returns: False if an access with the same URL key already exists. Then nothing is changed.
+    """
+    statement = insert_or_update(connection, Access).values(**values)
+    access_id = connection.scalar(
+        statement.on_conflict_do_nothing(index_elements=["url_key"]).returning(Access.id)
+    )
+    if access_id is None:
+        return False
+    second = values["second"]
+    rows = connection.execute(
+        sa.select(Access.second, Access.id).where(
+            Access.archive_id == values["archive_id"],
+            Access.ibi == values["ibi"],
+            Access.visitor == values["visitor"],
+            Access.content_type == values["content_type"],
+            ~Access.robot,
+            Access.second.between(second - DOUBLE_CLICK, second + DOUBLE_CLICK),
+            Access.id != access_id,
+        )
+    )
+    clicks, own = [tuple(row) for row in rows], (second, access_id)
+    previous = max((click[0] for click in clicks if click < own), default=None)
+    following = min((click[0] for click in clicks if click > own), default=None)
+    changes = _find_changes(second, values["robot"], previous, following)
+    # The sums of the Archive come at the end, because all other accesses wait for these rows.
+    tables: tuple[Any, ...] = (AccessCount.__table__, ArchiveAccessCount.__table__)
+    for table in tables:
+        key = {name: values[name] for name in values.keys() & table.primary_key.columns.keys()}
+        for day, numbers in changes.items():
+            counts = dict(zip(NUMBERS, numbers, strict=True))
+            statement = insert_or_update(connection, table).values(**key, day=day, **counts)
+            sums = {name: table.c[name] + statement.excluded[name] for name in NUMBERS}
+            connection.execute(
+                statement.on_conflict_do_update(
+                    index_elements=[*table.primary_key.columns], set_=sums
+                )
+            )
+    return True
+
+
+def lock_visitors(connection: sa.Connection, visitors: Iterable[str]) -> None:
+    """Lock the pseudonyms of a user until the end of the transaction, to store one access.
 
     Without the lock, two accesses of the user at the same time would not see each other, and none
     would be a double click.
     """
-    locks = [
-        f"pg_advisory_xact_lock({int(visitor, 16) - (1 << 63)})" for visitor in sorted(visitors)
-    ]
-    return f"SELECT {', '.join([f'pg_advisory_xact_lock_shared({STORING_KEY})', *locks])}"
-
-
-def insert_access(connection: sa.Connection, values: dict[str, Any]) -> bool:
-    """Store an access and count it.
-
-    :param connection: a connection with the lock of :func:`lock_visitors`.
-    :param values: the values of the columns.
-    :returns: False if an access with the same URL key already exists. Then nothing is changed.
-    """
-    statement = _build_insert(
-        Access.__table__, tuple(values), f"(url_key) DO NOTHING RETURNING {_CLICKS}"
+    run_on_postgresql(
+        connection,
+        *[
+            f"SELECT pg_advisory_xact_lock({int(visitor, 16) - (1 << 63)})"
+            for visitor in sorted(visitors)
+        ],
     )
-    clicks = connection.execute(statement, values).first()
-    if clicks is None:
-        return False
-    of_archive = {"archive_id": values["archive_id"], "content_type": values["content_type"]}
-    changes = [
-        {**of_archive, "day": day.isoformat(), **dict(zip(NUMBERS, numbers, strict=True))}
-        for day, numbers in _find_changes(values["second"], values["robot"], *clicks).items()
-    ]
-    for change in changes:
-        _add_to_counts(connection, AccessCount, {"item_id": values["item_id"], **change})
-    for change in changes:  # at the end, because all other accesses wait for these rows
-        _add_to_counts(connection, ArchiveAccessCount, change)
-    return True
 
 
 def _find_changes(
@@ -203,36 +205,6 @@ def _find_changes(
     if day_before == day:
         return {day: (own[0] - 1, own[1] + 1, 0)}
     return {day: own, day_before: (-1, 1, 0)}
-
-
-def _add_to_counts(connection: sa.Connection, model: Any, values: dict[str, Any]) -> None:
-    connection.execute(_build_upsert(model.__table__, tuple(values)), values)
-
-
-@lru_cache
-def _build_upsert(table: Any, columns: tuple[str, ...]) -> sa.TextClause:
-    key = ", ".join(table.primary_key.columns.keys())
-    sums = ", ".join([f"{name} = {table.name}.{name} + excluded.{name}" for name in NUMBERS])
-    return _build_insert(table, columns, f"({key}) DO UPDATE SET {sums}")
-
-
-@lru_cache
-def _build_insert(table: Any, columns: tuple[str, ...], on_conflict: str) -> sa.TextClause:
-    """Return an INSERT statement as text: SQLAlchemy would compile an upsert each time."""
-    values = ", ".join([f":{name}" for name in columns])
-    return sa.text(
-        f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({values})"
-        f" ON CONFLICT {on_conflict}"
-    )
-
-
-def find_item(connection: sa.Connection, item_id: int) -> tuple[int, str] | None:
-    """Return the id of the Archive that contains an item, and an identifier of the item.
-
-    :returns: None if the item does not exist, or if the item is a stub (see :data:`ELSEWHERE`).
-    """
-    row = connection.execute(_SELECT_ITEM, {"item_id": item_id}).first()
-    return None if row is None else (row[0], row[1])
 
 
 def has_recent_access(
@@ -278,23 +250,24 @@ def delete_old_salts(connection: sa.Connection, today: date) -> None:
 
 
 def read_counts(
-    connection: sa.Connection, archive_id: int, item_id: int | None = None
+    connection: sa.Connection, archive_id: int, identifiers: Collection[str] | None = None
 ) -> list[DayCounts]:
     """Return the counts of an item or of a whole Archive.
 
-    :param item_id: the id of the item. None returns the counts of the whole Archive.
+    :param identifiers: the identifiers of the item. None returns the counts of the whole Archive.
     """
-    table = ArchiveAccessCount if item_id is None else AccessCount
-    of = (
-        ArchiveAccessCount.archive_id == archive_id
-        if item_id is None
-        else AccessCount.item_id == item_id
+    table: Any = ArchiveAccessCount if identifiers is None else AccessCount
+    statement = sa.select(*(getattr(table, name) for name in DayCounts._fields)).where(
+        table.archive_id == archive_id
     )
-    columns = (table.day, table.content_type, table.accesses, table.double_clicks, table.robots)
-    return [DayCounts(*row) for row in connection.execute(sa.select(*columns).where(of))]
+    if identifiers is not None:
+        statement = statement.where(AccessCount.ibi.in_(identifiers))
+    return [DayCounts(*row) for row in connection.execute(statement)]
 
 
-def read_months(connection: sa.Connection, item_id: int) -> list[DayCounts]:
+def read_months(
+    connection: sa.Connection, archive_id: int, identifiers: Collection[str]
+) -> list[DayCounts]:
     """Return the counts, by month, of the accesses by readers who requested an item.
 
     The day of each row is the first day of a month. Double clicks and accesses by robots are not
@@ -304,7 +277,7 @@ def read_months(connection: sa.Connection, item_id: int) -> list[DayCounts]:
     accesses = sa.cast(sa.func.sum(AccessCount.accesses), Key)
     rows = connection.execute(
         sa.select(month, AccessCount.content_type, accesses)
-        .where(AccessCount.item_id == item_id)
+        .where(AccessCount.archive_id == archive_id, AccessCount.ibi.in_(identifiers))
         .group_by(month, AccessCount.content_type)
     )
     return [DayCounts(date.fromisoformat(f"{row[0]}-01"), row[1], row[2], 0, 0) for row in rows]

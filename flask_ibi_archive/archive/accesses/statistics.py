@@ -16,21 +16,17 @@ from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.accesses import rows as access_rows
-from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.accesses.rows import DayCounts
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import select_readable_files
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.hosts import find_client
-from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Acknowledgment, Agents
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.server.pages.requests import current_archive
 from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.pages.texts import gettext
-from flask_ibi_archive.signals import Notice, access_acknowledged
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -342,41 +338,6 @@ class PurgeResult:
     before: date
 
 
-def create_acknowledgments(archive: Archive) -> Acknowledgments:
-    """Return the object that checks acknowledgments and stores the accesses that they report."""
-    return Acknowledgments(
-        archive.database,
-        archive.url_keys,
-        lambda: (archive.served(), archive.facts()),
-        archive.items,
-        archive.config.anonymise_ips,
-        clock=lambda: archive.clock().timestamp(),
-    )
-
-
-def take_acknowledgment(
-    archive: Archive, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
-) -> bool:
-    """Count the access that an acknowledgment reports; return False if it does not count.
-
-    :param agents: the User-Agent headers, by which robots are recognised.
-    :raises NotReady: if the access cannot be stored.
-    """
-    counts = archive.accesses.record(acknowledgment, agents)
-    if counts and access_acknowledged.receivers:
-        values = {
-            "ibi": acknowledgment.ibi[0].text if acknowledgment.ibi else None,
-            "client_address": find_client(
-                acknowledgment.client_addresses, archive.config.anonymise_ips
-            ),
-            "url": acknowledgment.url,
-            "persistent_url": acknowledgment.persistent_url,
-            "content_type": acknowledgment.content_type,
-        }
-        archive.notifier.send([Notice(access_acknowledged, values)])
-    return counts
-
-
 def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month") -> Statistics:
     """Return the counts of the accesses to an item or to the whole Archive.
 
@@ -393,17 +354,14 @@ def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month")
     """
     if by not in LABEL_LENGTHS:
         raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
-    text = None if ibi is None else parse_identifier(ibi).text
-    archive_id = archive.served().id
-    with archive.database.snapshot() as connection:
-        # an item of the host's catalogue may have several rows, each with its own counts
-        rows = [None] if text is None else archive.items.find_rows(connection, text)
-        counts = [
-            day
-            for item_id in rows
-            for day in access_rows.read_counts(connection, archive_id, item_id)
-        ]
-    return sum_counts(text, by, counts)
+    item = None if ibi is None else archive.get(ibi)
+    if ibi is not None and item is None:
+        raise UnknownItem(parse_identifier(ibi).text)
+    identifiers = None if item is None else item.record.identifiers
+    counts = archive.database.read(
+        lambda connection: access_rows.read_counts(connection, archive.served().id, identifiers)
+    )
+    return sum_counts(None if ibi is None else parse_identifier(ibi).text, by, counts)
 
 
 def count_views(archive: Archive, item: ItemView) -> Statistics:
@@ -416,10 +374,10 @@ def count_views(archive: Archive, item: ItemView) -> Statistics:
 
     This function needs fewer SQL statements than :meth:`statistics`.
     """
-    if item.id is None:
-        return read_statistics(archive, item.ibi)
-    item_id = item.id
-    counts = archive.database.read(lambda connection: access_rows.read_months(connection, item_id))
+    archive_id, identifiers = archive.served().id, item.record.identifiers
+    counts = archive.database.read(
+        lambda connection: access_rows.read_months(connection, archive_id, identifiers)
+    )
     return sum_counts(None, "month", counts)
 
 
@@ -435,7 +393,7 @@ def purge(archive: Archive, days: int | None = None, dry_run: bool = False) -> P
     :raises NotReady: if the database does not respond.
     """
     config, database, archive_id = archive.config, archive.database, archive.served().id
-    now = archive.accesses.clock()
+    now = archive.clock().timestamp()
     days = config.keep_accesses if days is None else days
     # Do not delete accesses whose URL keys are still valid: the stored access prevents that the
     # key is used again.

@@ -12,12 +12,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from datetime import date, timedelta
+from datetime import timedelta
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import rows as access_rows
-from flask_ibi_archive.server.database.database import Database
 
 #: The number of seconds after midnight in which the pseudonym of the day before may be used.
 CONTINUED = 3600
@@ -28,44 +27,27 @@ LENGTH = 16
 MAX_AGENT = 1024
 
 
-class Visitors:
-    """Builds the pseudonyms of users from the salts of today and yesterday."""
+def build_pseudonyms(
+    connection: Connection, second: int, address: str, agent: str = ""
+) -> tuple[str, ...]:
+    """Return a user's pseudonym of the day; in the first hour, also that of the day before.
 
-    def __init__(self) -> None:
-        self._salts: dict[date, bytes] = {}
+    The first access of a day creates the salt of the day.
 
-    def load_salts(self, database: Database, second: int) -> None:
-        """Load the salt of a day; the salt is created if it does not exist.
-
-        :param second: a time of the day, in POSIX seconds.
-        :raises NotReady: if the database is locked or does not answer.
-        """
-        day = access_rows.get_utc_day(second)
-        if day in self._salts:
-            return
-        days = [day, day - timedelta(days=1)]
-        found = database.read(lambda connection: access_rows.read_salts(connection, days))
-        if day not in found:
-            with database.writing(access_rows.LOCK_TIMEOUT) as connection:
-                access_rows.add_salt(connection, day, os.urandom(32))
-            found = database.read(lambda connection: access_rows.read_salts(connection, days))
-        self._salts = found
-
-    def build_pseudonyms(self, second: int, address: str, agent: str = "") -> tuple[str, ...]:
-        """Return a user's pseudonym of the day; in the first hour, also that of the day before.
-
-        The salts must be loaded.
-
-        :param second: the time of the access in POSIX seconds.
-        :param address: the IP address of the user.
-        :param agent: the User-Agent of the user's browser, if it is known.
-        """
-        day = access_rows.get_utc_day(second)
-        salts = self._salts
-        days = [day]
-        if second % access_rows.DAY < CONTINUED and day - timedelta(days=1) in salts:
-            days.append(day - timedelta(days=1))
-        return tuple([_build_pseudonym(salts[salt_day], address, agent) for salt_day in days])
+    :param connection: a connection in a transaction for writing.
+    :param second: the time of the access in POSIX seconds.
+    :param address: the IP address of the user.
+    :param agent: the User-Agent of the user's browser, if it is known.
+    """
+    day = access_rows.get_utc_day(second)
+    days = [day]
+    if second % access_rows.DAY < CONTINUED:
+        days.append(day - timedelta(days=1))
+    salts = access_rows.read_salts(connection, days)
+    if day not in salts:
+        access_rows.add_salt(connection, day, os.urandom(32))
+        salts = access_rows.read_salts(connection, days)
+    return tuple(_build_pseudonym(salts[day], address, agent) for day in days if day in salts)
 
 
 def choose_pseudonym(
@@ -76,7 +58,7 @@ def choose_pseudonym(
     If the user made an access just before midnight, the pseudonym of the day before is used again.
     Then a double click around midnight is recognised.
 
-    :param pseudonyms: the result of :meth:`Visitors.build_pseudonyms`.
+    :param pseudonyms: the result of :func:`build_pseudonyms`.
     :param second: the time of the access in POSIX seconds.
     """
     today, *before = pseudonyms

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select
+from sqlalchemy import ColumnElement, Connection, and_, cast, delete, func, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.files import Content, FileStore, copy_and_measure, measure
@@ -40,7 +40,12 @@ from flask_ibi_archive.archive.items.read import (
 )
 from flask_ibi_archive.archive.items.relations import STORING, lock_items
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
-from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Item
+from flask_ibi_archive.archive.items.tables import (
+    AccessCount,
+    ArchiveAccessCount,
+    Item,
+    ItemIdentifier,
+)
 from flask_ibi_archive.archive.items.write import (
     ItemStore,
     Update,
@@ -66,6 +71,7 @@ from flask_ibi_archive.core.records.switches import DailyCount, format_counts, p
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
+    Key,
     batched,
     insert_or_update,
     is_one_of,
@@ -77,7 +83,6 @@ from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_deposited, 
 
 
 NUMBERS = ("accesses", "double_clicks", "robots")
-COLUMNS = (AccessCount.item_id, *(getattr(AccessCount, name) for name in DailyCount._fields))
 #: The number of counts that are stored with one statement.
 COUNTS_BATCH = 500
 
@@ -87,38 +92,45 @@ CountsByItem = Mapping[int, Sequence[DailyCount]]
 
 def read_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
     """Return the counts of items that have any."""
-    return _group(
-        connection.execute(
-            select(*COLUMNS).where(is_one_of(connection, AccessCount.item_id, items))
-        )
+    columns = (ItemIdentifier.item_id, AccessCount.day, AccessCount.content_type)
+    is_name = and_(
+        ItemIdentifier.archive_id == AccessCount.archive_id, ItemIdentifier.text == AccessCount.ibi
     )
-
-
-def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
-    """Remove the counts of items, and return them."""
-    return _group(
-        connection.execute(
-            delete(AccessCount)
-            .where(is_one_of(connection, AccessCount.item_id, items))
-            .returning(*COLUMNS)
-        )
+    rows = connection.execute(
+        select(*columns, *(cast(func.sum(getattr(AccessCount, name)), Key) for name in NUMBERS))
+        .join(AccessCount, is_name)
+        .where(is_one_of(connection, ItemIdentifier.item_id, items))
+        .group_by(*columns)
     )
-
-
-def _group(rows: Iterable[Any]) -> dict[int, tuple[DailyCount, ...]]:
     counts: dict[int, list[DailyCount]] = {}
     for item_id, *values in rows:
         counts.setdefault(item_id, []).append(DailyCount(*values))
     return {item_id: tuple(sorted(of_item)) for item_id, of_item in counts.items()}
 
 
+def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
+    """Remove the counts of items, and return them."""
+    counts = read_counts(connection, items)
+    names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(
+        is_one_of(connection, ItemIdentifier.item_id, items)
+    )
+    connection.execute(
+        delete(AccessCount).where(tuple_(AccessCount.archive_id, AccessCount.ibi).in_(names))
+    )
+    return counts
+
+
 def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
     """Add counts to those of items."""
+    selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(
+        is_one_of(connection, Item.id, counts)
+    )
+    names = {row[0]: row[1] for row in connection.execute(selected)}
     _add(
         connection,
         AccessCount,
         [
-            {"item_id": item_id, "archive_id": archive_id, **count._asdict()}
+            {"ibi": names[item_id], "archive_id": archive_id, **count._asdict()}
             for item_id, of_item in counts.items()
             for count in of_item
         ],

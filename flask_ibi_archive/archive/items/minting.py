@@ -52,7 +52,6 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, Text, bindparam, select, text, union_all, update
 
 from flask_ibi_archive.archive.items.tables import ItemIdentifier, Prefix, ReservationRow
-from flask_ibi_archive.archive.items.write import renew_plans
 from flask_ibi_archive.core.identifiers import (
     build_ibip_suffix,
     build_repository_suffix,

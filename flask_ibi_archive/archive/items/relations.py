@@ -53,6 +53,8 @@ LOCK_WAIT = 5.0
 #: transaction that stores one access has the same lock, shared. SQLite needs no lock.
 STORING_KEY = int.from_bytes(b"ibi_accs", "big")
 STORING = f"SELECT pg_advisory_xact_lock({STORING_KEY})"
+#: Locks the counts of accesses together with other accesses, but not with :data:`STORING`.
+COUNTING = f"SELECT pg_advisory_xact_lock_shared({STORING_KEY})"
 
 #: Sets the limit in milliseconds, unless the present limit is lower. Returns the present limit.
 _LIMIT_WAIT = text(

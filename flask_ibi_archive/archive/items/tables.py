@@ -403,22 +403,24 @@ class AccessCount(Base):
 
     __tablename__ = "ibi_access_count"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_access_count_item",
-        ),
         CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
         Index("ix_ibi_access_count_archive", "archive_id", "day"),
     )
 
-    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_access_count_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    #: The identifier that the item had at the time of the accesses. The counts of an item are those
+    #: of all its identifiers. The item may be in the tables of a host.
+    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
     day: Mapped[date] = mapped_column(Date, primary_key=True)
     #: "Metadata": the accesses are views. "Data": the accesses are downloads.
     content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
-    archive_id: Mapped[int] = mapped_column(Key)
     #: The number of accesses without double clicks and without accesses of robots.
     accesses: Mapped[int] = mapped_column(BigInteger)
     double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")

@@ -174,17 +174,22 @@ def _select_most_read(archive_id: int, today: date) -> Any:
 
     return (
         select(
-            AccessCount.item_id.label("id"),
+            ItemIdentifier.item_id.label("id"),
             count("Metadata").label("views"),
             count("Data").label("downloads"),
+        )
+        .join(
+            ItemIdentifier,
+            (ItemIdentifier.archive_id == AccessCount.archive_id)
+            & (ItemIdentifier.text == AccessCount.ibi),
         )
         .where(
             AccessCount.archive_id == archive_id,
             AccessCount.day > today - timedelta(days=ACCESS_DAYS),
         )
-        .group_by(AccessCount.item_id)
+        .group_by(ItemIdentifier.item_id)
         .having(func.sum(AccessCount.accesses) > 0)
-        .order_by(func.sum(AccessCount.accesses).desc(), AccessCount.item_id)
+        .order_by(func.sum(AccessCount.accesses).desc(), ItemIdentifier.item_id)
         .limit(MOST_READ)
     )
 

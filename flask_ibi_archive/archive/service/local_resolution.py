@@ -11,7 +11,7 @@ Another Archive may have more information about an item. In this case the outcom
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -86,74 +86,50 @@ def resolve_locally(
     :raises NotReady: if the database does not respond.
     Source: [R] 6.2.
     """
-    return _LocalResolution(archive, wanted, ranges, client_addresses).run()
+    source = ArchiveSource(
+        archive.served().service_ibi, archive.config.archive_address, is_own=True
+    )
 
+    def ask(question: Question) -> Answer:
+        return Answer(source, question, answer_question(archive, question, client_addresses))
 
-@dataclass
-class _LocalResolution:
-    """The state of one resolution with a single Archive.
-
-    :param asked: the identifiers of all items that the Archive was asked about.
-    :param is_known: True if the Archive has at least one of these items.
-    :param removed: the removed item of the current round; None if there is no removed item.
-    """
-
-    archive: Archive
-    wanted: PersistentUrl
-    ranges: Sequence[LanguageRange]
-    client_addresses: tuple[str, ...]
-    asked: list[Identifier] = field(default_factory=list)
-    is_known: bool = False
-    removed: ItemView | None = None
-
-    def __post_init__(self) -> None:
-        service = self.archive.served().service_ibi
-        self.source = ArchiveSource(service, self.archive.config.archive_address, is_own=True)
-        self.analysis = Analysis(self.wanted, self.ranges)
-
-    def run(self) -> LocalOutcome:
-        """Ask the questions of each round until there is an outcome, and return the outcome."""
-        while True:
-            outcome = self._run_round() or self.analysis.finish_round(asked=1)
-            if isinstance(outcome, Redirect | NotHere):
-                return outcome
-            if isinstance(outcome, Alert):
-                return self._complete(outcome)
-
-    def _run_round(self) -> Redirect | NotHere | None:
+    analysis = Analysis(wanted, ranges)
+    asked: list[Identifier] = []
+    is_known = False
+    while True:
         is_here = True
-        self.removed = None
-        for question in self.analysis.questions:
-            self.asked.append(question.ibi)
-            answer = self._ask(question)
-            redirect = self.analysis.add_answer(answer)
+        removed: ItemView | None = None
+        for question in analysis.questions:
+            asked.append(question.ibi)
+            answer = ask(question)
+            redirect = analysis.add_answer(answer)
             if redirect is not None:
                 return redirect
             if answer.pairs.get("state") == (State.DELETED.value,):
-                self.removed = _find_removed(self.archive, question.ibi)
-                is_here = is_here and self.removed is not None
+                removed = _find_removed(archive, question.ibi)
+                is_here = is_here and removed is not None
             is_here = is_here and bool(answer.pairs)
-            self.is_known = self.is_known or bool(answer.pairs)
-        # Another Archive may have a translation of the item. Without this check, the reader would
-        # get the item in its own language instead.
-        return None if is_here else NotHere(self.is_known)
-
-    def _complete(self, alert: Alert) -> LocalOutcome:
-        """Return the outcome for an alert; NotHere if another Archive may have more information."""
-        if alert.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
-            return alert
-        if self.removed is not None and alert.kind is AlertKind.REMOVED:
-            return Removed(self.removed)
-        if self.wanted.requires_original or any(_is_copy(self.archive, ibi) for ibi in self.asked):
-            return NotHere(True)
-        search = AlternativesSearch(alert)
-        for question in search.questions:
-            search.add_answer(self._ask(question))
-        return search.finish_round()
-
-    def _ask(self, question: Question) -> Answer:
-        pairs = answer_question(self.archive, question, self.client_addresses)
-        return Answer(self.source, question, pairs)
+            is_known = is_known or bool(answer.pairs)
+        if not is_here:
+            # Another Archive may have a translation of the item. Without this check, the reader
+            # would get the item in its own language instead.
+            return NotHere(is_known)
+        outcome = analysis.finish_round(asked=1)
+        if isinstance(outcome, Redirect):
+            return outcome
+        if isinstance(outcome, Alert):
+            break
+    if outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
+        return outcome
+    if removed is not None and outcome.kind is AlertKind.REMOVED:
+        return Removed(removed)
+    # the Original of a Copy may have more parts
+    if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in asked):
+        return NotHere(True)
+    search = AlternativesSearch(outcome)
+    for question in search.questions:
+        search.add_answer(ask(question))
+    return search.finish_round()
 
 
 def answer_question(
@@ -189,10 +165,6 @@ def create_local_acknowledgment(
 
 
 def _is_copy(archive: Archive, ibi: Identifier) -> bool:
-    """Return whether this Archive has only a Copy of an item.
-
-    The Original of a Copy may have more parts.
-    """
     item = archive.get(ibi.text)
     return item is not None and item.record.state == State.COPY.value
 

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from threading import Lock
 from typing import Any
 
 from flask import Response, current_app, jsonify, request
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    String,
-    delete,
-    select,
-)
+from sqlalchemy import BigInteger, CheckConstraint, String, delete, select
 from sqlalchemy.orm import Mapped, mapped_column
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
@@ -50,79 +43,44 @@ class RequestCount(Base):
 # --- request counts ----------------------------------------------------------------------------
 
 
-#: The key of the counts of requests in ``app.extensions``.
-COUNTS = "ibi_request_counts"
 #: The maximum number of wrong keys and secrets in a minute from one network.
 WRONG_KEYS = 10
-#: A process claims this part of the requests that a sender may still send in a minute.
-CLAIMS = 100
 
 
-class RequestCounts:
-    """Counts the requests of keys, and those with wrong keys, of all processes together.
+def count_request(database: Database, sender: str, limit: int, reason: str, now: datetime) -> None:
+    """Count a request of a sender, unless the rate limit of the sender is reached.
 
-    A process claims several requests at a time, so that not each request writes to the database;
-    the nearer the limit, the fewer. What it has claimed and does not use until the minute ends is
-    lost: if many processes serve a program, it is refused a little before its limit, never after.
+    The requests to all processes are counted together. A refused request writes nothing.
+
+    :param sender: whose requests are counted, such as ``key 7`` or a network.
+    :param limit: the maximum number of requests in a minute.
+    :param reason: which requests are limited, for the message.
+    :raises Problem: 429 if the limit is reached.
     """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        #: For each sender: the minute, and the claimed requests that are left.
-        self._claimed: dict[str, tuple[int, int]] = {}
-
-    def count(self, database: Database, sender: str, limit: int, now: datetime) -> int | None:
-        """Count a request, unless the limit of the present minute is reached.
-
-        A refused request writes nothing.
-
-        :param sender: whose requests are counted, such as ``key 7`` or a network.
-        :returns: None if the request was counted. Otherwise, the number of seconds to wait.
-        """
-        second = int(now.timestamp())
-        minute = second // 60
-        with self._lock:
-            claimed, left = self._claimed.get(sender, (minute, 0))
-            if claimed == minute and left:
-                self._claimed[sender] = minute, left - 1
-                return None
-        size = _claim(database, sender, minute, limit)
-        if not size:
-            return 60 - second % 60
-        if size > 1:  # the sender has a key: there are few
-            with self._lock:
-                claimed, left = self._claimed.get(sender, (minute, 0))
-                left = left if claimed == minute else 0
-                self._claimed[sender] = minute, left + size - 1
-        return None
-
-
-def _claim(database: Database, sender: str, minute: int, limit: int) -> int:
-    """Store that a sender sends further requests in a minute, and return their number.
-
-    :returns: 0 if the limit is reached. Then nothing is written.
-    """
+    second = int(now.timestamp())
+    minute = second // 60
     counted = select(RequestCount.requests).where(
         RequestCount.sender == sender, RequestCount.minute == minute
     )
-    left = limit - (database.read(lambda connection: connection.scalar(counted)) or 0)
-    if left < 1:
-        return 0
-    size = max(left // CLAIMS, 1)
-    with database.writing() as connection:
-        statement = insert_or_update(connection, RequestCount).values(
-            sender=sender, minute=minute, requests=size
-        )
-        requests = connection.scalar(
-            statement.on_conflict_do_update(
-                index_elements=["sender", "minute"],
-                set_={"requests": RequestCount.requests + size},
-                where=RequestCount.requests + size <= limit,
-            ).returning(RequestCount.requests)
-        )
-        if requests == size:
-            connection.execute(delete(RequestCount).where(RequestCount.minute < minute - 1))
-        return 0 if requests is None else size
+    requests = database.read(lambda connection: connection.scalar(counted)) or 0
+    if requests < limit:
+        with database.writing() as connection:
+            statement = insert_or_update(connection, RequestCount).values(
+                sender=sender, minute=minute, requests=1
+            )
+            requests = connection.scalar(
+                statement.on_conflict_do_update(
+                    index_elements=["sender", "minute"],
+                    set_={"requests": RequestCount.requests + 1},
+                    where=RequestCount.requests < limit,
+                ).returning(RequestCount.requests)
+            )
+            if requests == 1:
+                connection.execute(delete(RequestCount).where(RequestCount.minute < minute - 1))
+        if requests is not None:
+            return
+    wait = 60 - second % 60
+    raise Problem(429, f"too many {reason}; try again in {wait} s", Retry_After=wait)
 
 
 # --- problems ----------------------------------------------------------------------------------
@@ -186,18 +144,6 @@ def finish(response: Response) -> Response:
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-def count_request(database: Database, sender: str, limit: int, reason: str, now: datetime) -> None:
-    """Count a request of a sender, unless the rate limit of the sender is reached.
-
-    :param reason: which requests are limited, for the message.
-    :raises Problem: 429 if the limit is reached.
-    """
-    counts: RequestCounts = current_app.extensions[COUNTS]
-    wait = counts.count(database, sender, limit, now)
-    if wait is not None:
-        raise Problem(429, f"too many {reason}; try again in {wait} s", Retry_After=wait)
 
 
 def read_json_body(limit: int, empty: Any = None) -> Any:

@@ -7,13 +7,11 @@ answer to which the acknowledgment refers.
 A key has the form ``<POSIX time>-<digits>``. The POSIX time is the time when the key was issued.
 The digits are the decimal form of a number with these bytes:
 
-    1 | row id of the item (8) | random bytes (8) | signature (16)
     2 | identifier of the item | random bytes (8) | signature (16)
 
-The first byte is not 0, because a number cannot begin with zeros. Keys of the second form are for
-the items of a host's own catalogue. The random bytes make each key unique. The signature is the
-first half of an HMAC-SHA256 of the other parts of the key. The Archive does not store the keys that
-it issues.
+The first byte is not 0, because a number cannot begin with zeros. The random bytes make each key
+unique. The signature is the first half of an HMAC-SHA256 of the other parts of the key. The Archive
+does not store the keys that it issues.
 """
 
 from __future__ import annotations
@@ -32,10 +30,8 @@ from flask_ibi_archive.core.protocol.inclusion import is_key
 SALT = b"flask_ibi_archive.url_key"
 NONCE = 8
 SIGNATURE = 16
-#: The first bytes of keys: the item is named by its row id or by an identifier.
-ROW_ID, IDENTIFIER = b"\x01", b"\x02"
-#: The number of bytes of a key with a row id.
-LENGTH = len(ROW_ID) + 8 + NONCE + SIGNATURE
+#: The first byte of keys.
+VERSION = b"\x02"
 #: No key has more characters, not even the key of an item with an identifier of 255 characters.
 MAX_LENGTH = 700
 #: The maximum difference in seconds between the clocks of two servers of an Archive.
@@ -46,12 +42,12 @@ CLOCK_LEEWAY = 60
 class KeyFacts:
     """The content of a valid key.
 
-    :param item: the key of the requested item (CatalogueItem.key).
+    :param ibi: an identifier of the requested item.
     :param issued: the time when the key was issued, in POSIX seconds.
     :param nonce: the random bytes of the key.
     """
 
-    item: int | str
+    ibi: str
     issued: int
     nonce: bytes
 
@@ -90,18 +86,14 @@ class URLKeys:
             for secret in signer.secret_keys
         ]
 
-    def issue(self, item: int | str) -> str:
+    def issue(self, ibi: str) -> str:
         """Return a new URL key for an item.
 
-        :param item: the key of the item (CatalogueItem.key).
+        :param ibi: an identifier of the item, in canonical case.
         """
         second = int(self.clock())
-        if isinstance(item, int):
-            named = ROW_ID + item.to_bytes(8, "big")
-        else:
-            named = IDENTIFIER + item.encode()
         # not random.randbytes(): an app may seed the generator, and keys would then be equal
-        value = named + os.urandom(NONCE)
+        value = VERSION + ibi.encode() + os.urandom(NONCE)
         signature = _sign(self._signers[-1], second, value)
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
@@ -123,7 +115,7 @@ class URLKeys:
         issued = int(first)
         number = int(second or 0)
         whole = number.to_bytes((number.bit_length() + 7) // 8, "big")
-        if key != f"{issued:010d}-{number}" or not _has_form_of_key(whole):
+        if key != f"{issued:010d}-{number}" or whole[:1] != VERSION:
             return None
         value, signature = whole[:-SIGNATURE], whole[-SIGNATURE:]
         if not any(
@@ -131,16 +123,7 @@ class URLKeys:
             for signer in reversed(self._signers)
         ):
             return None
-        named, nonce = value[1:-NONCE], value[-NONCE:]
-        item = int.from_bytes(named, "big") if value[:1] == ROW_ID else named.decode()
-        return KeyFacts(item, issued, nonce)
-
-
-def _has_form_of_key(whole: bytes) -> bool:
-    """Return whether bytes have the first byte and the length of a key."""
-    if whole[:1] == ROW_ID:
-        return len(whole) == LENGTH
-    return whole[:1] == IDENTIFIER and len(whole) > 1 + NONCE + SIGNATURE
+        return KeyFacts(value[1:-NONCE].decode(), issued, value[-NONCE:])
 
 
 def _sign(signer: hmac.HMAC, second: int, value: bytes) -> bytes:

@@ -67,7 +67,8 @@ def route_service_request() -> bool:
         if not archive.serves(path[1:]) and not _is_other_form(archive, path[1:]):
             return False
     except NotReady as error:  # the IBI of the service is unknown
-        if not _must_be_for_service(archive):
+        resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
+        if resolves and not is_message():  # it may be a persistent URL
             return False
         failure = error
     except ConfigError as error:
@@ -84,12 +85,6 @@ def _is_other_form(archive: Archive, ibi: str) -> bool:
         return False
 
 
-def _must_be_for_service(archive: Archive) -> bool:
-    """Return whether the request can only be for the service, and not for a persistent URL."""
-    resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
-    return not resolves or is_message()
-
-
 def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     """Answer a message, or return an alert that says why the message is refused.
 
@@ -103,7 +98,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     query = request.query_string
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
-    count = _count_access if is_get else _count_nothing
+    count = _count_access if is_get else lambda acknowledgment: None
     archive = current_archive()
     list_urls: ListUrls = archive.list_urls
     if is_get and url_requested.receivers:
@@ -139,12 +134,7 @@ def _count_access(acknowledgment: messages.Acknowledgment) -> None:
     """
     headers = current_request().headers
     agents = messages.Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
-    archive = current_archive()
-    archive.take_acknowledgment(acknowledgment, agents)
-
-
-def _count_nothing(acknowledgment: messages.Acknowledgment) -> None:
-    """Do nothing with an acknowledgment."""
+    current_archive().take_acknowledgment(acknowledgment, agents)
 
 
 def _unavailable(error: NotReady | ConfigError) -> Response:

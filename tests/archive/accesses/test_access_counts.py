@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import event, select
-from support.accesses import insert_accesses, item_id, store_accesses, stored
+from support.accesses import insert_accesses, store_accesses, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
 from support.tables import SECOND
@@ -61,7 +61,7 @@ def statements(archive: Archive) -> Iterator[list[str]]:
 def test_reading_statistics_writes_nothing(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
-    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    insert_accesses(archive, [{"ibi": A, "second": NOON}])
     before = rows_of(archive)
     for target in ("/ibi/statistics", f"/col/{A}/statistics"):
         for format in ("html", "csv", "json"):
@@ -76,7 +76,7 @@ def test_reading_statistics_writes_nothing(app: Flask) -> None:
 
 @pytest.mark.postgresql
 def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
-    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    insert_accesses(archive, [{"ibi": A, "second": NOON}])
     with archive.database.writing():
         assert archive.statistics(A).downloads == 1
         assert archive.statistics().downloads == 1
@@ -92,10 +92,7 @@ def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Fl
             seconds = [NOON + 60 * place for place in range(number)]
             insert_accesses(
                 archive,
-                [
-                    {"item_id": item_id(archive, rep(number)), "second": second}
-                    for second in seconds
-                ],
+                [{"ibi": rep(number), "second": second} for second in seconds],
             )
         first, second = (archive.statistics() for archive in archives)
         assert (
@@ -123,10 +120,9 @@ def test_counts_are_exact_if_several_processes_store_accesses(
 
 
 def by_day(archive: Archive, ibi: str) -> dict[date, list[int]]:
-    item = item_id(archive, ibi)
     found: dict[date, list[int]] = {}
     with archive.database.snapshot() as connection:
-        for day, _, *numbers in read_counts(connection, archive.served().id, item):
+        for day, _, *numbers in read_counts(connection, archive.served().id, [ibi]):
             sums = found.get(day, [0, 0, 0])
             found[day] = [one + other for one, other in zip(sums, numbers, strict=True)]
     return found
@@ -134,7 +130,7 @@ def by_day(archive: Archive, ibi: str) -> dict[date, list[int]]:
 
 def count_naively(accesses: list[dict[str, Any]], ibi: str) -> dict[date, list[int]]:
     found: dict[date, list[int]] = {}
-    of_item = [row for row in accesses if row["asked"] == ibi]
+    of_item = [row for row in accesses if row["ibi"] == ibi]
     for row in of_item:
         followed = any(
             not other["robot"]

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from flask import Flask
 from sqlalchemy import create_engine
-from support.accesses import forget_accesses, item_id, stored
+from support.accesses import forget_accesses, stored
 from support.archives import archive_of, import_file, import_records
 from support.cases import for_each
 from support.resolvers import run
@@ -72,12 +72,12 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     archive.init()
     import_file(archive, FOLDER / "archive" / "example_4_2" / "items.jsonl")
     rep = "sid.inpe.br/mtc-m19/2013/09.04.12.27.57"
-    key = archive.url_keys.issue(item_id(archive, rep))
+    key = archive.url_keys.issue(rep)
     raw = address.query.replace("1424636122-5331490054869684", key)
     assert raw != address.query
     assert ask(app, f"{address.path}?{raw}").body == NOTICE
     [row] = stored(archive)
-    assert (row["asked"], row["state"]) == (rep, None)
+    assert (row["ibi"], row["state"]) == (rep, None)
     assert row["url"].endswith("/doc/Relat%F3rio%20Final.pdf")
     # the key of the example was not issued by this Archive
     assert ask(app, f"{address.path}?{address.query}").body == NOTICE
@@ -134,7 +134,7 @@ def test_an_acknowledgment_without_a_database_is_answered_503(
     for raw in (query(filled, key), query(filled, "1424636122-5331490054869684"), ""):
         assert send(fresh, raw).status == 503
     assert send(filled, query(filled, key)).body == NOTICE
-    assert [row["asked"] for row in stored(archive_of(filled))] == [REP]
+    assert [row["ibi"] for row in stored(archive_of(filled))] == [REP]
 
 
 @contextmanager

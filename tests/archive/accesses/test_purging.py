@@ -8,7 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 from flask import Flask
-from support.accesses import acknowledge, insert_accesses, item_id, stored
+from support.accesses import acknowledge, insert_accesses, set_time, stored
 from support.archives import archive_of, import_records
 
 from flask_ibi_archive.archive.accesses import rows as access_rows
@@ -26,13 +26,12 @@ def archive(app: Flask) -> Archive:
     """An Archive with an item that has three accesses on each of the last 30 days."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
-    archive.accesses.clock = archive.url_keys.clock = lambda: NOW
-    item = item_id(archive, A)
+    set_time(archive, NOW)
     begin = start_of_day(TODAY)
     insert_accesses(
         archive,
         [
-            {"item_id": item, "second": begin - day * 86_400 + second}
+            {"ibi": A, "second": begin - day * 86_400 + second}
             for day in range(30)
             for second in (10, 20, 90)
         ],
@@ -64,11 +63,11 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
     archive.init()
     import_records(archive, [{"rep": A}])
     begin = start_of_day(TODAY) - 10
-    archive.accesses.clock = archive.url_keys.clock = lambda: begin
+    set_time(archive, begin)
     acknowledgment = acknowledge(archive, A)
     assert archive.take_acknowledgment(acknowledgment)
     for later in (60, age // 2, age, age + 60, 2 * age + 200_000):
-        archive.accesses.clock = archive.url_keys.clock = lambda later=later: begin + later
+        set_time(archive, begin + later)
         archive.purge(0)
         assert not archive.take_acknowledgment(acknowledgment)
         assert archive.statistics().downloads == 1

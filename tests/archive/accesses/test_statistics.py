@@ -10,7 +10,13 @@ import pytest
 from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.accesses import acknowledge, forget_accesses, insert_accesses, item_id, stored
+from support.accesses import (
+    acknowledge,
+    forget_accesses,
+    insert_accesses,
+    set_time,
+    stored,
+)
 from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 
@@ -45,8 +51,7 @@ def archive(counted: Archive) -> Archive:
 
 
 def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
-    item = item_id(archive, A)
-    return [{"item_id": item, "second": second, **more} for second in seconds]
+    return [{"ibi": A, "second": second, **more} for second in seconds]
 
 
 @for_each(
@@ -167,13 +172,12 @@ def model(events: list[Row]) -> Counts:
 def check(archive: Archive, expected: Counts) -> None:
     """Compare the counts of each item and of the Archive with those of the model."""
     archive_id = archive.served().id
-    ids = {item: item_id(archive, item) for item in (A, B, C)}
     found: Counts = {}
     whole: dict[tuple[date, str], list[int]] = {}
     expected_whole: dict[tuple[date, str], list[int]] = {}
     with archive.database.snapshot() as connection:
-        for item in ids:
-            for day, content_type, *numbers in read_counts(connection, archive_id, ids[item]):
+        for item in (A, B, C):
+            for day, content_type, *numbers in read_counts(connection, archive_id, [item]):
                 one = (item, day, content_type)
                 found[one] = add(found.get(one), numbers)
         for day, content_type, *numbers in read_counts(connection, archive_id):
@@ -187,12 +191,11 @@ def check(archive: Archive, expected: Counts) -> None:
 
 def put_events(archive: Archive, events: list[Row]) -> None:
     """Store accesses in the order of the list, which may differ from the order of their times."""
-    ids = {item: item_id(archive, item) for item in (A, B, C)}
     insert_accesses(
         archive,
         [
             {
-                "item_id": ids[event["item"]],
+                "ibi": event["item"],
                 **{name: event[name] for name in ("second", "visitor", "robot", "content_type")},
             }
             for event in events
@@ -218,7 +221,7 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
             put_events(counted, step)
             present += step
         else:
-            counted.accesses.clock = lambda day=step[1]: MIDNIGHT + (day + 1) * 86_400 + 50_000
+            set_time(counted, MIDNIGHT + (step[1] + 1) * 86_400 + 50_000)
             before = counted.purge(0).before
             for key, numbers in model(present).items():
                 if key[1] < before:
@@ -279,7 +282,7 @@ def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: s
 
 
 def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -> None:
-    archive.accesses.clock = archive.url_keys.clock = lambda: second
+    set_time(archive, second)
     acknowledgment = acknowledge(archive, A, user=user)
     assert archive.take_acknowledgment(acknowledgment, agents)
 

@@ -9,7 +9,7 @@ from datetime import date
 
 import pytest
 from flask import Flask
-from support.accesses import insert_accesses, item_id
+from support.accesses import insert_accesses
 from support.archives import archive_of, import_records
 from support.commands import command
 
@@ -23,16 +23,15 @@ def read(app: Flask) -> Flask:
     """An app with two items and accesses of past years."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}, {"rep": B}])
-    first, second = item_id(archive, A), item_id(archive, B)
     day = start_of_day(date(2024, 1, 31))
     insert_accesses(
         archive,
         [
-            {"item_id": first, "second": day},
-            {"item_id": first, "second": day + 9},
-            {"item_id": first, "second": day + 86_400, "content_type": "Metadata"},
-            {"item_id": first, "second": day + 86_400, "robot": True},
-            {"item_id": second, "second": day},
+            {"ibi": A, "second": day},
+            {"ibi": A, "second": day + 9},
+            {"ibi": A, "second": day + 86_400, "content_type": "Metadata"},
+            {"ibi": A, "second": day + 86_400, "robot": True},
+            {"ibi": B, "second": day},
         ],
     )
     return app

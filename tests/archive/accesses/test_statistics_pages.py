@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import text
 from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app, open_app
 from support.cases import for_each
@@ -43,7 +42,7 @@ PAGE = f"/col/{REPORT}/statistics"
 ARCHIVE = "/ibi/statistics"
 FIRST, DAYS = date(2016, 11, 21), 3653
 TODAY = datetime(2026, 11, 28, tzinfo=timezone.utc)
-COLUMNS = ("item_id", "day", "content_type", "accesses", "double_clicks", "robots")
+COLUMNS = ("ibi", "day", "content_type", "accesses", "double_clicks", "robots")
 
 
 def counts() -> list[tuple[str, date, str, int, int, int]]:
@@ -68,12 +67,9 @@ def counted(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with open_app(backend, folder, ibi=ibi, PROPAGATE_EXCEPTIONS=True) as app:
         archive = archive_of(app)
         import_records(archive, shelf(folder / "sources"))
-        with archive.database.reading() as connection:
-            rows = connection.execute(text("SELECT text, item_id FROM ibi_identifier"))
-            items = {row.text: row.item_id for row in rows}
         insert_counts(
             archive,
-            [dict(zip(COLUMNS, (items[ibi], *values), strict=True)) for ibi, *values in counts()],
+            [dict(zip(COLUMNS, (ibi, *values), strict=True)) for ibi, *values in counts()],
         )
         yield app
 

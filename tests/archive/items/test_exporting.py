@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.accesses import insert_accesses, item_id
+from support.accesses import insert_accesses
 from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
 from support.commands import command
 from support.databases import new_database
@@ -208,9 +208,7 @@ def test_the_counts_of_an_export_replace_those_of_the_items(
 ) -> None:
     archive, path = archive_of(app), str(tmp_path / "items.jsonl")
     import_records(archive, [{"rep": A}, {"rep": B}])
-    insert_accesses(
-        archive, [{"item_id": item_id(archive, A), "second": n * 50_000} for n in (1, 3)]
-    )
+    insert_accesses(archive, [{"ibi": A, "second": n * 50_000} for n in (1, 3)])
     before = [archive.statistics(rep, "day") for rep in (A, B, None)]
     assert "counts" not in command(app, "export").data
     assert command(app, "export", path, "--with-counts").data == ""
@@ -224,7 +222,7 @@ def test_the_counts_of_an_export_replace_those_of_the_items(
             assert command(other, "import", path, *words).status == 0
             found = [archive_of(other).statistics(rep, "day") for rep in (A, B, None)]
             assert found == before
-            insert([{"item_id": item_id(archive_of(other), A), "second": 9}])
+            insert([{"ibi": A, "second": 9}])
         close(other)
 
 

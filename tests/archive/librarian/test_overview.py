@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import event, update
-from support.accesses import insert_counts, item_id
+from support.accesses import insert_counts
 from support.archives import archive_of, import_records
 from support.commands import command
 from support.librarians import Librarian
@@ -95,7 +95,7 @@ def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian:
     )
     counts = [
         {
-            "item_id": item_id(archive, rep(number)),
+            "ibi": rep(number),
             "day": archive.today - timedelta(days=400 if number == 14 else number),
             "content_type": kind,
             "accesses": number * (2 if kind == "Data" else 1),

@@ -58,8 +58,7 @@ def count(place: Place, number: int, accesses: int) -> None:
     from datetime import date
 
     archive = place.archive
-    item_id = archive.get(rep(number)).id  # type: ignore[union-attr]
-    key = {"item_id": item_id, "day": date(2020, 1, 1), "content_type": "Data"}
+    key = {"ibi": rep(number), "day": date(2020, 1, 1), "content_type": "Data"}
     with archive.database.writing() as connection:
         connection.execute(
             AccessCount.__table__.insert().values(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.accesses import insert_counts, item_id
+from support.accesses import insert_counts
 from support.archives import FAR_SERVICE, archive_of
 
 from flask_ibi_archive.archive.archive import Archive
@@ -101,7 +101,7 @@ def test_a_repeated_switch_has_the_same_answer(
     archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = deposit(archive, "On rain")
-    count = {"item_id": item_id(archive, item), "day": date(2026, 1, 2), "content_type": "Data"}
+    count = {"ibi": item, "day": date(2026, 1, 2), "content_type": "Data"}
     numbers = {"accesses": 3, "double_clicks": 1, "robots": 2}
     insert_counts(archive, [{**count, **numbers}])
     now = [NOON]
@@ -271,10 +271,7 @@ def test_two_equal_switches_at_the_same_time_have_the_same_answer(
     count = {"day": date(2026, 1, 2), "content_type": "Data", "accesses": 1}
     insert_counts(
         archive,
-        [
-            {"item_id": item_id(archive, item), **count, "double_clicks": 0, "robots": 0}
-            for item in items
-        ],
+        [{"ibi": item, **count, "double_clicks": 0, "robots": 0} for item in items],
     )
     taker = offer(*items)
     page = taker.read()

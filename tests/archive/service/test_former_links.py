@@ -344,7 +344,7 @@ def test_an_access_is_counted_once(new_app: NewApp, tmp_path: Path) -> None:
     assert stored(archive_of(old)) == []
     ask(old, "/hdl:20.500.12345/678?x=1", headers=agent)
     [row] = stored(archive_of(old))
-    assert (row["asked"], row["robot"]) == (REPORT, False)
+    assert (row["ibi"], row["robot"]) == (REPORT, False)
     assert row["persistent_url"] == f"{HOST}:80/{REPORT_IBIP}?x=1"
     ask_at(old, OLD_HOST, "/handle/1/2:", **agent)
     found = archive_of(old).statistics(REPORT)

@@ -537,7 +537,7 @@ def test_an_access_is_counted_after_the_response(filled: Flask) -> None:
     }
     assert redirect_of(ask(filled, f"/{REPORT_IBIP}?x=1", headers=headers)).endswith("1.pdf?x=1")
     [row] = stored(archive_of(filled))
-    assert (row["asked"], row["robot"]) == (rep(1), False)
+    assert (row["ibi"], row["robot"]) == (rep(1), False)
     assert (row["content_type"], row["state"]) == ("Data", "Original")
     assert row["url"] == col(rep(1), "doc/Relat%C3%B3rio%201.pdf")
     assert row["persistent_url"] == f"{HOST}:80/{REPORT_IBIP}?x=1"
@@ -565,7 +565,7 @@ def test_an_error_in_counting_does_not_affect_the_response(
     def fail(*arguments: Any) -> None:
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(archive_of(filled).accesses, "record", fail)
+    monkeypatch.setattr(archive_of(filled), "take_acknowledgment", fail)
     with caplog.at_level(logging.ERROR):
         assert ask(filled, f"/{rep(1)}").status == 302
     assert "could not be counted" in caplog.text

@@ -15,6 +15,7 @@ from support.archives import archive_of, import_records
 from support.networks import PREFERENCES, make_wanted
 from support.stores import USERS, StoreMaker, rep_of
 
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.archive.service.local_resolution import (
     LocalOutcome,
@@ -27,19 +28,19 @@ from flask_ibi_archive.core.protocol.messages import build_response, format_requ
 from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Redirect
 
 KEY = "1234567890-0123456789"
 PERSISTENT_URL = "http://archive.example:80/x%20y?z=%C3%A9+%252B"
 
 
-def ask_by_text(self: Any, question: Question) -> Answer:
+def answer_by_text(archive: Archive, question: Question, client_addresses: Any) -> Any:
     """Return the answer to a question, formatted as text and parsed like an HTTP response."""
-    query = format_request(question.create_request(self.client_addresses))
+    query = format_request(question.create_request(client_addresses))
     message = parse_request(decode_query_string(query))
-    pairs = parse_pairs(build_response(message, self.archive.list_urls))
-    return Answer(self.source, question, pairs_as_dict(pairs))
+    pairs = parse_pairs(build_response(message, archive.list_urls))
+    return pairs_as_dict(pairs)
 
 
 def without_key(outcome: LocalOutcome) -> LocalOutcome:
@@ -69,7 +70,7 @@ def test_values_give_the_same_outcome_as_text(
         users = (random_.choice(USERS),)
         by_values = without_key(resolve_locally(archive, wanted, ranges, users))
         with monkeypatch.context() as patch:
-            patch.setattr(local_resolution._LocalResolution, "_ask", ask_by_text)
+            patch.setattr(local_resolution, "answer_question", answer_by_text)
             by_text = without_key(resolve_locally(archive, wanted, ranges, users))
         assert by_values == by_text, (wanted, ranges, users)
         kinds.add((type(by_values).__name__, number % 2))
