@@ -49,9 +49,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Text, bindparam, select, text, union_all, update
+from sqlalchemy import Connection, Text, bindparam, select, text, true, union_all, update
 
-from flask_ibi_archive.archive.items.tables import ItemIdentifier, Prefix, ReservationRow
+from flask_ibi_archive.archive.items.tables import (
+    ArchiveRow,
+    Item,
+    ItemIdentifier,
+    Prefix,
+    ReservationRow,
+    Translation,
+)
 from flask_ibi_archive.core.identifiers import (
     build_ibip_suffix,
     build_repository_suffix,
@@ -259,17 +266,30 @@ def make_lock(dialect: str) -> Any:
 
 @cache
 def make_search(dialect: str) -> Any:
-    """Return the statement that finds the identifiers of items and reservations in two lists."""
+    """Return the statement that finds the identifiers of items and reservations in two lists.
+
+    An identifier to which an item refers is found too, because it may be that of another item.
+    """
     reps, ibips = bindparam("reps", type_=Text), bindparam("ibips", type_=Text)
+    # the indexes of references begin with the Archive
+    references = [
+        (column, table.archive_id.in_(select(ArchiveRow.id)))
+        for table, column in (
+            (Item, Item.next_edition),
+            (Item, Item.metadata_ibi),
+            (Translation, Translation.ibi),
+        )
+    ]
+    names: list[tuple[Any, Any]] = [(ItemIdentifier.text, true()), *references]
+    searched = [
+        *((column, listed, where) for column, where in names for listed in (reps, ibips)),
+        (ReservationRow.rep, reps, true()),
+        (ReservationRow.ibip, ibips, true()),
+    ]
     return union_all(
         *(
-            select(column).where(is_listed(dialect, column, listed))
-            for column, listed in (
-                (ItemIdentifier.text, reps),
-                (ItemIdentifier.text, ibips),
-                (ReservationRow.rep, reps),
-                (ReservationRow.ibip, ibips),
-            )
+            select(column).where(is_listed(dialect, column, listed), where)
+            for column, listed, where in searched
         )
     )
 
