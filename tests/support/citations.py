@@ -300,4 +300,41 @@ CASES = [
         date=["2011-03-04T12:00:00Z", "2012-03-04T12:00:00Z", "1999-05"],
         type="other",
     ),
+    case(
+        "a bachelor's thesis",
+        "ALVES, Daian Péricles. **Manufatura colaborativa**. 2008. Trabalho de Conclusão de Curso "
+        "(Graduação) – UTFPR, 2008.",
+        creator="Alves, Daian Péricles",
+        title="Manufatura colaborativa",
+        publisher="UTFPR",
+        date="2008",
+        type="https://purl.org/coar/resource_type/c_7a1f",
+    ),
+    case(
+        "a thesis of an unknown degree",
+        "SILVA, Ana. **Rain**. 2001. Tese – University of Oslo, 2001.",
+        creator="Silva, Ana",
+        title="Rain",
+        publisher="University of Oslo",
+        date="2001",
+        type="Thesis",
+    ),
+    case(
+        "an article whose journal is unknown",
+        "SILVA, Ana. **Chuva**. [*S. l.*: *s. n.*], 2015.",
+        creator="Silva, Ana",
+        title="Chuva",
+        date="2015",
+        type="article",
+    ),
+    case(
+        "8.1: three authors",
+        "PASSOS, L. M. M.; FONSECA, A.; CHAVES, M. **Alegria de saber**. São Paulo: Scipione, "
+        "1995.",
+        creator=["Passos, L. M. M.", "Fonseca, A.", "Chaves, M."],
+        title="Alegria de saber",
+        publisher="São Paulo: Scipione",
+        date="1995",
+        type="book",
+    ),
 ]

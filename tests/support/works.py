@@ -4,112 +4,68 @@ from __future__ import annotations
 
 import csv
 import io
-import random
 from collections.abc import Sequence
 from typing import Any
 
-FAMILIES = [
-    "Silva", "Souza", "Araújo", "Gonçalves", "Magalhães", "Muñoz", "García Márquez", "Müller",
-    "O'Brien", "D'Ávila", "Åström", "Nguyễn", "Łukasiewicz", "Çelik", "Sánchez-Ruiz", "Kovács",
-    "Ōe", "Иванов", "王", "Saint-Exupéry", "Assunção", "Brandão",
+NAMES = [
+    ("Silva", "Ana"), ("Gonçalves", "José Antônio"), ("García Márquez", "Ñuño"), ("O'Brien", "Zoë"),
+    ("D'Ávila", "M. Â."), ("Nguyễn", "João P."), ("Sánchez-Ruiz", "Víctor"), ("Ōe", "Kenzaburō"),
+    ("Иванов", "Анна"), ("王", "小明"), ("Saint-Exupéry", "François"),
 ]  # fmt: skip
-GIVENS = [
-    "Ana", "José Antônio", "Inês", "João P.", "M. Â.", "François", "Zoë", "Ñuño", "Björn", "Maria",
-    "Conceição", "Kenzaburō", "Анна", "小明", "Luís", "Víctor", "Élodie",
-]  # fmt: skip
-BODIES = [
-    "Instituto Nacional de Pesquisas Espaciais", "Universidade Federal do Pará",
-    "World Health Organization", "Agência Nacional de Águas", "Comité científico, sección II",
-]  # fmt: skip
-WORDS = [
-    "chuva", "seca", "Amazônia", "floresta", "ação", "edição", "história", "língua", "água", "solo",
-    "rain", "model", "drought", "l'été", "señal", "niño", "grüne", "Städte", "über", "climate",
-    "satélite", "educação", "saúde", "São Paulo", "CO₂", "α-diversity", "déjà", "vu", "naïve",
-]  # fmt: skip
-JOURNALS = [
-    "Revista Brasileira de Meteorologia", "Acta Amazonica", "Nature", "Ciência & Educação",
-    "Boletín del Museo", "Zeitschrift für Physik", "Estudos Avançados",
-]  # fmt: skip
-PUBLISHERS = ["INPE", "Editora da Unicamp", "Springer", "Fondo de Cultura Económica", "Éditions"]
-TOWNS = ["São José dos Campos", "Campinas", "México", "Berlin", "Paris"]
-LANGUAGES = ["pt", "pt-BR", "en", "es", "fr", "de"]
+MARKS = ["", "?", " (uma revisão)", ": um estudo", " & <outros> casos", ' de "caso"']
+ABSTRACT = 'A edição: "água", CO₂ e α-diversity.\nOutro parágrafo; com vírgulas, l\'été, señal.'
 
 
-def pick_title(dice: random.Random, number: int) -> str:
-    """Return a title, which is unique by its number."""
-    words = " ".join(dice.choices(WORDS, k=dice.randint(2, 9)))
-    mark = dice.choice(
-        ["", "?", " (uma revisão)", ": um estudo", " & <outros> casos", ' de "caso"']
-    )
-    return f"{words[0].upper()}{words[1:]} {number}{mark}"
+def pick(values: Sequence[Any], number: int, count: int = 3) -> list[Any]:
+    """Return some of the values, others for each number."""
+    return [values[(number + step) % len(values)] for step in range(count)]
 
 
-def pick_names(dice: random.Random, most: int = 5) -> list[str]:
-    """Return different names in inverted form."""
-    families = dice.sample(FAMILIES, dice.randint(1, most))
-    return [f"{family}, {dice.choice(GIVENS)}" for family in families]
-
-
-# --- a spreadsheet -------------------------------------------------------------------------------
-
-COLUMNS = (
-    "Título", "Título (en)", "Autores", "Orientador", "Banca", "Tipo", "Ano", "Data da defesa",
-    "Instituição", "Programa", "Resumo[pt-BR]", "Abstract (en)", "Palavras-chave", "Idioma",
-    "Revista", "Volume", "Número", "Páginas", "ISSN", "DOI", "Licença", "Acesso", "Financiador",
-    "Processo", "Observações", "Código",
-)  # fmt: skip
-
-
-def make_rows(count: int, seed: int = 29) -> list[dict[str, str]]:
+def make_rows(count: int) -> list[dict[str, str]]:
     """Return the rows of a spreadsheet of theses and articles, as a library keeps it."""
-    dice = random.Random(seed)
-    return [_make_row(dice, number) for number in range(1, count + 1)]
+    rows = list(map(_make_row, range(1, count + 1)))
+    empty = dict.fromkeys((name for row in rows[:2] for name in row), "")
+    return [empty | row for row in rows]
 
 
-def _make_row(dice: random.Random, number: int) -> dict[str, str]:
-    year = dice.randint(1961, 2026)
-    row = dict.fromkeys(COLUMNS, "")
-    row |= {
-        "Título": pick_title(dice, number),
-        "Autores": "; ".join(pick_names(dice)),
-        "Ano": dice.choice([str(year), f"{year}-0{dice.randint(1, 9)}", f"28/02/{year}"]),
-        "Resumo[pt-BR]": " ".join(dice.choices(WORDS, k=60))
-        + '.\nOutro parágrafo; com vírgulas, e "aspas".',
-        "Palavras-chave": "; ".join(dice.sample(WORDS, 4)),
-        "Idioma": dice.choice(["Português", "pt_BR", "inglês", "es", ""]),
-        "Acesso": dice.choice(["aberto", "restrito", ""]),
-        "Licença": dice.choice(
-            ["CC BY 4.0", "CC-BY-NC-4.0", "https://creativecommons.org/licenses/by/4.0/", ""]
-        ),
-        "Financiador": dice.choice(["", "FAPESP", "CNPq; CAPES"]),
+def _make_row(number: int) -> dict[str, str]:
+    year = 1961 + number % 60
+    names = ["{}, {}".format(*name) for name in pick(NAMES, number)]
+    row = {
+        "Título": f"Chuva {number}{MARKS[number % len(MARKS)]}",
+        "Autores": "; ".join(names),
+        "Ano": [f"{year}", f"{year}-07", f"28/02/{year}"][number % 3],
+        "Resumo[pt-BR]": ABSTRACT,
+        "Palavras-chave": "chuva; São Paulo; déjà vu",
+        "Idioma": ["Português", "pt_BR", "inglês", "es", ""][number % 5],
+        "Acesso": ["aberto", "restrito", ""][number % 3],
+        "Licença": ["CC BY 4.0", "CC-BY-NC-4.0", ""][number % 3],
+        "Financiador": ["", "FAPESP", "CNPq; CAPES"][number % 3],
+        "Processo": ["", f"2019/{number:05}-6", ""][number % 3],
         "Código": f"BR-{number:05}",
     }
-    if row["Financiador"] == "FAPESP":
-        row["Processo"] = f"2019/{number:05}-6"
-    if dice.random() < 0.5:
-        row |= {
-            "Tipo": dice.choice(["Tese", "Dissertação", "Trabalho de conclusão de curso"]),
-            "Orientador": pick_names(dice, 1)[0],
-            "Banca": "; ".join(pick_names(dice, 4)),
-            "Data da defesa": f"{year}-05-{dice.randint(10, 28)}",
+    if number % 2:
+        return row | {
+            "Tipo": ["Tese", "Dissertação", "Trabalho de conclusão de curso"][number % 3],
+            "Orientador": names[0],
+            "Banca": "; ".join(names),
+            "Data da defesa": f"{year}-05-28",
             "Instituição": "Universidade de São Paulo",
             "Programa": "Pós-Graduação em Meteorologia",
             "Título (en)": f"Rain {number}",
             "Abstract (en)": "In English.",
         }
-    else:
-        row |= {
-            "Tipo": "Artigo",
-            "Revista": dice.choice(JOURNALS),
-            "Volume": str(dice.randint(1, 90)),
-            "Número": str(dice.randint(1, 12)),
-            "Páginas": f"{number}-{number + 9}",
-            "ISSN": "0102-7786",
-            "DOI": dice.choice(
-                [f"10.1590/test.{number}", f"https://doi.org/10.1590/test.{number}", ""]
-            ),
-        }
-    return row
+    return row | {
+        "Tipo": "Artigo",
+        "Revista": "Ciência & Educação",
+        "Volume": f"{number}",
+        "Número": "2",
+        "Páginas": f"{number}-{number + 9}",
+        "ISSN": "0102-7786",
+        "DOI": ["10.1590/test.{}", "https://doi.org/10.1590/test.{}", ""][number % 3].format(
+            number
+        ),
+    }
 
 
 def write_table(
@@ -125,89 +81,50 @@ def write_table(
 
 # --- CSL-JSON ------------------------------------------------------------------------------------
 
-#: The twenty types of CSL that our types of works distinguish.
-CSL_TYPES = (
-    "article", "article-journal", "book", "chapter", "collection", "dataset", "document", "graphic",
-    "map", "motion_picture", "musical_score", "paper-conference", "patent", "report", "review",
-    "software", "song", "speech", "standard", "thesis",
-)  # fmt: skip
+_PUBLISHED = {"publisher": "Éditions", "publisher-place": "México"}
+_IN_JOURNALS = {
+    "container-title": "Acta Amazonica", "volume": "7", "issue": "2-3", "page": "7-18",
+    "ISSN": "1413-7852",
+}  # fmt: skip
+_IN_BOOKS = {
+    **_PUBLISHED, "container-title": "Anais do 5º Simpósio", "page": "7-18",
+    "editor": [{"family": "Brandão", "given": "Élodie"}], "ISBN": "978-3-16-148410-0",
+}  # fmt: skip
+#: The twenty types of CSL that our types of works distinguish, and the variables of each.
+CSL_TYPES: dict[str, dict[str, Any]] = {
+    "article": {}, "article-journal": _IN_JOURNALS, "review": _IN_JOURNALS, "chapter": _IN_BOOKS,
+    "paper-conference": _IN_BOOKS, "collection": _PUBLISHED, "map": _PUBLISHED,
+    "book": {**_PUBLISHED, "ISBN": "978-0-306-40615-7", "edition": "2", "number-of-pages": "171",
+             "translator": [{"family": "Åström", "given": "Björn"}]},
+    "report": {**_PUBLISHED, "number": "INPE-1-RPQ/1"},
+    "standard": {**_PUBLISHED, "number": "ABNT-1"},
+    "thesis": {**_PUBLISHED, "genre": "Dissertação de mestrado"},
+    "patent": {"number": "BR 10 2019 000001 4"}, "dataset": {"version": "v1.1"},
+    "software": {"publisher": "Zenodo", "version": "v1.2"}, "document": {}, "graphic": {},
+    "motion_picture": {}, "musical_score": {}, "song": {}, "speech": {},
+}  # fmt: skip
 
 
-def make_csl_items(count: int, seed: int = 29) -> list[dict[str, Any]]:
+def make_csl_items(count: int) -> list[dict[str, Any]]:
     """Return a library of CSL-JSON, with each type in turn."""
-    dice = random.Random(seed)
     return [
-        _make_csl_item(dice, number, CSL_TYPES[number % len(CSL_TYPES)])
-        for number in range(1, count + 1)
+        _make_csl_item(number, [*CSL_TYPES][number % len(CSL_TYPES)]) for number in range(count)
     ]
 
 
-def _make_csl_name(dice: random.Random) -> dict[str, str]:
-    if dice.random() < 0.15:
-        return {"literal": dice.choice(BODIES)}
-    return {"family": dice.choice(FAMILIES), "given": dice.choice(GIVENS)}
-
-
-def _make_csl_names(dice: random.Random, most: int) -> list[dict[str, str]]:
-    names: list[dict[str, str]] = []
-    for _ in range(dice.randint(1, most)):
-        if (name := _make_csl_name(dice)) not in names:
-            names.append(name)
-    return names
-
-
-def _make_csl_item(dice: random.Random, number: int, kind: str) -> dict[str, Any]:
-    year = dice.randint(1899, 2026)
-    parts = [year, dice.randint(1, 12), dice.randint(1, 28)][: dice.randint(1, 3)]
-    issued: dict[str, Any] = {"date-parts": [parts]}
-    if len(parts) == 1 and dice.random() < 0.2:
-        issued["circa"] = True
+def _make_csl_item(number: int, kind: str) -> dict[str, Any]:
+    names = [{"family": family, "given": given} for family, given in pick(NAMES, number)]
+    issued: dict[str, Any] = {"date-parts": [[1899 + number % 99, 7, 21][: 1 + number % 3]]}
     item: dict[str, Any] = {
         "id": f"http://zotero.org/users/1/items/{number:06}",
         "type": kind,
-        "title": pick_title(dice, number),
-        "author": _make_csl_names(dice, 7),
-        "issued": issued,
+        "title": f"Chuva {number}{MARKS[number % len(MARKS)]}",
+        "author": [*names, {"literal": "Comité científico, sección II"}][: 1 + number % 4],
+        "issued": issued | ({"circa": True} if number % 6 == 0 else {}),
+        **CSL_TYPES[kind],
     }
-    if dice.random() < 0.8:
-        item["language"] = dice.choice(LANGUAGES)
-    if dice.random() < 0.6:
-        item["abstract"] = " ".join(dice.choices(WORDS, k=80)) + "."
-    if dice.random() < 0.5:
-        item["keyword"] = ", ".join(dice.sample(WORDS, 3))
-    if dice.random() < 0.7:
-        item["DOI"] = f"10.{dice.randint(1000, 9999)}/Test.{number}(19)"
-    if kind in ("article-journal", "review"):
-        item |= {
-            "container-title": dice.choice(JOURNALS),
-            "volume": str(dice.randint(1, 90)),
-            "issue": dice.choice(["1", "2-3", "suppl. 1"]),
-            "page": dice.choice([f"{number}-{number + 12}", "e12345"]),
-            "ISSN": "1413-7852",
-        }
-    elif kind in ("chapter", "paper-conference"):
-        item |= {
-            "container-title": f"Anais do {number}º Simpósio",
-            "editor": _make_csl_names(dice, 3),
-            "page": f"{number}-{number + 7}",
-            "publisher": dice.choice(PUBLISHERS),
-            "publisher-place": dice.choice(TOWNS),
-            "ISBN": "978-3-16-148410-0",
-        }
-    elif kind in ("book", "collection", "report", "standard", "map", "thesis"):
-        item |= {"publisher": dice.choice(PUBLISHERS), "publisher-place": dice.choice(TOWNS)}
-        if kind == "book":
-            item |= {"ISBN": "978-0-306-40615-7", "edition": "2", "number-of-pages": "171"}
-            if dice.random() < 0.5:
-                item["translator"] = _make_csl_names(dice, 2)
-        if kind in ("report", "standard"):
-            item["number"] = f"INPE-{number}-RPQ/1"
-        if kind == "thesis":
-            item["genre"] = dice.choice(
-                ["Tese de doutorado", "Dissertação de mestrado", "Doctoral thesis"]
-            )
-    elif kind == "patent":
-        item["number"] = f"BR 10 2019 {number:06} 4"
-    elif kind in ("software", "dataset"):
-        item |= {"publisher": "Zenodo", "version": f"v1.{number}"}
+    if number % 7:
+        item |= {"language": ["pt", "pt-BR", "en"][number % 3], "abstract": "CO₂ e l'été."}
+    if number % 3:
+        item |= {"keyword": "chuva, déjà vu", "DOI": f"10.1590/Test.{number}(19)"}
     return item

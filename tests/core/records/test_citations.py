@@ -175,15 +175,6 @@ def test_any_text_is_read_back_from_ris(values: tuple[str, str]) -> None:
         assert found["keywords"] == [one_line(subject)]
 
 
-@given(texts)
-@example(TRAPS[0])
-@example(TRAPS[5])
-def test_any_title_is_read_back_from_csl_json(title: str) -> None:
-    if one_line(title):
-        [entry] = json.loads(write_csl_json(make(title=title)).encode())
-        assert entry["title"] == one_line(title)
-
-
 @given(texts, texts, texts, texts, st.sampled_from(WorkType))
 @example(*TRAPS[:4], WorkType.ARTICLE)
 def test_any_work_has_a_citation(

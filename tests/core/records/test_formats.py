@@ -242,6 +242,23 @@ def test_datacite_states_editions_translations_and_related_works() -> None:
     assert information == [None] * 4 + ["dc:relation"] * 3
 
 
+def test_datacite_states_grants() -> None:
+    prefix = "info:eu-repo/grantAgreement"
+    grants = [
+        f"{prefix}/EC/FP7/244909",
+        f"{prefix}/FAPESP//2010%2F12345-6/BR/Chuvas%20do%20sul/CHUVA/",
+        f"{prefix}/EC/FP7/",
+        f"{prefix}/EC",
+    ]
+    work = make(title="Chuva", relation=grants)
+    check_schemas(work)
+    group = "fundingReferences/fundingReference"
+    assert find(work, f"{group}/funderName") == [("European Commission", {}), ("FAPESP", {})]
+    assert find(work, f"{group}/awardNumber") == [("244909", {}), ("2010/12345-6", {})]
+    assert find(work, f"{group}/awardTitle") == [("Chuvas do sul", {})]
+    assert find(work, "relatedIdentifiers/relatedIdentifier") == []
+
+
 def test_the_built_in_formats_have_different_names_and_types() -> None:
     registry = FormatRegistry(BUILT_IN)
     assert [format.name for format in registry] == [

@@ -114,7 +114,11 @@ def test_a_thesis_has_people_degree_grant_access_and_files() -> None:
     inpe = {"@type": "Organization", "@id": ROR, "identifier": ROR, "name": INPE.name}
     cnpq = {"@type": "Organization", "@id": FUNDER, "identifier": FUNDER, "name": "CNPq"}
     orcid = f"https://orcid.org/{ORCID}"
-    found = load(THESIS)
+    found = load(replace(THESIS, doi="10.1000/182"))
+    assert found["identifier"] == [
+        {"@type": "PropertyValue", "propertyID": "DOI", "value": "10.1000/182"},
+        {"@type": "PropertyValue", "propertyID": "IBI", "value": IBI},
+    ]
     assert found["author"] == [
         {
             "@type": "Person",
@@ -171,13 +175,21 @@ def test_a_thesis_has_people_degree_grant_access_and_files() -> None:
     assert [one["identifier"] for one in found["citation"]] == ["doi:10.1000/182"]
     assert [one["identifier"] for one in found["mentions"]] == ["http://a.example/y"]
     assert found["isPartOf"] == {"@type": "CreativeWork", "identifier": "9788517000010"}
-    assert found["sameAs"] == "http://a.example/x"
+    assert found["sameAs"] == ["https://doi.org/10.1000/182", "http://a.example/x"]
 
 
 def test_a_data_set_is_in_a_catalogue() -> None:
     found = load(replace(THESIS, type=WorkType.DATASET))
     assert found["includedInDataCatalog"] == {"@type": "DataCatalog", "name": "Repositório X"}
     assert "provider" not in found
+    assert found["distribution"][0] == {
+        "@type": "DataDownload",
+        "name": "a.pdf",
+        "contentUrl": "http://a.example/a.pdf",
+        "encodingFormat": "application/pdf",
+        "contentSize": "12 B",
+        "sha256": "a" * 64,
+    }
 
 
 def test_an_article_is_part_of_an_issue_and_of_a_related_work() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flask_ibi_archive.core.records.description import IN_JOURNALS, Name, Role
+from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name, Role
 from flask_ibi_archive.core.records.formats.vocabularies import (
     TYPES,
     find_contributors,
@@ -54,15 +54,15 @@ def write_bibtex(work: Work) -> str:
 def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
     """Yield the names and the delimited values of the fields."""
     place = split_publisher(work.publisher)[0]
-    container = work.container
+    container = work.container or Container("")
     values = {
         "title": work.title,
         _PUBLISHERS.get(kind, "publisher"): find_institution(work),
-        "address": place or (container and container.place),
-        "journal" if kind == "article" else "booktitle": container and container.title,
-        "volume": container and container.volume,
-        "number": container.number if container else work.number,
-        "pages": container and container.pages,
+        "address": place or container.place,
+        "journal" if kind == "article" else "booktitle": container.title,
+        "volume": container.volume,
+        "number": container.number if work.container else work.number,
+        "pages": container.pages,
         "edition" if kind == "book" else "version": work.version,
         "type": _find_degree(work) if kind.endswith(("thesis", "report")) else None,
         "abstract": work.abstracts[0][0] if work.abstracts else None,

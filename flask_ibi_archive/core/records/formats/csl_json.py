@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from flask_ibi_archive.core.records.description import IssuedDate, Name, Role, WorkType
+from flask_ibi_archive.core.records.description import Container, IssuedDate, Name, Role, WorkType
 from flask_ibi_archive.core.records.format_description import format_description
 from flask_ibi_archive.core.records.formats.vocabularies import (
     TYPES,
@@ -63,7 +63,7 @@ def _describe(work: Work) -> dict[str, Any]:
     the names of the JSON of records: ``creators`` if one has an ORCID, for example.
     """
     place = split_publisher(work.publisher)[0]
-    container, degree = work.container, work.degree
+    container, degree = work.container or Container(""), work.degree
     dates = {
         "issued": find_date(work),
         "submitted": work.dates.get("submitted"),
@@ -85,11 +85,11 @@ def _describe(work: Work) -> dict[str, Any]:
         },
         **{variable: _format_date(date) for variable, date in dates.items() if date},
         "publisher": find_institution(work),
-        "publisher-place": place or (container and container.place),
-        "container-title": container and container.title,
-        "volume": container and container.volume,
-        "issue": container and container.number,
-        "page": container and container.pages,
+        "publisher-place": place or container.place,
+        "container-title": container.title,
+        "volume": container.volume,
+        "issue": container.number,
+        "page": container.pages,
         "genre": (degree and degree.name)
         or (work.type_text if work.type_text != work.type.value else None),
         "number": work.number,

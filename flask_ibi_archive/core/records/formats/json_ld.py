@@ -15,9 +15,7 @@ from flask_ibi_archive.core.records.description import (
     Container,
     Grant,
     Name,
-    Organisation,
     RelatedWork,
-    Relation,
     Role,
     Subject,
 )
@@ -27,33 +25,23 @@ from flask_ibi_archive.core.records.work import Work, WorkFile
 
 #: The namespace of PROV-O. Its terms are written as IRIs, because they need no other context then.
 PROV = "http://www.w3.org/ns/prov#"
-#: The properties for contributors with a role.
-_ROLES: dict[Role, str] = {
-    "editor": "editor",
-    "translator": "translator",
-    "illustrator": "illustrator",
-    "producer": "producer",
-    "sponsor": "sponsor",
-    "other": "contributor",
-}
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+#: The roles of contributors that are properties.
+_ROLES: frozenset[Role] = frozenset({"editor", "translator", "illustrator", "producer", "sponsor"})
 #: The properties for other works; others are mentioned.
-_RELATIONS: dict[Relation | None, str] = {
-    "Cites": "citation",
-    "References": "citation",
-    "IsPartOf": "isPartOf",
-    "IsPublishedIn": "isPartOf",
-    "HasPart": "hasPart",
-    "IsDerivedFrom": "isBasedOn",
-    "IsTranslationOf": "translationOfWork",
-    "HasTranslation": "workTranslation",
-    "IsVersionOf": "exampleOfWork",
-    "IsVariantFormOf": "exampleOfWork",
-    "HasVersion": "workExample",
-    "IsCitedBy": "subjectOf",
-    "IsReferencedBy": "subjectOf",
-    "IsDescribedBy": "subjectOf",
-    "IsDocumentedBy": "subjectOf",
-    "IsReviewedBy": "subjectOf",
+_PROPERTIES = {
+    "citation": "Cites References",
+    "isPartOf": "IsPartOf IsPublishedIn",
+    "hasPart": "HasPart",
+    "isBasedOn": "IsDerivedFrom",
+    "translationOfWork": "IsTranslationOf",
+    "workTranslation": "HasTranslation",
+    "exampleOfWork": "IsVersionOf IsVariantFormOf",
+    "workExample": "HasVersion",
+    "subjectOf": "IsCitedBy IsReferencedBy IsDescribedBy IsDocumentedBy IsReviewedBy",
+}
+_RELATIONS = {
+    relation: name for name, relations in _PROPERTIES.items() for relation in relations.split()
 }
 
 
@@ -80,6 +68,9 @@ def _describe(work: Work) -> dict[str, Any]:
     programme = degree and degree.programme
     department = programme and _make("Organization", name=programme)
     issued = find_date(work)
+    authors = [name.orcid_url or name.ror for name in work.creators]
+    funders = {grant.funder: grant.funder_id for grant in work.funding}
+    time = work.deposited and work.deposited.isoformat()
     created = work.dates.get("created")
     place, publisher = split_publisher(work.publisher)
     # only data sets are in catalogues of data
@@ -104,7 +95,7 @@ def _describe(work: Work) -> dict[str, Any]:
         **_describe_contributors(work.contributors),
         "datePublished": issued and (issued.iso or issued.text),
         "dateCreated": created and (created.iso or created.text),
-        "dateModified": work.deposited and work.deposited.isoformat(),
+        "dateModified": time,
         "publisher": publisher and _make("Organization", name=publisher),
         "locationCreated": place and _make("Place", name=place),
         "description": "\n\n".join(text for text, _ in work.abstracts),
@@ -115,12 +106,12 @@ def _describe(work: Work) -> dict[str, Any]:
         "isAccessibleForFree": access == "open" if access else None,
         "conditionsOfAccess": _list_conditions(work),
         "funding": [_describe_grant(grant) for grant in work.funding],
-        "funder": [*{each.funder: _describe_funder(each) for each in work.funding}.values()],
+        "funder": [_describe_organisation(*funder) for funder in funders.items()],
         "inSupportOf": degree and (degree.name or degree.level),
         "sourceOrganization": degree
         and degree.institution
         and {
-            **_describe_organisation(degree.institution),
+            **_describe_organisation(degree.institution.name, degree.institution.ror),
             **_omit_empty({"department": department}),
         },
         "sameAs": work.same_as_uris,
@@ -137,7 +128,11 @@ def _describe(work: Work) -> dict[str, Any]:
         ],
         archive: work.archive_name and _make(kind, name=work.archive_name),
         encoding: [_describe_file(file, is_dataset) for file in work.files],
-        **_describe_provenance(work),
+        # who made the work, when it was deposited, and from which other works it was made
+        f"{PROV}wasAttributedTo": [{"@id": uri} for uri in authors if uri],
+        f"{PROV}generatedAtTime": time and {"@type": f"{_XSD}dateTime", "@value": time},
+        f"{PROV}wasRevisionOf": work.previous_edition and {"@id": work.previous_edition},
+        f"{PROV}wasDerivedFrom": work.translation_of and {"@id": work.translation_of},
     }
     for related in work.related:
         _add_related(found, related)
@@ -160,26 +155,10 @@ def _describe_contributors(names: Iterable[Name]) -> dict[str, list[Any]]:
     properties: dict[str, list[Any]] = {}
     for name in names:
         person, role = _describe_name(name), name.role or "other"
-        if role not in _ROLES:
+        if role not in _ROLES and role != "other":
             person = _make("Role", roleName=role, contributor=person)
-        properties.setdefault(_ROLES.get(role, "contributor"), []).append(person)
+        properties.setdefault(role if role in _ROLES else "contributor", []).append(person)
     return properties
-
-
-def _describe_provenance(work: Work) -> dict[str, Any]:
-    """Return who made the work, when it was deposited, and from which other works it was made."""
-    time = work.deposited
-    return {
-        f"{PROV}wasAttributedTo": [
-            {"@id": name.orcid_url or name.ror}
-            for name in work.creators
-            if name.orcid_url or name.ror
-        ],
-        f"{PROV}generatedAtTime": time
-        and {"@type": "http://www.w3.org/2001/XMLSchema#dateTime", "@value": time.isoformat()},
-        f"{PROV}wasRevisionOf": work.previous_edition and {"@id": work.previous_edition},
-        f"{PROV}wasDerivedFrom": work.translation_of and {"@id": work.translation_of},
-    }
 
 
 def _describe_subject(subject: Subject) -> str | dict[str, Any]:
@@ -189,24 +168,19 @@ def _describe_subject(subject: Subject) -> str | dict[str, Any]:
     return _make("DefinedTerm", subject.uri, name=subject.value, inDefinedTermSet=terms)
 
 
-def _describe_funder(grant: Grant) -> dict[str, Any]:
-    return _describe_organisation(Organisation(grant.funder, grant.funder_id))
-
-
 def _describe_grant(grant: Grant) -> dict[str, Any]:
     return _make(
         "Grant",
         identifier=grant.number,
         name=grant.title,
         url=grant.url,
-        funder=_describe_funder(grant),
+        funder=_describe_organisation(grant.funder, grant.funder_id),
         isPartOf=grant.programme and _make("Grant", name=grant.programme),
     )
 
 
-def _describe_organisation(organisation: Organisation) -> dict[str, Any]:
-    ror = organisation.ror
-    return _make("Organization", ror, identifier=ror, name=organisation.name)
+def _describe_organisation(name: str, identifier: str | None) -> dict[str, Any]:
+    return _make("Organization", identifier, identifier=identifier, name=name)
 
 
 def _add_related(found: dict[str, Any], related: RelatedWork) -> None:
@@ -215,7 +189,7 @@ def _add_related(found: dict[str, Any], related: RelatedWork) -> None:
         found["sameAs"] = list(dict.fromkeys([*found["sameAs"], related.url]))
         return
     other = _make("CreativeWork", related.url, identifier=related.identifier)
-    name = _RELATIONS.get(related.relation, "mentions")
+    name = _RELATIONS.get(related.relation or "", "mentions")
     before = found.get(name) or []
     found[name] = [*(before if isinstance(before, list) else [before]), other]
 
@@ -244,7 +218,7 @@ def _describe_name(name: Name) -> dict[str, Any]:
         name=name.direct,
         givenName=name.given,
         familyName=name.given and name.family,
-        affiliation=[_describe_organisation(each) for each in name.affiliations],
+        affiliation=[_describe_organisation(each.name, each.ror) for each in name.affiliations],
     )
 
 
