@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,14 @@ if TYPE_CHECKING:
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
+#: For each kind of period: a number of days after which the next period has begun.
+DAYS_TO_NEXT = {"day": 1, "month": 31, "year": 366}
+#: For each kind of period: returns the first day of the period that contains a day.
+FIND_START: dict[str, Callable[[date], date]] = {
+    "day": lambda day: day,
+    "month": lambda day: day.replace(day=1),
+    "year": lambda day: day.replace(month=1, day=1),
+}
 NUMBERS = ("views", "downloads", "double_clicks", "robots")
 
 
@@ -129,52 +137,20 @@ def sum_counts(ibi: str | None, by: str, counts: Sequence[DayCounts]) -> Statist
 
     The parameters mean the same as in :class:`Statistics`.
     """
-    days = [row.day for row in counts]
-    starts = _period_starts(min(days), max(days), by) if days else ()
-    return Statistics(ibi, by, _sum_by_period(starts, counts, by))
-
-
-def _period_starts(first: date, last: date, by: str) -> Iterator[date]:
-    """Yield the first day of each period from the day ``first`` to the day ``last``."""
-    start = _find_start(first, by)
-    while start <= last:
-        yield start
-        start = _find_start(start + timedelta(days=DAYS_TO_NEXT[by]), by)
-
-
-#: For each kind of period: a number of days after which the next period has begun.
-DAYS_TO_NEXT = {"day": 1, "month": 31, "year": 366}
-_STARTS: dict[str, Callable[[date], date]] = {
-    "day": lambda day: day,
-    "month": lambda day: day.replace(day=1),
-    "year": lambda day: day.replace(month=1, day=1),
-}
-
-
-def _find_start(day: date, by: str) -> date:
-    """Return the first day of the period that contains a day."""
-    return _STARTS[by](day)
-
-
-def _sum_by_period(
-    starts: Iterable[date], counts: Iterable[DayCounts], by: str
-) -> tuple[Period, ...]:
-    """Return the periods with their counts.
-
-    :param starts: the first day of each period.
-    :param counts: the daily counts.
-    :param by: the kind of the periods: day, month or year.
-    """
-    sums = {start: [0, 0, 0, 0] for start in starts}
+    find_start, length = FIND_START[by], LABEL_LENGTHS[by]
+    sums: dict[date, list[int]] = {}
+    if counts:
+        start, last = find_start(min(row.day for row in counts)), max(row.day for row in counts)
+        while start <= last:
+            sums[start] = [0, 0, 0, 0]
+            start = find_start(start + timedelta(days=DAYS_TO_NEXT[by]))
     for day, content_type, accesses, double_clicks, robots in counts:
-        numbers = sums[_find_start(day, by)]
+        numbers = sums[find_start(day)]
         numbers[0 if content_type == "Metadata" else 1] += accesses
         numbers[2] += double_clicks
         numbers[3] += robots
-    length = LABEL_LENGTHS[by]
-    return tuple(
-        Period(start, start.isoformat()[:length], *numbers) for start, numbers in sums.items()
-    )
+    periods = [Period(day, day.isoformat()[:length], *numbers) for day, numbers in sums.items()]
+    return Statistics(ibi, by, tuple(periods))
 
 
 #: The maximum number of periods on a page, by the length of a period. A narrow screen has enough
@@ -236,13 +212,18 @@ def _answer(item: ItemView | None) -> Response:
         )
     ibi = None if item is None else item.record.identifiers[0]
     statistics = current_archive().statistics(ibi, choice.by)
+    if choice.format == "html":
+        return _show_page(statistics, choice, item)
     if choice.format == "csv":
-        text, content_type = _format_csv(statistics), "text/csv; charset=utf-8"
-        return _download_response(text, content_type, statistics, "csv")
-    if choice.format == "json":
+        stream = io.StringIO(newline="")
+        csv.writer(stream).writerows(statistics.csv_rows())
+        response = Response(stream.getvalue(), content_type="text/csv; charset=utf-8")
+    else:
         text = json.dumps(statistics.to_json(), indent=2)
-        return _download_response(text, "application/json", statistics, "json")
-    return _show_page(statistics, choice, item)
+        response = Response(text, content_type="application/json")
+    name = f"statistics-{statistics.ibi or 'archive'}"
+    pages.set_file_name(response, "attachment", name, f"-{statistics.by}.{choice.format}")
+    return hide_from_search(set_headers(response))
 
 
 def parse_choice(query: bytes) -> Choice | None:
@@ -301,21 +282,6 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
 def _sum_numbers(periods: Sequence[Period]) -> list[int]:
     """Return the sums of the :data:`NUMBERS`: views, downloads, double clicks and robots."""
     return [sum(getattr(period, name) for period in periods) for name in NUMBERS]
-
-
-def _format_csv(statistics: Statistics) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows(statistics.csv_rows())
-    return text.getvalue()
-
-
-def _download_response(
-    text: str, content_type: str, statistics: Statistics, ending: str
-) -> Response:
-    response = Response(text, content_type=content_type)
-    name = f"statistics-{statistics.ibi or 'archive'}"
-    pages.set_file_name(response, "attachment", name, f"-{statistics.by}.{ending}")
-    return hide_from_search(set_headers(response))
 
 
 # --- access operations -------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class CatalogueItem:
     """An item of an Archive, with the data that the scope lists.
 
     :param key: the row ID of the item; for an item of a host's own catalogue, one of its
-        identifiers. No other item of the Archive has this key. URL keys contain the key.
+        identifiers. No other item of the Archive has this key.
     :param state: Original, Copy or Deleted; None for an item of another Archive, of which only the
         IBI is known. For an item that was transferred to another Archive, the value is Deleted if
         the item is the requested item, and None if it is the target of a relation.

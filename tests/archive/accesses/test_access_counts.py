@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -13,7 +14,7 @@ from flask import Flask
 from sqlalchemy import event, select
 from support.accesses import insert_accesses, store_accesses, stored
 from support.archives import SERVICE, archive_of, import_records
-from support.commands import start_together
+from support.commands import command, start_together
 from support.tables import SECOND
 from support.web import ask, rep
 
@@ -80,6 +81,17 @@ def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
     with archive.database.writing():
         assert archive.statistics(A).downloads == 1
         assert archive.statistics().downloads == 1
+
+
+@pytest.mark.postgresql
+def test_the_counts_of_an_item_are_those_of_all_its_identifiers(app: Flask) -> None:
+    archive = archive_of(app)
+    ibip = "8JMKD3MGP8W/35MME4E"
+    import_records(archive, [{"rep": A, "ibip": ibip}])
+    insert_accesses(archive, [{"ibi": ibi, "second": NOON} for ibi in (A, ibip)])
+    assert archive.statistics(A).downloads == archive.statistics(ibip).downloads == 2
+    exported = json.loads(command(app, "export", "--with-counts").data)
+    assert exported["counts"] == [["2026-03-01", "Data", 2, 0, 0]]
 
 
 def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Flask]) -> None:

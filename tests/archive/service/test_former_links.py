@@ -132,18 +132,12 @@ def location(answer: Answer) -> str:
     "alias",
     [
         "hdl:20.500.12345/678",
-        "HDL:20.500.12345/678",
-        "hdl%3A20.500.12345%2F678",
         "doi:10.5281/zenodo.1234567",
         "doi:10.5281/ZENODO.1234567",
-        "doi:10.5281%2Fzenodo.1234567",
         "hdl:10.5281/zenodo.1234567",
         "ark:12345/x54xz321",
         "ark:/12345/x54-xz321/",
-        "ark%3A%2F12345%2Fx54xz321",
         "urn:nbn:br:bn-123",
-        "URN:NBN:BR:bn-123",
-        "urn%3Anbn%3Abr%3Abn-123",
     ],
 )
 def test_each_spelling_of_an_alias_leads_to_the_item(old: Flask, alias: str) -> None:
@@ -156,20 +150,11 @@ def test_each_spelling_of_an_alias_leads_to_the_item(old: Flask, alias: str) -> 
 @for_each(
     "rest",
     [
-        *(
-            "",
-            ":",
-            "%3A",
-            ":(oai_dc)",
-            "+(pt)",
-            "%2B(pt)",
-            "??",
-            "?x=1",
-            "?x=%C3%A9&y",
-            "/table.csv",
-        ),
-        *("+(pt):", ":(oai_dc)?y=2", "?ibiurl.verblist=GetFileList", "/Relat%C3%B3rio%20Final.txt"),
-        "?ibiurl.requireditemstatus=Original",
+        "%3A",
+        "+(pt):",
+        "?x=%C3%A9&y",
+        "?ibiurl.verblist=GetFileList",
+        "/Relat%C3%B3rio%20Final.txt",
     ],
 )
 def test_an_alias_leads_where_the_persistent_url_leads(old: Flask, rest: str) -> None:
@@ -195,12 +180,9 @@ def test_modifiers_work_behind_an_alias(old: Flask) -> None:
     [
         (OLD_HOST, "/handle/1/2"),
         ("OLD.example.org:80", "/handle/1/2"),
-        (OLD_HOST, "/handle/1/%32"),
         (f"{OLD_HOST}:8080", "/jspui/handle/1/2"),
-        (OLD_HOST, "/item?id=1&x=%C3%A9"),
         (OLD_HOST, "/item?id=1&x=%c3%a9"),
         (OLD_HOST, "/Relat%C3%B3rio%20Final/"),
-        (OLD_HOST, "/hdl:20.500.12345/678"),
         ("mtc-m16c.sid.inpe.br", "/papers/2009/report"),
         ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/2"),  # from a resolver
         ("mtc-m16c.sid.inpe.br", "/text/24"),  # the text of an IBIp that no server can have
@@ -224,28 +206,17 @@ def test_modifiers_work_behind_an_address(old: Flask) -> None:
     [
         (OLD_HOST, "/handle/1/3"),
         (OLD_HOST, "/handle/1/2/"),
-        (OLD_HOST, "/Handle/1/2"),
-        (OLD_HOST, "/handle/1/2/browse"),
-        (OLD_HOST, "/item?id=2"),
-        (OLD_HOST, "/papers/2009/report"),
         (OLD_HOST, "/jspui/handle/1/2"),
         (f"{OLD_HOST}:8080", "/handle/1/2"),
         ("mtc-m16c.sid.inpe.br", "/handle/1/2"),
         # nobody said that these hosts are ours
         ("www.old.example.org", "/handle/1/2"),
-        ("other.example.org", "/report"),
         ("other.example.org", "/papers/2009/report"),
         ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/3"),
         ("mtc-m16c.sid.inpe.br", "//old.example.org/handle/1/2"),
         ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/6"),
-        ("mtc-m16c.sid.inpe.br", "/hdl:"),
-        ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345"),
         ("mtc-m16c.sid.inpe.br", "/doi:10.5281/%FF%00"),
-        ("mtc-m16c.sid.inpe.br", "/doi:10.5281/zenodo.1234567!x"),
-        ("mtc-m16c.sid.inpe.br", "/doi:10.5281/zenodo.1234567%0A"),
-        ("mtc-m16c.sid.inpe.br", "/ark:12345/X54XZ321"),
         ("mtc-m16c.sid.inpe.br", "/urn:nbn:br:bn-123::"),
-        ("mtc-m16c.sid.inpe.br", "/10.5281/zenodo.1234567"),
         ("mtc-m16c.sid.inpe.br", "/%00%FF"),
         ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678?servicesubject=urlRequest"),
     ],
@@ -285,11 +256,6 @@ def test_any_target_is_answered(old: Flask) -> None:
             assert answer.headers["Location"].startswith((f"{HOST}/col/", "http://urlib.net/"))
 
     check()
-
-
-def test_a_very_long_target_is_answered(old: Flask) -> None:
-    for target in ("/hdl:1/" + "x" * 9000, "/hdl:1/" + "!/" * 4000, "/" + "a+" * 4000):
-        assert ask_at(old, OLD_HOST, target).status == 404
 
 
 # --- the same resolution as for persistent URLs

@@ -6,11 +6,9 @@ import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flask import Flask, request
-from sqlalchemy import text
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.vectors import load
@@ -20,7 +18,6 @@ from support.web import (
     INSIDE,
     METADATA,
     NOBODY,
-    ONLY_IBIP,
     OUTSIDE,
     REPORT,
     REPORT_ALIAS,
@@ -117,7 +114,7 @@ def test_the_alert_names_a_wrong_pair_and_the_reason(
 @pytest.mark.rule("R4-06")
 @for_each(
     "subject",
-    ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
+    ["urlrequest", "inclusionRequest", "x" * 500, "é", "\0"],
 )
 def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
     web: Flask, subject: str
@@ -170,14 +167,6 @@ def test_an_acknowledgment_is_always_answered_with_the_notice(
         check_form(answer)
 
 
-def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
-    key = ask_urls(web, REPORT)["urlkey"][0]
-    for urlkey in (key, key, "1" * 10, key[:-1] + "0"):
-        pairs = {**WHOLE, "urlkey": urlkey}
-        answer = ask_service(web, ("servicesubject", "acknowledgment"), *pairs.items())
-        assert answer.body == NOTICE
-
-
 @pytest.mark.rule("R4-03", "R5-10", "R62-15")
 @for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
 def test_the_requests_in_the_report_are_answered(
@@ -197,9 +186,7 @@ def test_the_requests_in_the_report_are_answered(
 
 
 @pytest.mark.rule("R4-01")
-@for_each(
-    "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
-)
+@for_each("method", ["POST", "OPTIONS", "TRACE", "CONNECT", "BREW"])
 @for_each("subject", ["acknowledgment", "urlRequest", ""])
 def test_methods_other_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
     answer = ask_service(web, ("servicesubject", subject), method=method)
@@ -229,7 +216,7 @@ def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
 # --- encoding of pairs
 
 
-@for_each("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
+@for_each("space", ["+", "%20", "%2B", "%20+"])
 def test_verbs_are_separated_by_a_space_in_any_encoding(web: Flask, space: str) -> None:
     target = (
         f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
@@ -274,14 +261,10 @@ def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> N
     ("written", "path"),
     [
         ("table.csv", "table.csv"),
-        ("/table.csv", "table.csv"),
         ("Relat%c3%b3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
-        ("Relat%f3rio+Final.txt", "Relat%C3%B3rio%20Final.txt"),
         ("/Relat%25f3rio%2520Final.txt", "Relat%C3%B3rio%20Final.txt"),
-        ("Relat%25C3%25B3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
         ("doc/a%2Bb%3Dc%20@100%25.txt", "doc/a%2Bb%3Dc%20%40100%25.txt"),
         ("a%2520b.txt", "a%2520b.txt"),
-        ("%E6%97%A5%E6%9C%AC%E8%AA%9E.txt", "%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
     ],
 )
 def test_a_filepath_may_have_any_encoding(web: Flask, written: str, path: str) -> None:
@@ -374,14 +357,9 @@ def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
     "path",
     [
         f"/{REPORT}",
-        f"/{REPORT_IBIP}",
-        f"/{ONLY_IBIP}",
         f"/{NOBODY}",
-        "/8JMKD3MGP8W/35MME4I",
-        "/a.b/c/2009/99.99.99.99",
         "/abc/def",
         SERVICE_PATH + "/x",
-        SERVICE_PATH + ".5",
         "/x" + SERVICE_PATH,
     ],
 )
@@ -510,24 +488,6 @@ def test_a_running_app_recovers_when_the_database_is_back(
     close(gone)
 
 
-def test_every_answer_has_the_right_format_for_every_item_and_relation(web: Flask) -> None:
-    verbs = ["", "GetFileList", "GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition",
-             "GetTranslation", "GetTranslation(pt) GetMetadata",
-             "GetLastEdition GetMetadata(oai_dc)"]  # fmt: skip
-    with archive_of(web).database.reading() as connection:
-        found: list[Any] = list(connection.execute(text("SELECT text FROM ibi_identifier")))
-    assert len(found) > 20
-    for (ibi,) in found:
-        for verb_list in verbs:
-            for user in (INSIDE, OUTSIDE):
-                answer = ask_service(
-                    web, SUBJECT, ("clientinformation.ipaddress", user),
-                    ("parsedibiurl.ibi", ibi), ("parsedibiurl.verblist", verb_list),
-                )  # fmt: skip
-                assert answer.status == 200
-                check_form(answer)
-
-
 class Upper(BaseConverter):
     """A converter of the app that uses the extension."""
 
@@ -604,7 +564,3 @@ def test_hooks_of_the_app_run_for_requests_to_the_service(web_with: Callable[...
     app.teardown_request(lambda error: seen.append("teardown"))
     assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
     assert seen == ["before", "ibi_archive.service", "after", "teardown"]
-
-
-def test_repeated_slashes_at_the_beginning_of_the_address_are_ignored(web: Flask) -> None:
-    assert ask(web, f"/{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
