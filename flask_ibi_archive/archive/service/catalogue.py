@@ -59,9 +59,12 @@ MEMBER: Any = Translation.__table__
 TOMBSTONE: Any = TombstoneRow.__table__
 
 ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
-#: The columns of an item but its state, and those of one of its files.
+#: The columns of an item that urlRequests do not read, as each column takes time, and those that
+#: are not read as they are.
+UNUSED_COLUMNS = ("transferable", "original_archive", "list_files", "host_key", "issued_year")
+OTHER_COLUMNS = {"archive_id", "state", "dublin_core", "work", *UNUSED_COLUMNS}
 COLUMNS = [
-    *(column for column in ITEM.c if column.name not in ("state", "dublin_core", "work")),
+    *(column for column in ITEM.c if column.name not in OTHER_COLUMNS),
     ITEM.c.dublin_core.is_not(None).label("has_dublin_core"),
     FILE.c.path.label("file_path"),
     FILE.c.url.label("file_url"),
@@ -79,12 +82,7 @@ def select_requested(paths: int) -> sa.Select[Any]:
     """
     named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
     return (
-        sa.select(
-            sa.func.coalesce(ITEM.c.rep, ITEM.c.ibip).label("name"),
-            sa.null().label("head"),
-            ITEM.c.state,
-            *COLUMNS,
-        )
+        sa.select(ITEM.c.state, *COLUMNS)
         .select_from(_join_files(named, paths))
         .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE)
     )
@@ -110,7 +108,7 @@ def select_related(
     """
     listed = {letter: sa.bindparam(letter, type_=sa.Text) for letter in lists}
     parts: list[sa.Select[Any]] = []
-    groups: list[Any] = [sa.null().label("head")]
+    groups: list[Any] = []
     if "u" in lists:
         following = sa.select(expand_list(dialect, listed["u"]))
         editions = following.cte("editions", recursive=True)
@@ -274,19 +272,20 @@ class RelatedItems:
         members = self._groups.get(self._heads.get(ibi, ""), {})
         return {language: self.get(member) for language, member in members.items()}
 
-    def add(self, row: sa.Row[Any], today: date) -> None:
-        """Add the item of a row, with one of its files, to the items and to its group."""
-        name = row.name
+    def add(self, name: str, row: sa.Row[Any], today: date) -> None:
+        """Add the item of a row, with one of its files."""
         item = self._items.get(name)
         if item is None:
             item = _name_elsewhere(name) if row.id is None else StoredItem(row, self, today)
             self._items[name] = item
         if row.file_path is not None:
             item.files = {**item.files, row.file_path: row.file_url}
-        if row.head is not None:
-            self._heads[name] = row.head
-            if row.member_language is not None:
-                self._groups.setdefault(row.head, {})[row.member_language] = name
+
+    def add_member(self, name: str, head: str, language: str | None) -> None:
+        """Add a member of a group of translations."""
+        self._heads[name] = head
+        if language is not None:
+            self._groups.setdefault(head, {})[language] = name
 
 
 def _name_elsewhere(ibi: str) -> CatalogueItem:
@@ -324,9 +323,10 @@ class StoredCatalogue:
         if not rows:
             return None
         related = RelatedItems(scope)
+        name = rows[0].rep or rows[0].ibip
         for row in rows:
-            related.add(row, self.today)
-        item = related.get(rows[0].name)
+            related.add(name, row, self.today)
+        item = related.get(name)
         if isinstance(item, StoredItem) and item.state != State.DELETED:
             self._follow(item, related, parameters)
         return item
@@ -361,7 +361,9 @@ class StoredCatalogue:
                 )
                 listed = {letter: json.dumps(names) for letter, names in lists.items()}
                 for row in self.connection.execute(statement, {**parameters, **listed}).all():
-                    related.add(row, self.today)
+                    related.add(row.name, row, self.today)
+                    if "t" in lists and row.head is not None:
+                        related.add_member(row.name, row.head, row.member_language)
             reached, others = {}, []
             for item, letter, rest in steps:
                 # from the last step, no other one follows

@@ -59,31 +59,6 @@ def test_the_networks_and_the_embargo_decide_who_may_read_the_files(
     assert find(fields).allows(user) is is_allowed
 
 
-@for_each(("others", "shown"), [(None, True), ("metadata", True), ("none", False)])
-def test_the_rule_may_hide_the_metadata_too(others: str | None, shown: bool, find: Find) -> None:
-    rule = {"networks": ["10.0.0.0/8"], **({"others": others} if others else {})}
-    assert find({"access": rule}).shows_metadata is shown
-
-
-def test_an_item_has_the_values_of_its_row(find: Find) -> None:
-    item = find(
-        {
-            "ibip": ibip_of(1),
-            "content_type": "Metadata",
-            "timestamp": "2026-01-02T03:04:05Z",
-            "language": "pt",
-            "formats": {"marc": "https://a.example/"},
-        }
-    )
-    assert isinstance(item.key, int)
-    assert (item.rep, item.ibip, item.state) == (A, ibip_of(1), "Original")
-    assert (item.content_type, item.language, item.is_service) == ("Metadata", "pt", False)
-    assert (item.timestamp, item.formats) == (
-        "2026-01-02T03:04:05Z",
-        {"marc": "https://a.example/"},
-    )
-
-
 @for_each(
     ("paths", "target", "file"),
     [
@@ -127,19 +102,6 @@ def test_the_metadata_have_a_url_or_are_dublin_core(
     assert item.metadata() == expected
 
 
-def test_the_metadata_may_be_another_item(find: Find) -> None:
-    about = {"rep": M, "content_type": "Metadata", "language": "en"}
-    translated = {"rep": B, "content_type": "Metadata", "translations": {"en": M}, "language": "pt"}
-    item = find({"metadata": {"ibi": M}}, about, translated, shape="mt")
-    metadata = item.metadata()
-    assert isinstance(metadata, CatalogueItem)
-    assert (metadata.rep, metadata.state) == (M, "Original")
-    assert {language: member.rep for language, member in metadata.translations().items()} == {
-        "en": M,
-        "pt": B,
-    }
-
-
 @for_each(
     ("ibi", "forms"),
     [(M, (M, None)), (ibip_of(7), (None, ibip_of(7))), (LEGACY, (None, LEGACY))],
@@ -152,28 +114,6 @@ def test_only_the_identifier_of_an_item_of_another_archive_is_known(
         assert isinstance(other, CatalogueItem)
         assert (other.state, other.rep, other.ibip) == (None, *forms)
     assert item.last_edition() is None
-
-
-@for_each(
-    ("states", "last"),
-    [
-        (("Original", "Original"), C),
-        (("Deleted", "Original"), C),
-        (("Original", "Deleted"), B),
-        (("Deleted", "Deleted"), A),
-    ],
-)
-def test_the_last_edition_is_at_the_end_of_the_chain(
-    states: tuple[str, str], last: str, find: Find
-) -> None:
-    second, third = ({"state": state, "timestamp": "2026-01-02T03:04:05Z"} for state in states)
-    item = find(
-        {"next_edition": B}, {**second, "rep": B, "next_edition": C}, {**third, "rep": C}, shape="u"
-    )
-    edition = item.last_edition()
-    assert edition is not None
-    assert edition.rep == last
-    assert find({"next_edition": B}, shape="u", follow_editions=False).last_edition() is None
 
 
 def test_the_translations_are_the_members_of_the_group_that_have_a_language(find: Find) -> None:
@@ -189,8 +129,3 @@ def test_the_translations_are_the_members_of_the_group_that_have_a_language(find
     following = members["pt"].next_edition()
     assert following is not None
     assert (following.rep, following.state) == (C, None)
-
-
-def test_an_item_without_a_group_is_its_own_translation(find: Find) -> None:
-    item = find({"language": "de"}, shape="t")
-    assert item.translations() == {"de": item}

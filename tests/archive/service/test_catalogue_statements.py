@@ -12,14 +12,14 @@ from urllib.parse import quote
 
 import pytest
 from flask import Flask
-from sqlalchemy import event, insert, select, text
+from sqlalchemy import event, insert, text
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.databases import new_database
 from support.statements import count_statements
 from support.stores import moment_of, rep_of
 from support.vectors import load
 
-from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, Translation, metadata
+from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, Translation
 from flask_ibi_archive.core.protocol.relations import SHAPES
 
 LENGTHS = (1, 2, 50)
@@ -116,31 +116,12 @@ def test_the_number_of_statements_depends_on_the_steps_only(apps: tuple[Flask, F
     assert counts[LIMITED][""] == 2
 
 
-@pytest.mark.postgresql
-def test_requests_do_not_change_the_database(apps: tuple[Flask, Flask]) -> None:
-    def dump() -> dict[str, list[str]]:
-        with archive_of(apps[0]).database.reading() as connection:
-            return {
-                name: sorted(map(repr, connection.execute(select(table))))
-                for name, table in metadata.tables.items()
-            }
-
-    before = dump()
-    for app in apps:
-        for ibi in ITEMS:
-            ask(app, ibi, "GetLastEdition+GetTranslation+GetMetadata")
-    assert dump() == before
-
-
-def test_the_last_edition_is_found_in_chains_of_every_length(apps: tuple[Flask, Flask]) -> None:
+def test_all_editions_and_translations_are_found(apps: tuple[Flask, Flask]) -> None:
     for length in LENGTHS:
         for place in {0, length // 2, length - 1}:
             answer = ask(apps[0], chain_item(length, place), "GetLastEdition")
             last = chain_item(length, length - 1)
             assert f"ibi.lastedition {{rep {last}}}" in answer, (length, place)
-
-
-def test_every_translation_is_returned_in_groups_of_every_size(apps: tuple[Flask, Flask]) -> None:
     for size in SIZES:
         for place in (0, size - 1):
             answer = ask(apps[0], group_item(size, place), "GetTranslation")
