@@ -229,7 +229,7 @@ def show_command(ibi: str, as_json: bool) -> None:
     Example:
       flask --app example_app ibi show 8JMKD3MGP8W/35MME4E
     """
-    from flask_ibi_archive.core.records.fields import format_record
+    from flask_ibi_archive.core.records.lines import format_record
 
     item = find_item(get_archive(), ibi)
     record = format_record(item.record)
@@ -309,7 +309,7 @@ def list_command(
 
 
 def _write_items(items: Iterable[ItemView], as_json: bool) -> None:
-    from flask_ibi_archive.core.records.fields import format_record
+    from flask_ibi_archive.core.records.lines import format_record
 
     if as_json:
         write_json_list({**format_record(one.record), "state": one.record.state} for one in items)

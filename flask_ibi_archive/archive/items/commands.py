@@ -339,7 +339,7 @@ def _deposit(
 
 def _describe_wrong_option(error: Exception) -> str | None:
     """Return a message that names the wrong option; None if no option caused the error."""
-    from flask_ibi_archive.core.records.fields import FieldError
+    from flask_ibi_archive.core.records.values import FieldError
 
     cause = error.__cause__
     if isinstance(cause, FieldError):
@@ -609,7 +609,7 @@ def edit_command(ibi: str, **options: Any) -> None:
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --file report.pdf --file data.csv
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file data.csv
     """
-    from flask_ibi_archive.core.records.fields import FieldError
+    from flask_ibi_archive.core.records.values import FieldError
 
     values = {
         name: value
@@ -662,7 +662,7 @@ def build_changes(
     :param elements: the values of the options for Dublin Core.
     :raises FieldError: if the value of an option is wrong; the error names the option.
     """
-    from flask_ibi_archive.core.records import fields
+    from flask_ibi_archive.core.records import values as fields
 
     parsers: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
         "language": ("language", fields.parse_language),
@@ -709,8 +709,8 @@ def _build_work_fields(elements: Mapping[str, list[str]]) -> dict[str, Any]:
 
     :raises FieldError: if an option that sets one value is repeated.
     """
-    from flask_ibi_archive.core.records.fields import FieldError
-    from flask_ibi_archive.core.records.values import parse_container, parse_licence
+    from flask_ibi_archive.core.records.description import parse_container
+    from flask_ibi_archive.core.records.values import FieldError, parse_licence
 
     changes: dict[str, Any] = {}
     for name, texts in elements.items():
@@ -733,8 +733,8 @@ def _build_work_fields(elements: Mapping[str, list[str]]) -> dict[str, Any]:
 
 def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRule | None:
     """Return the access rule that the options state. Omitted options keep the values of ``old``."""
-    from flask_ibi_archive.core.records.fields import FieldError, parse_network
     from flask_ibi_archive.core.records.record import AccessRule
+    from flask_ibi_archive.core.records.values import FieldError, parse_network
 
     if "open" in values:
         return None
@@ -749,7 +749,12 @@ def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRu
 
 def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
     """Return the identifiers of translations by language, from texts such as ``pt=<ibi>``."""
-    from flask_ibi_archive.core.records.fields import FieldError, parse_ibi, parse_language, quoted
+    from flask_ibi_archive.core.records.values import (
+        FieldError,
+        parse_ibi,
+        parse_language,
+        quoted,
+    )
 
     translations: dict[str, str] = {}
     for pair in pairs:
@@ -768,7 +773,7 @@ def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
 def _build_metadata(
     item: Record, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> MetadataItem | MetadataAddress | DublinCoreMetadata | None:
-    from flask_ibi_archive.core.records import fields
+    from flask_ibi_archive.core.records import values as fields
     from flask_ibi_archive.core.records.record import MetadataAddress, MetadataItem
 
     if "metadata_item" in values:
@@ -788,12 +793,12 @@ def _replace_elements(
     :param elements: the new values by element. The single value "" removes the element.
     :raises StorageError: if the present metadata are not Dublin Core.
     """
-    from flask_ibi_archive.core.records import parse
     from flask_ibi_archive.core.records.record import (
         ELEMENTS,
         DublinCoreMetadata,
         MetadataAddress,
         MetadataItem,
+        parse_dublin_core,
     )
     from flask_ibi_archive.errors import StorageError
 
@@ -805,7 +810,7 @@ def _replace_elements(
         )
     known = dict(old.elements) if old else {}
     filled = {name: values for name, values in elements.items() if values != [""]}
-    new = parse.parse_dublin_core("dc", filled) if filled else {}
+    new = parse_dublin_core("dc", filled) if filled else {}
     kept = {name: values for name, values in known.items() if name not in elements}
     changed = {**kept, **new}
     merged = {name: changed[name] for name in ELEMENTS if name in changed}
@@ -1331,7 +1336,7 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
       flask --app example_app ibi export items.jsonl --files files
     """
     from flask_ibi_archive.archive.items import import_export as exporting
-    from flask_ibi_archive.core.records.fields import format_line
+    from flask_ibi_archive.core.records.lines import format_line
 
     archive = get_archive()
     exported = archive.list_records()

@@ -20,6 +20,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, delete, func, select
 from sqlalchemy.exc import IntegrityError
 
@@ -53,8 +54,14 @@ from flask_ibi_archive.archive.items.write import (
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
-from flask_ibi_archive.core.records.fields import FieldError, format_record, parse_key, quoted
-from flask_ibi_archive.core.records.parse import check_record, find_errors, parse_record, read_json
+from flask_ibi_archive.core.records.lines import (
+    check_record,
+    find_errors,
+    format_record,
+    parse_record,
+    read_json,
+)
+from flask_ibi_archive.core.records.messages import DailyCount, format_counts, parse_counts
 from flask_ibi_archive.core.records.readers import (
     WorksFile,
     name_field,
@@ -63,7 +70,7 @@ from flask_ibi_archive.core.records.readers import (
     read_json_lines,
 )
 from flask_ibi_archive.core.records.record import Record, References
-from flask_ibi_archive.core.records.switches import DailyCount, format_counts, parse_counts
+from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
@@ -676,7 +683,7 @@ class ItemBatch:
                 reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
                 raise FieldError("state", reason)
             record = with_all_identifiers(record, before)
-            record = replace(keep_same_as(record, before), key=record.key or before.key)
+            record = structs.replace(keep_same_as(record, before), key=record.key or before.key)
             check_record(record)
             self.store.copies.check_no_copies(item_id, record)
             self.store.relations.remove(item_id)
@@ -1206,8 +1213,10 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
                 raise StorageError(
                     f"file {file.path} of {record.identifiers[0]} is damaged; run flask ibi verify"
                 ) from error
-            copies.append(replace(file, source=Path(os.path.relpath(copy, base)).as_posix()))
-        yield replace(record, files=tuple(copies))
+            copies.append(
+                structs.replace(file, source=Path(os.path.relpath(copy, base)).as_posix())
+            )
+        yield structs.replace(record, files=tuple(copies))
 
 
 def copy_content(source: Path, sha256: str, folder: Path) -> Path:

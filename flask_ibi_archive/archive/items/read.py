@@ -11,6 +11,7 @@ from functools import cache
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -56,7 +57,7 @@ from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.description import Text as LanguageText
-from flask_ibi_archive.core.records.parse_description import parse_description
+from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCore,
@@ -217,7 +218,7 @@ class ItemParts:
             if member.id != row.id and member.language is not None:
                 # the other items are translations of the head of their group
                 is_original = member.id == row.head_item_id
-                yield replace(_relate("translation", member), is_original=is_original)
+                yield structs.replace(_relate("translation", member), is_original=is_original)
         if row.successor is not None:
             for successor in self.list_parts("successor", row.successor):
                 if successor.id != row.id:

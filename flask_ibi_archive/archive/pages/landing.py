@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from flask import Response, current_app, request
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
+from msgspec import structs
 
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
@@ -112,7 +113,9 @@ def describe_parts(shown: Shown) -> dict[str, Any]:
         "citation_formats": CITATION_FORMATS,
         "citation": cite(work, item.today),
         "citations": list_citations(readable, work),
-        **machine_readable.describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
+        **machine_readable.describe_head(
+            readable, structs.replace(work, files=work.files[:SHOWN_FILES])
+        ),
     }
 
 

@@ -14,8 +14,7 @@ from support.cases import for_each
 from support.works import make_csl_items, make_rows, write_table
 
 from flask_ibi_archive.core.records.description import WorkType, find_type
-from flask_ibi_archive.core.records.fields import FieldError
-from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.records.readers import (
     FIELDS,
     Entry,
@@ -26,6 +25,7 @@ from flask_ibi_archive.core.records.readers import (
     read_csv,
     read_json_lines,
 )
+from flask_ibi_archive.core.records.values import FieldError
 
 BOM = "\ufeff"
 

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from flask_ibi_archive.core.records.description import IssuedDate, Name, Role, WorkType
-from flask_ibi_archive.core.records.format_description import format_description
+from flask_ibi_archive.core.records.lines import format_description
 from flask_ibi_archive.core.records.values import split_publisher
 from flask_ibi_archive.core.records.work import Work
 
