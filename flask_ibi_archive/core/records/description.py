@@ -25,14 +25,10 @@ from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.values import (
     FieldError,
     Parsed,
-    check_object,
     choose,
     convert,
     convert_to,
-    is_url,
-    parse_line_text,
     quoted,
-    suggest,
 )
 from flask_ibi_archive.core.records.values import IssuedDate as IssuedDate
 from flask_ibi_archive.errors import IdentifierError, one_line
@@ -222,14 +218,14 @@ def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
 
 def parse_type(field: str, value: Any) -> WorkType:
     """Parse the type of a work in words or as a URI."""
-    text = parse_line_text(field, value)
+    text = values.parse_line_text(field, value)
     type = find_type(text)
     if type is None:
         types = [type.value for type in WorkType]
         raise FieldError(
             field,
             f"{quoted(text)} is not a known type of works, such as {', '.join(types)}, nor a word "
-            f"for one in Portuguese, Spanish or of COAR{suggest(text, types)}",
+            f"for one in Portuguese, Spanish or of COAR{values.suggest(text, types)}",
         )
     return type
 
@@ -275,7 +271,7 @@ IdentifierKind = Literal["DOI", "Handle", "ARK", "IBI", "URN", "URL", "ISBN", "I
 
 
 #: A text on one line.
-Line = Parsed[str, parse_line_text]
+Line = Parsed[str, values.parse_line_text]
 XmlText = Parsed[str, values.parse_xml_text]
 LanguageTag = Parsed[str, values.parse_language_tag]
 Ror = Parsed[str, values.parse_ror]
@@ -352,7 +348,7 @@ def parse_text(field: str, value: Any) -> Text:
 
 def _parse_rights(field: str, value: Any) -> Text:
     text, language = parse_text(field, value)
-    if is_url(text):
+    if values.is_url(text):
         raise FieldError(field, f"{quoted(text)} is a URL; write the URL of a licence as licence")
     return text, language
 
@@ -369,7 +365,7 @@ class Organisation(Struct, frozen=True):
     ror: Ror | None = None
 
 
-Affiliation = Parsed[Organisation, _parse_short(Organisation, parse_line_text)]
+Affiliation = Parsed[Organisation, _parse_short(Organisation, values.parse_line_text)]
 
 
 class Name(Struct, frozen=True):
@@ -456,7 +452,7 @@ class _ContributorObject(_CreatorObject, frozen=True):
 def parse_creator(field: str, value: Any, kind: type[_CreatorObject] = _CreatorObject) -> Name:
     """Parse a name: a text, which may contain an ORCID, or an object."""
     if not isinstance(value, dict):
-        return _read_name(field, parse_line_text(field, value))
+        return _read_name(field, values.parse_line_text(field, value))
     stated = convert(field, value, kind)
     members = {name: member for name, member in asdict(stated).items() if member is not None}
     text = members.pop("name")
@@ -513,7 +509,7 @@ def _parse_degree(field: str, value: Any) -> Degree:
 
 
 def _parse_pages(field: str, value: Any) -> str:
-    return re.sub(r"\s*[-–—]+\s*", "-", parse_line_text(field, value))
+    return re.sub(r"\s*[-–—]+\s*", "-", values.parse_line_text(field, value))
 
 
 class Container(Struct, frozen=True):
@@ -623,7 +619,7 @@ _KINDS: dict[ForeignKind, IdentifierKind] = {
 
 def find_related_work(field: str, value: Any) -> RelatedWork:
     """Parse the identifier of another work, and find the kind of the identifier."""
-    text = parse_line_text(field, value)
+    text = values.parse_line_text(field, value)
     if (ibi := match_identifier(text)) is not None:
         return RelatedWork(ibi.text, "IBI")
     if values.find_issn(text, is_labelled=True):
@@ -660,7 +656,7 @@ def parse_related(field: str, value: Any) -> RelatedWork:
 
 def _parse_dates(field: str, value: Any) -> Mapping[DateKind, IssuedDate]:
     kinds: tuple[DateKind, ...] = get_args(DateKind)
-    stated = check_object(field, value, kinds)
+    stated = values.check_object(field, value, kinds)
     return {
         kind: values.parse_issued(values.join_names(field, kind), stated[kind])
         for kind in kinds
@@ -696,7 +692,7 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     :param funding: the grants that paid for the work.
     """
 
-    titles: tuple[Parsed[Title, _parse_short(Title, parse_line_text)], ...] = ()
+    titles: tuple[Parsed[Title, _parse_short(Title, values.parse_line_text)], ...] = ()
     creators: tuple[Parsed[Name, parse_creator], ...] = ()
     contributors: tuple[Parsed[Name, parse_contributor], ...] = ()
     type: Parsed[WorkType, parse_type] = WorkType.OTHER
@@ -743,7 +739,7 @@ def parse_description(field: str, value: Any) -> Description:
 
 def parse_work_fields(field: str, value: Any) -> Description:
     """Parse a description that may have no title."""
-    stated = check_object(field, value, WORK_FIELDS)
+    stated = values.check_object(field, value, WORK_FIELDS)
     description = convert(field, stated, Description)
     if "type" not in stated:
         return description

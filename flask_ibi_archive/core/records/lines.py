@@ -26,6 +26,7 @@ from msgspec.structs import asdict, fields
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.description import (
     Description,
     Name,
@@ -40,13 +41,9 @@ from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataIt
 from flask_ibi_archive.core.records.values import (
     FieldError,
     IssuedDate,
-    check_characters,
-    check_object,
     convert,
-    find_spdx,
     join_names,
     quoted,
-    quoted_name,
 )
 
 # --- reading -------------------------------------------------------------------------------------
@@ -74,7 +71,7 @@ def find_errors(line: str | bytes) -> list[FieldError]:
     """
     try:
         data = read_json(line)
-        check_object("", data, data if isinstance(data, dict) else ())
+        values.check_object("", data, data if isinstance(data, dict) else ())
     except FieldError as error:
         return [error]
     errors = list(_find_errors("", data, _read_fields))
@@ -153,14 +150,14 @@ def check_json(field: str, value: Any, depth: int = 0) -> None:
     if depth > MAX_DEPTH:
         raise FieldError("", _TOO_DEEP)
     if isinstance(value, str):
-        check_characters(field, value)
+        values.check_characters(field, value)
     elif isinstance(value, list):
         for number, member in enumerate(value):
             check_json(f"{field}[{number}]", member, depth + 1)
     elif isinstance(value, dict):
         for name, member in value.items():
-            inside = join_names(field, quoted_name(name))
-            check_characters(inside, name)
+            inside = join_names(field, values.quoted_name(name))
+            values.check_characters(inside, name)
             check_json(inside, member, depth + 1)
 
 
@@ -265,7 +262,7 @@ def _refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise FieldError(quoted_name(twice), "the field appears twice in one object")
+        raise FieldError(values.quoted_name(twice), "the field appears twice in one object")
     return found
 
 
@@ -303,18 +300,7 @@ def format_dublin_core(elements: Any) -> Any:
     """
     if not isinstance(elements, Mapping):
         return elements
-    return {element: _format_dublin_core_values(values) for element, values in elements.items()}
-
-
-def _format_dublin_core_values(values: Any) -> Any:
-    if isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, str) for v in values):
-        # The tuple is not converted: it may be two values, or one value and its language.
-        return values
-    if isinstance(values, str):
-        return [values]
-    if not isinstance(values, list | tuple):
-        return values
-    return [_format_value(value) for value in values]
+    return {element: _format_list(values) for element, values in elements.items()}
 
 
 def format_description(description: Any) -> Any:
@@ -336,7 +322,7 @@ def _name_fields(description: Description) -> dict[str, Any]:
         **{name: getattr(description, attribute) for attribute, name in names},
         "type": text or (None if type is WorkType.OTHER else type.value),
         "type_text": None,
-        "licence": None if url is None else find_spdx(url) or url,
+        "licence": None if url is None else values.find_spdx(url) or url,
     }
 
 
@@ -350,6 +336,8 @@ def _format_members(members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a part of a description; empty ones are omitted."""
     formatted = {}
     for name, value in members.items():
+        if value is None or value == ():
+            continue
         in_json = _format_list(value) if name in _LISTS else _format_value(value)
         if not (in_json is None or in_json in ("", [], {})):
             formatted[str(name)] = in_json
@@ -366,60 +354,57 @@ def _format_list(value: Any) -> Any:
 
 def _format_value(value: Any) -> Any:
     """Return a value of a description; an object whose main field alone is stated as a text."""
-    members: Mapping[str, Any]
-    main = "value"
-    if isinstance(value, Enum):
-        return value.value
     if value is None or isinstance(value, str):
-        return value
+        return value.value if isinstance(value, Enum) else value
     if isinstance(value, IssuedDate):
         return value.text
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, Subject):
+        return _shorten(value._asdict(), "value")
+    if isinstance(value, tuple) and len(value) == 2:
+        text, language = value
+        return text if language is None else {"value": text, "lang": language}
     if isinstance(value, Name):
-        main = "name"
-        members = {main: value.inverted, **asdict(value), "family": None, "given": None}
-    elif isinstance(value, RelatedWork):
+        stated = {**asdict(value), "family": None, "given": None}
+        return _shorten({"name": value.inverted, **stated}, "name")
+    if isinstance(value, RelatedWork):
         return _format_members({"identifier": value.identifier, "relation": value.relation})
-    elif isinstance(value, Subject):
-        members = value._asdict()
-    elif isinstance(value, Title | Organisation):
-        main = value.__struct_fields__[0]
-        members = asdict(value)
-    elif isinstance(value, Struct):
-        return _format_members(asdict(value))
-    elif isinstance(value, tuple) and len(value) == 2:
-        members = {"value": value[0], "lang": value[1]}
-    elif isinstance(value, Mapping):
-        return _format_members(value)
-    else:
-        return value
+    if isinstance(value, Title | Organisation):
+        return _shorten(asdict(value), value.__struct_fields__[0])
+    if isinstance(value, Struct):
+        value = asdict(value)
+    return _format_members(value) if isinstance(value, Mapping) else value
+
+
+def _shorten(members: Mapping[str, Any], main: str) -> Any:
+    """Return a JSON object; or only the text of its main field if there is no other field."""
     formatted = _format_members(members)
     return formatted[main] if [*formatted] == [main] else formatted
 
 
 @cache
-def _list_fields(kind: type[Struct]) -> list[tuple[str, bool, Any]]:
-    """Return the name of each stored field of a part, whether it is a list, and its default."""
+def _list_fields(kind: type[Struct]) -> list[tuple[str, bool, Any, Any]]:
+    """Return each stored field of a part: its name, whether it is a list, its default, as JSON."""
     listed = []
     for info in fields(kind):
         default = info.default if info.default_factory is NODEFAULT else info.default_factory()
         is_list = get_origin(getattr(info.type, "kind", info.type)) is tuple
         if info.name != "discard_description":
-            listed.append(
-                (info.name, is_list, default if default is NODEFAULT else _to_json(default))
-            )
+            listed.append((info.name, is_list, default, _to_json(default)))
     return listed
 
 
 def _format_part(part: Struct) -> dict[str, Any]:
     """Return the fields of a record, or of a part of a record, as a JSON object."""
     formatted = {}
-    for name, is_list, default in _list_fields(type(part)):
+    for name, is_list, default, in_json in _list_fields(type(part)):
         value = getattr(part, name)
+        if value is default:
+            continue
         value = [value] if is_list and isinstance(value, str) else _to_json(value)
         # 1 is equal to the default True, but is a wrong value, which must not be left out
-        if value is not None and (value != default or type(value) is not type(default)):
+        if value is not None and (value != in_json or type(value) is not type(in_json)):
             formatted[name] = value
     return formatted
 

@@ -25,25 +25,15 @@ from msgspec.structs import asdict, replace
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import check_url
+from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.lines import format_record, parse_record, read_json
 from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.core.records.values import (
-    MAX_NUMBER as MAX_NUMBER,
-)
 from flask_ibi_archive.core.records.values import (
     FieldError,
     Parsed,
     choose,
     convert,
-    convert_to,
     join_names,
-    parse_choice,
-    parse_day,
-    parse_ibi,
-    parse_number,
-    parse_sha256,
-    parse_text,
-    parse_timestamp,
     quoted,
 )
 
@@ -55,9 +45,8 @@ MAX_ITEMS = 500
 MAX_PAGE = MAX_LINE = 8 << 20
 #: The largest number of bytes in a request to switch.
 MAX_BODY = 1 << 20
-KINDS = MOVE, COPY = "move", "copy"
-#: The state of what remains at the giver after a move.
-LEAVES = ("Copy", "Deleted")
+#: The kinds of offers.
+MOVE, COPY = "move", "copy"
 
 _ADDRESS = re.compile(
     rf"(?P<url>[^#]*{PATH}/(?P<id>[0-9a-f]{{16}}))(?:#(?P<secret>.*))?", re.DOTALL
@@ -122,10 +111,10 @@ def hash_secret(secret: str) -> str:
 
 
 #: A whole number from 0; from 1.
-Number = Parsed[int, parse_number]
-Position = Parsed[int, partial(parse_number, least=1)]
-Ibi = Parsed[str, parse_ibi]
-Version = Parsed[str, parse_sha256]
+Number = Parsed[int, values.parse_number]
+Position = Parsed[int, partial(values.parse_number, least=1)]
+Ibi = Parsed[str, values.parse_ibi]
+Version = Parsed[str, values.parse_sha256]
 
 
 # --- the description of an offer -----------------------------------------------------------------
@@ -139,7 +128,7 @@ def parse_public_id(name: str, value: Any) -> str:
 
 
 def _parse_leaves(name: str, value: Any) -> str | None:
-    return None if value is None else parse_choice(name, value, LEAVES)
+    return None if value is None else values.parse_choice(name, value, ("Copy", "Deleted"))
 
 
 class OfferDescription(Struct, frozen=True):
@@ -155,11 +144,11 @@ class OfferDescription(Struct, frozen=True):
     """
 
     offer: Parsed[str, parse_public_id]
-    kind: Parsed[str, partial(parse_choice, choices=KINDS)]
+    kind: Parsed[str, choose(Literal["move", "copy"])]
     leaves: Parsed[str | None, _parse_leaves]
     giver: Ibi
     taker: Ibi
-    expires: Parsed[datetime, parse_timestamp]
+    expires: Parsed[datetime, values.parse_timestamp]
     items: Position
     bytes: Number
     files: Number
@@ -184,7 +173,7 @@ def parse_offer(data: object) -> OfferDescription:
 def _parse_sizes(name: str, value: Any) -> Mapping[str, int]:
     if not isinstance(value, dict):
         raise FieldError(name, f"{quoted(value)} is not an object")
-    return {path: parse_number(name, size) for path, size in value.items()}
+    return {path: values.parse_number(name, size) for path, size in value.items()}
 
 
 def _parse_record(name: str, value: Any) -> Record:
@@ -297,10 +286,10 @@ def _parse_count(name: str, value: Any) -> DailyCount:
     if not isinstance(value, list) or len(value) != len(DailyCount._fields):
         raise FieldError(name, f"{quoted(value)} is not a list: {', '.join(DailyCount._fields)}")
     return DailyCount(
-        parse_day(name, value[0]),
-        parse_choice(name, value[1], ("Data", "Metadata")),
+        values.parse_day(name, value[0]),
+        values.parse_choice(name, value[1], ("Data", "Metadata")),
         # a number may be negative: a later access made an earlier one a double click
-        *(parse_number(name, number, -MAX_NUMBER) for number in value[2:]),
+        *(values.parse_number(name, number, -values.MAX_NUMBER) for number in value[2:]),
     )
 
 
@@ -318,7 +307,7 @@ class SwitchAnswer(Struct, frozen=True):
 
     number: Position
     result: Parsed[Result, choose(Result)]
-    reason: Parsed[str, parse_text] | None = None
+    reason: Parsed[str, values.parse_text] | None = None
     counts: Parsed[tuple[DailyCount, ...], parse_counts] = ()
 
 
@@ -332,7 +321,7 @@ def _parse_answer(name: str, value: Any) -> SwitchAnswer:
 
 
 class _Switch(Struct, frozen=True):
-    items: tuple[Parsed[StoredVersion, convert_to(StoredVersion)], ...]
+    items: tuple[Parsed[StoredVersion, values.convert_to(StoredVersion)], ...]
 
 
 class _Answers(Struct, frozen=True):

@@ -27,11 +27,9 @@ from flask_ibi_archive.core.records.description import (
 from flask_ibi_archive.core.records.values import (
     FieldError,
     Parsed,
-    check_object,
     choose,
     convert,
     join_names,
-    parse_ibi,
     quoted,
 )
 
@@ -53,7 +51,7 @@ def _or_none(parse: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
     return lambda field, value: None if value is None else parse(field, value)
 
 
-Ibi = Parsed[str, parse_ibi]
+Ibi = Parsed[str, values.parse_ibi]
 Url = Parsed[str, values.parse_url]
 Path = Parsed[str, values.parse_path]
 Flag = Parsed[bool, values.parse_flag]
@@ -108,7 +106,7 @@ def parse_dublin_core(field: str, value: Any) -> DublinCore:
     :returns: the values of each element. The elements are in the order of the standard.
     :raises FieldError: if an element is wrong.
     """
-    stated = check_object(field, value, ELEMENTS)
+    stated = values.check_object(field, value, ELEMENTS)
     elements = {
         element: _parse_element(join_names(field, element), stated[element])
         for element in ELEMENTS
@@ -147,41 +145,32 @@ def describe_work(description: Description) -> DublinCoreMetadata:
     return DublinCoreMetadata(derive_dublin_core(description), description)
 
 
-class _MetadataObject(Struct, frozen=True):
-    """The JSON object of all kinds of metadata."""
-
-    ibi: Ibi | None = None
-    dc: Parsed[DublinCore, parse_dublin_core] | None = None
-    work: Parsed[Description, parse_description] | None = None
-    url: Url | None = None
-    formats: Formats | None = None
-    timestamp: Parsed[datetime | None, _or_none(values.parse_timestamp)] = None
-
-
 def parse_metadata(field: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
     """Parse metadata of any kind."""
     if not isinstance(value, dict):
         raise FieldError(
             field, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
         )
-    stated = convert(field, value, _MetadataObject)
-    if len(value.keys() & {"ibi", "dc", "url", "work"}) != 1:
+    kinds = values.check_object(field, value, _METADATA_FIELDS).keys() & _METADATA_FIELDS[:4]
+    if len(kinds) != 1:
         raise FieldError(
             field, "metadata must have exactly one of the fields ibi, dc, url and work"
         )
     for extra in ("formats", "timestamp"):
-        if extra in value and stated.url is None:
+        if extra in value and "url" not in value:
             raise FieldError(
                 join_names(field, extra), "the field is only allowed together with the field url"
             )
-    if stated.ibi is not None:
-        return MetadataItem(stated.ibi)
-    if stated.dc is not None:
-        return DublinCoreMetadata(stated.dc)
-    if stated.work is not None:
-        return describe_work(stated.work)
-    assert stated.url is not None
-    return MetadataAddress(stated.url, stated.formats or {}, stated.timestamp)
+    if "ibi" in value:
+        return convert(field, value, MetadataItem)
+    if "url" in value:
+        return convert(field, value, MetadataAddress)
+    if "work" in value:
+        return describe_work(parse_description(join_names(field, "work"), value["work"]))
+    return DublinCoreMetadata(parse_dublin_core(join_names(field, "dc"), value["dc"]))
+
+
+_METADATA_FIELDS = ("ibi", "dc", "work", "url", "formats", "timestamp")
 
 
 class AccessRule(Struct, frozen=True):
@@ -221,8 +210,8 @@ class Tombstone(Struct, frozen=True):
 
     reason: Parsed[str, values.parse_text]
     citation: Parsed[str | None, _or_none(values.parse_text)] = None
-    successor: Parsed[str | None, _or_none(parse_ibi)] = None
-    original_archive: Parsed[str | None, _or_none(parse_ibi)] = None
+    successor: Parsed[str | None, _or_none(values.parse_ibi)] = None
+    original_archive: Parsed[str | None, _or_none(values.parse_ibi)] = None
     discard_description: bool = False
 
     def __eq__(self, other: object) -> bool:
@@ -240,7 +229,7 @@ class Tombstone(Struct, frozen=True):
 def parse_tombstone(field: str, value: Any) -> Tombstone:
     """Parse a tombstone."""
     names = [name for name in Tombstone.__struct_fields__ if name != "discard_description"]
-    if "reason" not in check_object(field, value, names):
+    if "reason" not in values.check_object(field, value, names):
         raise FieldError(
             join_names(field, "reason"), "the field is missing; write why the item was removed"
         )
@@ -264,7 +253,7 @@ def _parse_translations(field: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise FieldError(field, f'{quoted(value)} is not an object such as {{"pt": "<ibi>"}}')
     return {
-        values.parse_language(field, language): parse_ibi(join_names(field, language), ibi)
+        values.parse_language(field, language): values.parse_ibi(join_names(field, language), ibi)
         for language, ibi in sorted(value.items(), key=lambda pair: str(pair[0]))
     }
 
@@ -281,8 +270,8 @@ class Record(Struct, frozen=True):
     them.
     """
 
-    rep: Parsed[str, partial(parse_ibi, form=Form.REP)] | None = None
-    ibip: Parsed[str, partial(parse_ibi, form=Form.IBIP)] | None = None
+    rep: Parsed[str, partial(values.parse_ibi, form=Form.REP)] | None = None
+    ibip: Parsed[str, partial(values.parse_ibi, form=Form.IBIP)] | None = None
     aliases: tuple[Ibi, ...] = ()
     same_as: Parsed[tuple[str, ...], values.parse_same_as] = ()
     state: Parsed[str, choose(Literal["Original", "Copy", "Deleted"])] = State.ORIGINAL.value

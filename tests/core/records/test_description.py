@@ -37,7 +37,13 @@ from flask_ibi_archive.core.records.lines import (
     parse_record,
 )
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, Record
-from flask_ibi_archive.core.records.values import FieldError, find_spdx, parse_date, parse_licence
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    find_spdx,
+    parse_date,
+    parse_issued,
+    parse_licence,
+)
 from flask_ibi_archive.core.records.work import read_dublin_core
 
 ORCID = "0000-0002-1825-0097"
@@ -446,6 +452,21 @@ def test_all_errors_of_a_description_are_found() -> None:
         "metadata.work.type",
         "metadata.work.colour",
     ]
+
+
+def test_a_work_needs_a_title() -> None:
+    with pytest.raises(FieldError, match=r"titles: the field is missing; a work needs"):
+        parse_description("work", {"creators": ["Silva, Ana"]})
+
+
+@pytest.mark.parametrize("text", ["21/07/2009", "2009-7-21", "May 2009"])
+def test_a_date_that_is_stated_has_one_form(text: str) -> None:
+    """The date of a description, and the date in an option of a command."""
+    with pytest.raises(FieldError) as refused:
+        parse(issued=text)
+    with pytest.raises(FieldError) as refused_option:
+        parse_issued("--date", text)
+    assert refused.value.reason == refused_option.value.reason
 
 
 @pytest.mark.parametrize(

@@ -396,6 +396,30 @@ def test_an_error_suggests_the_only_repair_of_an_identifier(text: str, meant: st
     assert meant in caught.value.reason
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"embargo": None}, "embargo: None is not a day such as"),
+        ({"access": {"networks": ["10.0.0.0/8", 7]}}, "access.networks[1]: 7 is not a text"),
+        (
+            {"files": [{"path": "a"}, {"url": "http://a.br/"}]},
+            "files[1].path: the field is missing",
+        ),
+        ({"files": [{"path": "a"}] * 2}, "files: the path 'a' appears twice"),
+        ({"langauge": "pt"}, "langauge: this field is unknown; the known fields are rep, ibip, "),
+    ],
+)
+def test_an_error_names_the_path_of_its_value(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_record({"rep": A, **changes})
+    assert str(refused.value).startswith(message)
+
+
+def test_an_unknown_field_is_compared_with_the_known_ones() -> None:
+    with pytest.raises(FieldError, match="; did you mean language\\?"):
+        parse_record({"rep": A, "langauge": "pt"})
+
+
 # --- records of a host application -------------------------------------------------------------
 
 
