@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import quote, unquote
 
@@ -471,9 +472,8 @@ def parse_creator(field: str, value: Any, kind: type[_CreatorObject] = _CreatorO
     return Name(text, **members)
 
 
-def parse_contributor(field: str, value: Any) -> Name:
-    """Parse the name of a contributor, which may have a role."""
-    return parse_creator(field, value, _ContributorObject)
+#: Parses the name of a contributor, which may have a role.
+parse_contributor = partial(parse_creator, kind=_ContributorObject)
 
 
 def _read_name(field: str, text: str) -> Name:

@@ -421,15 +421,13 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_to_json(member) for member in value]
     if isinstance(value, Mapping):
-        return {str(name): _format_member(name, member) for name, member in value.items()}
+        formats = {"work": format_description, "dc": format_dublin_core}
+        return {
+            str(name): formats[name](member) if name in formats else member
+            for name, member in value.items()
+        }
     if isinstance(value, datetime):
         return value if value.tzinfo is None else format_timestamp(value)
     if isinstance(value, date):
         return value.isoformat()
     return _format_part(value) if isinstance(value, Struct) else value
-
-
-def _format_member(name: str, value: Any) -> Any:
-    if name == "work":
-        return format_description(value)
-    return format_dublin_core(value) if name == "dc" else value

@@ -151,8 +151,7 @@ def _explain(field: str, value: Any, error: msgspec.ValidationError) -> FieldErr
     if isinstance(error.__cause__, FieldError):
         inner = error.__cause__
         return FieldError(join_names(field, join_names(path, inner.field)), inner.reason)
-    missing = _MISSING.fullmatch(str(error))
-    if missing is not None:
+    if missing := _MISSING.fullmatch(str(error)):
         return FieldError(join_names(field, missing[1]), "the field is missing")
     return FieldError(join_names(field, path), f"{quoted(value[path])} is not a list")
 
@@ -169,7 +168,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 MAX_TEXT = 1_000_000
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: Maximum length of a path or a key in bytes, because a database index contains them.
-MAX_PATH = MAX_KEY = 1024
+MAX_INDEXED = 1024
 
 
 def parse_text(field: str, value: Any) -> str:
@@ -258,20 +257,19 @@ def parse_path(field: str, value: Any) -> str:
             field,
             f'{quoted(value)} is not a path such as "data/table.csv" (no leading /, no . or ..)',
         )
-    if len(text.encode()) > MAX_PATH:
-        raise FieldError(field, f"the path is longer than {MAX_PATH} bytes")
-    if _CONTROL.search(text):
-        raise FieldError(field, f"{quoted(value)} contains a control character")
-    return text
+    return _check_indexed(field, text, "path")
 
 
 def parse_key(field: str, value: Any) -> str:
     """Check that a value is a key of a host, such as ``package:1a68``."""
-    text = parse_text(field, value)
-    if len(text.encode()) > MAX_KEY:
-        raise FieldError(field, f"the key is longer than {MAX_KEY} bytes")
+    return _check_indexed(field, parse_text(field, value), "key")
+
+
+def _check_indexed(field: str, text: str, kind: str) -> str:
+    if len(text.encode()) > MAX_INDEXED:
+        raise FieldError(field, f"the {kind} is longer than {MAX_INDEXED} bytes")
     if _CONTROL.search(text):
-        raise FieldError(field, f"{quoted(value)} contains a control character")
+        raise FieldError(field, f"{quoted(text)} contains a control character")
     return text
 
 
@@ -710,11 +708,8 @@ def find_licence(text: str) -> str | None:
         return None
     zero, conditions, version = found.groups()
     if zero:
-        return "https://creativecommons.org/publicdomain/zero/1.0/"
-    if version is None:
-        return None
-    name = re.sub(r"[\s-]+", "-", conditions.lower())
-    return f"https://creativecommons.org/licenses/{name}/{version}/"
+        return _format_url("CC0-1.0")
+    return version and _format_commons(re.sub(r"[\s-]+", "-", conditions), version, None)
 
 
 def name_licence(url: str) -> str:
@@ -761,16 +756,11 @@ def parse_licence(text: str) -> str | None:
         http or https URL.
     :returns: None if the text is something else.
     """
-    spdx = _find_listed(text)
-    if spdx is not None:
-        return _format_url(spdx)
     url = find_licence(text)
-    if url is None:
-        return None
-    spdx = find_spdx(url)
+    spdx = _find_listed(text) if url is None else find_spdx(url)
     if spdx is not None:
         return _format_url(spdx)
-    found = _COMMONS_URL.fullmatch(url)
+    found = None if url is None else _COMMONS_URL.fullmatch(url)
     return _format_commons(*found.groups()) if found else url
 
 

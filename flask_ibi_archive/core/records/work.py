@@ -290,16 +290,15 @@ def _find_access(record: Record, today: date) -> Access | None:
 
 def clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
-    cleaned: dict[str, tuple[Text, ...]] = {}
-    for name in ELEMENTS:
-        values: list[Text] = []
-        for text, language in elements.get(name, ()):
-            if text.strip():
-                is_tag = language and is_language_tag(language)
-                values.append((clean(text), language if is_tag else None))
-        if values:
-            cleaned[name] = tuple(values)
-    return cleaned
+    cleaned = {
+        name: tuple(
+            (clean(text), language if language and is_language_tag(language) else None)
+            for text, language in elements.get(name, ())
+            if text.strip()
+        )
+        for name in ELEMENTS
+    }
+    return {name: texts for name, texts in cleaned.items() if texts}
 
 
 def _language(text: str) -> str | None:
