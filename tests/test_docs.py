@@ -18,7 +18,7 @@ import flask_ibi_archive
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.commands import ibi
 from flask_ibi_archive.core.identifiers import is_private_address
-from flask_ibi_archive.core.records.parse import FIELDS
+from flask_ibi_archive.core.records.record import FIELDS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.config import KEYS, PAGE_POLICY

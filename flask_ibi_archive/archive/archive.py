@@ -38,9 +38,9 @@ from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
-from flask_ibi_archive.core.records.fields import quoted
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry
 from flask_ibi_archive.core.records.record import ItemView, Record
+from flask_ibi_archive.core.records.values import quoted
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.database import Database

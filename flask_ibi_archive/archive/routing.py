@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.pages import files, labels, landing, lists, metad
 from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
-from flask_ibi_archive.core.records import offers
+from flask_ibi_archive.core.records import messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import SettingsReader
 from flask_ibi_archive.server.pages import flask_interfaces

@@ -34,7 +34,7 @@ from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.service.local_resolution import Removed, resolve_locally
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
-from flask_ibi_archive.core.records.fields import format_record
+from flask_ibi_archive.core.records.lines import format_record
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url

@@ -22,7 +22,7 @@ from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect

@@ -18,19 +18,17 @@ from flask_ibi_archive.archive.moving.acceptances import ItemStatus
 from flask_ibi_archive.archive.moving.accepting import Acceptor, Outcome
 from flask_ibi_archive.archive.moving.http_offer import HttpOffer
 from flask_ibi_archive.archive.moving.incoming import IncomingOffer
-from flask_ibi_archive.core.records.offers import (
+from flask_ibi_archive.core.records.lines import parse_record
+from flask_ibi_archive.core.records.messages import (
+    DailyCount,
     OfferAddress,
     OfferDescription,
     OfferedRecord,
-    format_description,
-    format_offered,
-    offer_record,
-)
-from flask_ibi_archive.core.records.parse import parse_record
-from flask_ibi_archive.core.records.switches import (
-    DailyCount,
     SwitchAnswer,
     format_answers,
+    format_offer,
+    format_offered,
+    offer_record,
     parse_switch,
 )
 from support.archives import FAR_SERVICE, SERVICE
@@ -92,7 +90,7 @@ class Giver:
         offer = OfferDescription(
             ID, self.kind, leaves, FAR_SERVICE, self.taker, expires, len(self.items), total, 1
         )
-        return {**format_description(offer), **self.stated}
+        return {**format_offer(offer), **self.stated}
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         request = Request(environ)
@@ -112,7 +110,9 @@ class Giver:
             return Response(b"".join(map(format_offered, self._select(request))))
         if path == "/switch":
             asked = parse_switch(json.loads(request.get_data()))
-            return as_json(format_answers([self._switch(*item) for item in asked]))
+            return as_json(
+                format_answers([self._switch(item.number, item.version) for item in asked])
+            )
         _, _, number, name = path.split("/", 3)
         content = self.contents[int(number), name]
         response = Response(content)

@@ -15,12 +15,12 @@ from lxml import etree
 
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
-    NOT_XML,
     AccessRule,
     DublinCore,
     FileRecord,
     Record,
 )
+from flask_ibi_archive.core.records.values import NOT_XML
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from support.commands import ROOT
 

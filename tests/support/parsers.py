@@ -59,7 +59,7 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_verb,
     parse_verb_list,
 )
-from flask_ibi_archive.core.records.parse import parse_line
+from flask_ibi_archive.core.records.lines import parse_line
 from flask_ibi_archive.core.resolution.answer import (
     Answer,
     ArchiveSource,

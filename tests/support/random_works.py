@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from random import Random
 from typing import Any, TypeVar, get_args
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from flask_ibi_archive.core.records import description as model
-from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
 from flask_ibi_archive.core.records.description import (
     Container,
     Degree,
     Description,
     Grant,
-    IssuedDate,
     Name,
     Organisation,
     RelatedWork,
@@ -25,9 +23,10 @@ from flask_ibi_archive.core.records.description import (
     Text,
     Title,
     WorkType,
+    derive_dublin_core,
 )
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record
-from flask_ibi_archive.core.records.values import parse_date
+from flask_ibi_archive.core.records.values import IssuedDate, parse_date
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from support.metadata import BASE, IBI
 

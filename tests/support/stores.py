@@ -30,7 +30,7 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_verb_list,
 )
 from flask_ibi_archive.core.protocol.url_list import NEXT_EDITION, URL_PAIR_NAMES, UrlPair
-from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     MetadataAddress,

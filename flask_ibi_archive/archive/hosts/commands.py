@@ -121,7 +121,7 @@ def compare_command(model: str, repair: bool, reason: str | None, as_json: bool)
     from flask_ibi_archive.archive.hosts.comparing import Comparer
     from flask_ibi_archive.archive.hosts.current_archive import get_archive_with_session
     from flask_ibi_archive.archive.hosts.identified_item import DEFAULT_REASON
-    from flask_ibi_archive.core.records.fields import FieldError, parse_text
+    from flask_ibi_archive.core.records.values import FieldError, parse_text
 
     get_archive()  # reports an app without an Archive
     model_class = load_model(model)

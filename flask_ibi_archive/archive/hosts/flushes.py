@@ -34,8 +34,8 @@ from flask_ibi_archive.archive.hosts.row_locks import lock_rows
 from flask_ibi_archive.archive.hosts.row_writer import RowWriter
 from flask_ibi_archive.archive.items.operations import Identified, OperationContext
 from flask_ibi_archive.archive.items.sessions import find_part, get_part
-from flask_ibi_archive.core.records.fields import parse_text
 from flask_ibi_archive.core.records.record import Tombstone
+from flask_ibi_archive.core.records.values import parse_text
 from flask_ibi_archive.errors import RowError, StorageError
 
 log = getLogger("flask_ibi_archive.host")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from msgspec.structs import replace
 from sqlalchemy import String, inspect
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import (
@@ -27,8 +28,8 @@ from flask_ibi_archive.archive.items.operations import Identified, name_field
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.record import Tombstone
+from flask_ibi_archive.core.records.values import FieldError, quoted
 from flask_ibi_archive.errors import IdentifierError, RowError, StorageError
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
-from flask_ibi_archive.core.records.fields import quoted
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     FileRecord,
@@ -34,6 +33,7 @@ from flask_ibi_archive.core.records.record import (
     MetadataItem,
     Record,
 )
+from flask_ibi_archive.core.records.values import quoted
 from flask_ibi_archive.errors import StorageError
 
 #: The fields of a CatalogueRecord that an ItemRecord does not have. A deposited item gets their

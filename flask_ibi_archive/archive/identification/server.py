@@ -42,8 +42,8 @@ from flask_ibi_archive.archive.items.read import HELD, RELEASED, find_held, find
 from flask_ibi_archive.archive.items.tables import Item, ReservationRow
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import StorageError, UnknownItem
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.messages import list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import format_pairs
-from flask_ibi_archive.core.records import fields
-from flask_ibi_archive.core.records.fields import FieldError, format_record, quoted
+from flask_ibi_archive.core.records import values as fields
+from flask_ibi_archive.core.records.lines import format_record
+from flask_ibi_archive.core.records.values import FieldError, quoted
 from flask_ibi_archive.errors import (
     IBIError,
 )
@@ -134,7 +135,7 @@ def _require(server: IdentificationServer, scope: str) -> None:
 def _create(server: IdentificationServer) -> Response:
     """Issue identifiers, reserve one, or deposit an item."""
     data = read_json_body(MAX_BODY, empty={})
-    stated = fields.parse_members("", data, _CREATING)
+    stated = _parse_members(data, _CREATING)
     kind = next((name for name in ("record", "reserve") if name in stated), "count")
     for name in stated:
         if name not in (kind, "note") or (name == "note" and kind != "reserve"):
@@ -171,9 +172,7 @@ def _show(server: IdentificationServer, ibi: str) -> Response:
 def _put(server: IdentificationServer, ibi: str) -> Response:
     _require(server, "deposit")
     parsers = {"record": _CREATING["record"]}
-    stated = fields.parse_members(
-        "", read_json_body(MAX_BODY, empty={}), parsers, required="record"
-    )
+    stated = _parse_members(read_json_body(MAX_BODY, empty={}), parsers, required="record")
     minted, is_new = server.put(ibi, stated["record"])
     response = jsonify(_describe(server.describe(minted.rep)))
     response.status_code = 201 if is_new else 200
@@ -207,7 +206,15 @@ def _read_query(parsers: Parsers) -> dict[str, Any]:
     for name, values in request.args.lists():
         if len(values) > 1:
             raise FieldError(fields.quoted_name(name), "the parameter must appear once")
-    return fields.parse_members("", request.args.to_dict(), parsers)
+    return _parse_members(request.args.to_dict(), parsers)
+
+
+def _parse_members(value: Any, parsers: Parsers, required: str = "") -> dict[str, Any]:
+    """Return the parsed fields of an object."""
+    members = fields.check_object("", value, parsers)
+    if required and required not in members:
+        raise FieldError(required, "the field is missing")
+    return {name: parse(name, members[name]) for name, parse in parsers.items() if name in members}
 
 
 def _parse_number(least: int, most: int) -> Callable[[str, str], int]:

@@ -117,8 +117,8 @@ def read_fields(assignments: Iterable[tuple[str, str]], before: Mapping[str, Any
 
 
 def _read_value(field: str, text: str) -> Any:
-    from flask_ibi_archive.core.records.fields import FieldError
-    from flask_ibi_archive.core.records.parse import read_json
+    from flask_ibi_archive.core.records.lines import read_json
+    from flask_ibi_archive.core.records.values import FieldError
 
     if JSON_TEXT.match(text):
         try:
@@ -160,7 +160,7 @@ def naming_arguments(options: Mapping[str, str] = MappingProxyType({})) -> Itera
     :raises UsageError: if the block raises an error that a wrong field has caused.
     """
     from flask_ibi_archive.archive.items.operations import name_field
-    from flask_ibi_archive.core.records.fields import FieldError
+    from flask_ibi_archive.core.records.values import FieldError
 
     try:
         yield
@@ -336,7 +336,7 @@ def edit_command(
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E files=report.pdf files=data.csv
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file data.csv
     """
-    from flask_ibi_archive.core.records.fields import format_record
+    from flask_ibi_archive.core.records.lines import format_record
 
     if not (assignments or add_files or remove_files or take_back):
         raise click.UsageError('nothing says what to change; write for example title="A report"')
@@ -358,9 +358,9 @@ def _read_assignment(text: str) -> tuple[str, str]:
     :raises UsageError: if the argument is not FIELD=VALUE, or if the field can't be edited.
     """
     from flask_ibi_archive.archive.items.operations import EDITABLE
-    from flask_ibi_archive.core.records.fields import quoted, suggest
     from flask_ibi_archive.core.records.readers import FIELDS, find_column
     from flask_ibi_archive.core.records.record import ELEMENTS
+    from flask_ibi_archive.core.records.values import quoted, suggest
 
     field, sign, value = text.partition("=")
     if not sign:
@@ -966,7 +966,7 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
       flask --app example_app ibi export items.jsonl --files files
     """
     from flask_ibi_archive.archive.items import import_export as exporting
-    from flask_ibi_archive.core.records.fields import format_line
+    from flask_ibi_archive.core.records.lines import format_line
 
     archive = get_archive()
     exported = archive.list_records()

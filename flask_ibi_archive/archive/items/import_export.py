@@ -19,6 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, and_, cast, delete, func, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
@@ -57,8 +58,14 @@ from flask_ibi_archive.archive.items.write import (
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.fields import FieldError, format_record, parse_key, quoted
-from flask_ibi_archive.core.records.parse import check_record, find_errors, parse_record, read_json
+from flask_ibi_archive.core.records.lines import (
+    check_record,
+    find_errors,
+    format_record,
+    parse_record,
+    read_json,
+)
+from flask_ibi_archive.core.records.messages import DailyCount, format_counts, parse_counts
 from flask_ibi_archive.core.records.readers import (
     WorksFile,
     name_field,
@@ -67,7 +74,7 @@ from flask_ibi_archive.core.records.readers import (
     read_json_lines,
 )
 from flask_ibi_archive.core.records.record import ItemView, Record
-from flask_ibi_archive.core.records.switches import DailyCount, format_counts, parse_counts
+from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
@@ -611,7 +618,7 @@ class ImportPass:
         heads: dict[str, tuple[str, str]] = {}
         if postpones:
             heads = self._leave(lines[0])
-            records = [replace(records[0], next_edition=None, translations={})]
+            records = [structs.replace(records[0], next_edition=None, translations={})]
         ids = self.store.insert(records, [line.contents for line in lines], self.now)
         self.counts.added += len(ids)
         for record in records:
@@ -699,7 +706,7 @@ class ImportPass:
                 heads = self._leave(line)
                 self._dissolve(ibi)
                 self._postpone(line, item_id, heads)
-                record, lists = replace(record, next_edition=None), {}
+                record, lists = structs.replace(record, next_edition=None), {}
             updates.append(Update(item_id, before, record, line.contents))
             note_change(store, before, record)
         store.replace(updates, self.now)
@@ -743,9 +750,9 @@ class ImportPass:
                 sha256 = line.contents[file.path].sha256
             elif sha256 is None and file.url is None:
                 sha256 = checksums.get(file.path)
-            files.append(replace(file, source=None, sha256=sha256))
+            files.append(structs.replace(file, source=None, sha256=sha256))
         first = files[0].path if files else None
-        return replace(
+        return structs.replace(
             record,
             key=record.key or before.key,
             files=tuple(files),
@@ -777,7 +784,7 @@ class ImportPass:
         if record.language is None and view.id is not None:
             self._without_language.add(view.id)
         language = record.language if postpones else before.language
-        return replace(record, language=language, translations=listed)
+        return structs.replace(record, language=language, translations=listed)
 
     def _check(self, line: Line, owners: Mapping[str, Owner], elsewhere: Collection[str]) -> None:
         """Check what the database would refuse without naming the field.
@@ -819,7 +826,9 @@ class ImportPass:
         relations = self.store.relations
         record = self.store.reader.read_record(one.item_id)
         ibi = record.identifiers[0]
-        stated = replace(record, next_edition=one.next_edition, translations=one.translations)
+        stated = structs.replace(
+            record, next_edition=one.next_edition, translations=one.translations
+        )
         [stated] = self.store.resolve([stated])
         if stated.next_edition is not None:
             relations.set_next_edition(one.item_id, stated.next_edition)
@@ -841,7 +850,7 @@ class ImportPass:
 
 def is_unchanged(before: Record, record: Record) -> bool:
     """Return whether a line states what the item has. A line may omit the timestamp."""
-    return before == replace(record, timestamp=record.timestamp or before.timestamp)
+    return before == structs.replace(record, timestamp=record.timestamp or before.timestamp)
 
 
 # --- importer ----------------------------------------------------------------------------------
@@ -1248,8 +1257,10 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
                 raise StorageError(
                     f"file {file.path} of {record.identifiers[0]} is damaged; run flask ibi verify"
                 ) from error
-            copies.append(replace(file, source=Path(os.path.relpath(copy, base)).as_posix()))
-        yield replace(record, files=tuple(copies))
+            copies.append(
+                structs.replace(file, source=Path(os.path.relpath(copy, base)).as_posix())
+            )
+        yield structs.replace(record, files=tuple(copies))
 
 
 def copy_content(source: Path, sha256: str, folder: Path) -> Path:

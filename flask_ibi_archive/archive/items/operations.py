@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from difflib import get_close_matches
 from functools import partial
@@ -15,6 +16,7 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from blinker import NamedSignal
+from msgspec.structs import fields, replace
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
@@ -55,26 +57,16 @@ from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
-from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
 from flask_ibi_archive.core.records.description import (
+    WORK_FIELDS,
     Container,
     Degree,
     Description,
     Name,
     Text,
+    derive_dublin_core,
 )
-from flask_ibi_archive.core.records.fields import (
-    FieldError,
-    format_record,
-    parse_ibi,
-    parse_key,
-    parse_path,
-    parse_text,
-    quoted,
-)
-from flask_ibi_archive.core.records.format_description import format_description
-from flask_ibi_archive.core.records.parse import parse_record
-from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
+from flask_ibi_archive.core.records.lines import format_description, format_record, parse_record
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -84,6 +76,14 @@ from flask_ibi_archive.core.records.record import (
     MetadataItem,
     Record,
     Tombstone,
+)
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    parse_ibi,
+    parse_key,
+    parse_path,
+    parse_text,
+    quoted,
 )
 from flask_ibi_archive.core.records.work import read_dublin_core
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_url
@@ -787,7 +787,9 @@ def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
     if any(notice.values["archive"] not in names for notice in store.notices):
         names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
     return [
-        replace(notice, values={**notice.values, "archive": names[notice.values["archive"]]})
+        dataclasses.replace(
+            notice, values={**notice.values, "archive": names[notice.values["archive"]]}
+        )
         for notice in store.notices
     ]
 

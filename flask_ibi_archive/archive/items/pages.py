@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from mimetypes import MimeTypes
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from urllib.parse import quote
 from flask import Response, current_app
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
+from msgspec.structs import replace
 from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.items.access import (

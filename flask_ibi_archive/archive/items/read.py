@@ -54,7 +54,7 @@ from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.description import Text as LanguageText
-from flask_ibi_archive.core.records.parse_description import parse_description
+from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCore,

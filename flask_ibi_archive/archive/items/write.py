@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from dataclasses import replace as replace_field
 from datetime import datetime
 from functools import lru_cache
@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -51,8 +52,7 @@ from flask_ibi_archive.archive.items.tables import (
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.fields import format_dublin_core
-from flask_ibi_archive.core.records.format_description import format_description
+from flask_ibi_archive.core.records.lines import format_description, format_dublin_core
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     FileRecord,

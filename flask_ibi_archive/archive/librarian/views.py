@@ -13,8 +13,8 @@ from flask_ibi_archive.archive.joining import registration_state
 from flask_ibi_archive.archive.librarian import overview
 from flask_ibi_archive.archive.librarian.form_tokens import is_token_valid, issue_token
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.record import ItemView
+from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.server.pages.requests import current_archive, read_query, request_root

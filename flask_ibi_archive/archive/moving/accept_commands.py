@@ -76,8 +76,12 @@ def _open(archive: Archive, source: str | None) -> HttpOffer:
     :raises ClickException: if the address is wrong. The message does not contain the secret.
     """
     from flask_ibi_archive.archive.moving.http_offer import HttpOffer
-    from flask_ibi_archive.core.records.fields import FieldError
-    from flask_ibi_archive.core.records.offers import OfferAddress, parse_address, parse_secret
+    from flask_ibi_archive.core.records.messages import (
+        OfferAddress,
+        parse_address,
+        parse_secret,
+    )
+    from flask_ibi_archive.core.records.values import FieldError
 
     if source is not None and "#" in source:
         raise click.UsageError(SHOWN)

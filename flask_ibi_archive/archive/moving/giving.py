@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, func, select
 
 from flask_ibi_archive.archive.items.operations import HasContext
@@ -16,7 +17,7 @@ from flask_ibi_archive.archive.items.tables import File
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.moving.tables import Offer, OfferedItem
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.offers import (
+from flask_ibi_archive.core.records.messages import (
     MAX_ITEMS,
     MAX_LINE,
     MAX_PAGE,

@@ -16,24 +16,22 @@ from urllib.parse import quote
 
 from flask_ibi_archive.archive.items.files import PartialFile
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.core.records.fields import FieldError
-from flask_ibi_archive.core.records.offers import (
+from flask_ibi_archive.core.records.lines import read_json
+from flask_ibi_archive.core.records.messages import (
     MAX_ITEMS,
     MAX_LINE,
     MAX_PAGE,
     OfferAddress,
     OfferDescription,
     OfferedRecord,
-    parse_description,
-    parse_offered,
-)
-from flask_ibi_archive.core.records.parse import read_json
-from flask_ibi_archive.core.records.switches import (
     StoredVersion,
     SwitchAnswer,
     format_switch,
     parse_answers,
+    parse_offer,
+    parse_offered,
 )
+from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import OfferError, StorageError, TransportError
 from flask_ibi_archive.server.database.dialects import batched
 from flask_ibi_archive.server.http.transport import HttpResponse, make_printable, request
@@ -97,7 +95,7 @@ class HttpOffer:
         :raises OfferError: if the giver refuses, or if the answer is wrong.
         """
         data = self._read_json(self._send("", limit=MAX_PAGE))
-        return self._parse(parse_description, data)
+        return self._parse(parse_offer, data)
 
     def read_page(self, after: int) -> Sequence[OfferedRecord | UnreadableItem]:
         """Return the next items after a number; an empty list at the end.

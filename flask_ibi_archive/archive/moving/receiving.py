@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from msgspec.structs import replace
 from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -18,8 +19,8 @@ from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.core.records.switches import DailyCount
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of
 from flask_ibi_archive.signals import moved_here

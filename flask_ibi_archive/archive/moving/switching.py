@@ -32,15 +32,15 @@ from flask_ibi_archive.archive.moving.giving import KnownOffer, show_item
 from flask_ibi_archive.archive.moving.offers import lock_offer
 from flask_ibi_archive.archive.moving.tables import OfferedItem
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.offers import MOVE
-from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.core.records.switches import (
+from flask_ibi_archive.core.records.messages import (
+    MOVE,
     DailyCount,
     StoredVersion,
     SwitchAnswer,
     format_counts,
     parse_counts,
 )
+from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of, run_on_postgresql
 from flask_ibi_archive.signals import moved_away
@@ -82,7 +82,8 @@ class _Switching:
         rows = self._read_rows([item.number for item in stored])
         end = self._offer.find_end(self._now)
         versions: dict[int, str] = {}
-        for number, version in stored:
+        for item in stored:
+            number, version = item.number, item.version
             row = rows.get(number)
             if row is None:
                 self._refuse(number, "the offer has no item with this number")

@@ -8,9 +8,10 @@ items.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec.structs import replace
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.files import Content
@@ -32,7 +33,7 @@ from flask_ibi_archive.archive.moving.acceptances import find_accepted
 from flask_ibi_archive.archive.moving.giving import show_item
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import Event, State
-from flask_ibi_archive.core.records.offers import OfferedRecord
+from flask_ibi_archive.core.records.messages import OfferedRecord
 from flask_ibi_archive.core.records.record import ItemView, Record, Tombstone
 from flask_ibi_archive.errors import RuleBroken, StorageError
 

@@ -25,9 +25,14 @@ from flask_ibi_archive.archive.service.problems import (
     read_json_body,
 )
 from flask_ibi_archive.core.protocol.hosts import group_sender
-from flask_ibi_archive.core.records.fields import FieldError, quoted
-from flask_ibi_archive.core.records.offers import MAX_BODY, MAX_ITEMS, format_description
-from flask_ibi_archive.core.records.switches import format_answers, parse_switch
+from flask_ibi_archive.core.records.messages import (
+    MAX_BODY,
+    MAX_ITEMS,
+    format_answers,
+    format_offer,
+    parse_switch,
+)
+from flask_ibi_archive.core.records.values import FieldError, quoted
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.pages.requests import current_archive, user_address
 
@@ -108,7 +113,7 @@ def _authenticate(archive: Archive, public_id: str) -> KnownOffer:
 
 
 def _describe(archive: Archive, offer: KnownOffer) -> Response:
-    return jsonify(format_description(giving.describe_offer(archive, offer)))
+    return jsonify(format_offer(giving.describe_offer(archive, offer)))
 
 
 def _list_items(archive: Archive, offer: KnownOffer) -> Response:

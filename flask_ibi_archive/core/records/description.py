@@ -1,13 +1,38 @@
-"""The classes of a description of a work, and the types of works."""
+"""The description of a work: its classes, its JSON object, its types, and its Dublin Core.
+
+The JSON object is the field ``work`` of the metadata of a record. An error names the field, such as
+``metadata.work.creators[0].orcid``.
+
+Source for grants: OpenAIRE Guidelines for Literature Repositories 3.0, "Project Identifier".
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import quote, unquote
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
+from stdnum import isbn
+
+from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreign
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.records import values
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    Parsed,
+    choose,
+    convert,
+    convert_to,
+    quoted,
+)
+from flask_ibi_archive.core.records.values import IssuedDate as IssuedDate
+from flask_ibi_archive.errors import IdentifierError, one_line
 
 # --- work types --------------------------------------------------------------------------------
 
@@ -192,6 +217,20 @@ def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
     return None, WorkType.OTHER
 
 
+def parse_type(field: str, value: Any) -> WorkType:
+    """Parse the type of a work in words or as a URI."""
+    text = values.parse_line_text(field, value)
+    type = find_type(text)
+    if type is None:
+        types = [type.value for type in WorkType]
+        raise FieldError(
+            field,
+            f"{quoted(text)} is not a known type of works, such as {', '.join(types)}, nor a word "
+            f"for one in Portuguese, Spanish or of COAR{values.suggest(text, types)}",
+        )
+    return type
+
+
 # --- description -------------------------------------------------------------------------------
 
 
@@ -232,8 +271,28 @@ Relation = Literal[
 IdentifierKind = Literal["DOI", "Handle", "ARK", "IBI", "URN", "URL", "ISBN", "ISSN"]
 
 
-@dataclass(frozen=True, slots=True)
-class Title:
+#: A text on one line.
+Line = Parsed[str, values.parse_line_text]
+XmlText = Parsed[str, values.parse_xml_text]
+LanguageTag = Parsed[str, values.parse_language_tag]
+Ror = Parsed[str, values.parse_ror]
+Issued = Parsed[IssuedDate, values.parse_issued]
+
+
+def _parse_short(
+    kind: type[Any], parse_text: Callable[[str, Any], str]
+) -> Callable[[str, Any], Any]:
+    """Return the parser of an object, instead of which its main field alone may be written."""
+
+    def parse(field: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return convert(field, value, kind)
+        return kind(parse_text(field, value))
+
+    return parse
+
+
+class Title(Struct, frozen=True):
     """A title.
 
     :param value: the text, on one line.
@@ -241,9 +300,9 @@ class Title:
     :param kind: what the title is; None for the first title.
     """
 
-    value: str
-    lang: str | None = None
-    kind: TitleKind | None = None
+    value: Line
+    lang: LanguageTag | None = None
+    kind: Parsed[TitleKind, choose(TitleKind)] | None = None
 
 
 class Subject(NamedTuple):
@@ -261,8 +320,41 @@ class Subject(NamedTuple):
     uri: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Organisation:
+class _SubjectObject(Struct, frozen=True):
+    """The JSON object of a :class:`Subject`."""
+
+    value: XmlText
+    lang: LanguageTag | None = None
+    scheme: Line | None = None
+    uri: Parsed[str, values.parse_http_url] | None = None
+
+
+def parse_subject(field: str, value: Any) -> Subject:
+    """Parse a subject: a text or an object."""
+    return Subject(**asdict(_parse_short(_SubjectObject, values.parse_xml_text)(field, value)))
+
+
+class _TextObject(Struct, frozen=True):
+    """The JSON object of a :data:`Text`."""
+
+    value: XmlText
+    lang: LanguageTag | None = None
+
+
+def parse_text(field: str, value: Any) -> Text:
+    """Parse a text, or an object of a text and its language."""
+    text = _parse_short(_TextObject, values.parse_xml_text)(field, value)
+    return text.value, text.lang
+
+
+def _parse_rights(field: str, value: Any) -> Text:
+    text, language = parse_text(field, value)
+    if values.is_url(text):
+        raise FieldError(field, f"{quoted(text)} is a URL; write the URL of a licence as licence")
+    return text, language
+
+
+class Organisation(Struct, frozen=True):
     """An organisation.
 
     :param name: the name.
@@ -270,12 +362,14 @@ class Organisation:
         ``https://ror.org/04xbn6x09``, or None.
     """
 
-    name: str
-    ror: str | None = None
+    name: Line
+    ror: Ror | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+Affiliation = Parsed[Organisation, _parse_short(Organisation, values.parse_line_text)]
+
+
+class Name(Struct, frozen=True):
     """A creator or contributor.
 
     :param family: the family name of a person; or the complete name of an organisation, or of a
@@ -323,36 +417,76 @@ class Name:
         return self.family if self.given is None else f"{self.given} {self.family}"
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedDate:
-    """The date of a work, as far as it is known.
+def parse_name(text: str) -> Name:
+    """Parse a name. ``Silva, Ana`` is a person; a name without a comma stays as it is.
 
-    :param text: the date as it is stated.
-    :param year: the year from 1 to 9999, or None.
-    :param is_approximate: True if the statement says that the year is approximate ("c. 1998").
+    The name may contain an ORCID, as in ``Silva, Ana (0000-0002-1825-0097)``.
     """
-
-    text: str
-    year: int | None = None
-    month: int | None = None
-    day: int | None = None
-    is_approximate: bool = False
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """The known parts: year, month and day; year and month; the year; or nothing."""
-        return tuple(part for part in (self.year, self.month, self.day) if part is not None)
-
-    @property
-    def iso(self) -> str | None:
-        """The date in ISO 8601, such as ``2009-07-21``, ``2009-07`` or ``2009``; or None."""
-        widths = (4, 2, 2)
-        known = [f"{part:0{width}}" for part, width in zip(self.parts, widths, strict=False)]
-        return "-".join(known) or None
+    text = one_line(text)
+    found = values.ORCID.search(text)
+    rest = values.ORCID.sub(" ", text).replace(" ,", ",").strip(",; ")
+    orcid = None
+    if found is not None and rest:
+        text = rest
+        orcid = values.check_orcid(found)
+    family, _, given = (part.strip() for part in text.partition(","))
+    if family and given:
+        return Name(family, given, orcid)
+    return Name(text.strip(", ") or "?", None, orcid)
 
 
-@dataclass(frozen=True, slots=True)
-class Degree:
+class _CreatorObject(Struct, frozen=True):
+    """The JSON object of a :class:`Name`."""
+
+    name: Line
+    kind: Parsed[NameKind, choose(NameKind)] | None = None
+    orcid: Parsed[str, values.parse_orcid] | None = None
+    lattes: Parsed[str, values.parse_lattes] | None = None
+    ror: Ror | None = None
+    affiliations: tuple[Affiliation, ...] = ()
+
+
+class _ContributorObject(_CreatorObject, frozen=True):
+    role: Parsed[Role, choose(Role)] | None = None
+
+
+def parse_creator(field: str, value: Any, kind: type[_CreatorObject] = _CreatorObject) -> Name:
+    """Parse a name: a text, which may contain an ORCID, or an object."""
+    if not isinstance(value, dict):
+        return _read_name(field, values.parse_line_text(field, value))
+    stated = convert(field, value, kind)
+    members = {name: member for name, member in asdict(stated).items() if member is not None}
+    text = members.pop("name")
+    if stated.kind != "organisation" and stated.ror is None:
+        return replace(_read_name(values.join_names(field, "name"), text), **members)
+    for wrong in {"orcid", "lattes"} & members.keys():
+        raise FieldError(
+            values.join_names(field, wrong),
+            "only a person has this; the name is an organisation's",
+        )
+    if stated.kind == "person":
+        raise FieldError(
+            values.join_names(field, "ror"),
+            "only an organisation has a ROR; write it in affiliations",
+        )
+    return Name(text, **members)
+
+
+#: Parses the name of a contributor, which may have a role.
+parse_contributor = partial(parse_creator, kind=_ContributorObject)
+
+
+def _read_name(field: str, text: str) -> Name:
+    """Return the name that a text states, which may contain an ORCID."""
+    name = parse_name(text)
+    if not any(map(str.isalnum, name.inverted)):
+        raise FieldError(field, f"{quoted(text)} is not a name such as Silva, Ana")
+    if name.orcid is None and values.ORCID.search(text):
+        raise FieldError(field, f"{quoted(text)} contains an ORCID whose check digit is wrong")
+    return name
+
+
+class Degree(Struct, frozen=True):
     """The degree for which a thesis was written.
 
     :param name: the name of the degree, such as ``Doutorado em Sensoriamento Remoto``, or None.
@@ -361,15 +495,24 @@ class Degree:
     :param defended: the date of the defence, or None.
     """
 
-    name: str | None = None
-    level: DegreeLevel | None = None
-    programme: str | None = None
-    institution: Organisation | None = None
-    defended: IssuedDate | None = None
+    name: Line | None = None
+    level: Parsed[DegreeLevel, choose(DegreeLevel)] | None = None
+    programme: Line | None = None
+    institution: Affiliation | None = None
+    defended: Issued | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+def _parse_degree(field: str, value: Any) -> Degree:
+    if value == {}:
+        raise FieldError(field, "the object is empty; omit the field instead")
+    return convert(field, value, Degree)
+
+
+def _parse_pages(field: str, value: Any) -> str:
+    return re.sub(r"\s*[-–—]+\s*", "-", values.parse_line_text(field, value))
+
+
+class Container(Struct, frozen=True):
     """The journal, book or event that contains a work.
 
     :param title: the title of the journal or book, or the name of the event.
@@ -378,11 +521,11 @@ class Container:
     :param pages: the pages, such as ``7-18``, or None.
     """
 
-    title: str
-    place: str | None = None
-    volume: str | None = None
-    number: str | None = None
-    pages: str | None = None
+    title: Line
+    place: Line | None = None
+    volume: Line | None = None
+    number: Line | None = None
+    pages: Parsed[str, _parse_pages] | None = None
 
     @property
     def first_page(self) -> str | None:
@@ -395,8 +538,41 @@ class Container:
         return None if self.pages is None else self.pages.partition("-")[2] or None
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+_VOLUME = re.compile(r"\b(?:v|vol|volume)\b\.?\s*([0-9]+[A-Za-z]?|[IVXLCDM]+)\b", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"\b(?:n|no|nr|num|number|issue|numero|número)\b[.º°]*\s*([0-9]+(?:[-/][0-9]+)?)", re.IGNORECASE
+)
+_PAGES = re.compile(
+    r"\b(?:p|pp|pages|páginas|paginas)\b\.?\s*([A-Za-z]?[0-9]+(?:\s*[-–]+\s*[A-Za-z]?[0-9]+)?)",
+    re.IGNORECASE,
+)
+_FINAL_PAGES = re.compile(r"[;,:]\s*([0-9]+\s*[-–]+\s*[0-9]+)\s*\.?\Z")
+
+
+def parse_container(text: str) -> Container:
+    """Parse a value of dc:source such as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18, 2004``.
+
+    Open Journal Systems writes ``Revista X; v. 2 n. 1 (2004): Rain; 7-18``.
+    """
+    text = one_line(text)
+    volume, number = _VOLUME.search(text), _NUMBER.search(text)
+    pages = _PAGES.search(text) or _FINAL_PAGES.search(text)
+    starts = [found.start() for found in (volume, number, pages) if found is not None]
+    title = text[: min(starts)].rstrip(" ;,.:(") if starts else text
+    title, place = title or text, None
+    if starts and "," in title and ";" not in title:
+        title, _, place = (part.strip() for part in title.rpartition(","))
+    return Container(
+        title,
+        place or None,
+        *(
+            None if found is None else re.sub(r"\s*[-–]+\s*", "-", found[1])
+            for found in (volume, number, pages)
+        ),
+    )
+
+
+class Grant(Struct, frozen=True):
     """A grant that paid for a work.
 
     :param funder: the name of the funder, which may be an abbreviation.
@@ -408,16 +584,15 @@ class Grant:
     :param url: the page of the grant, or None.
     """
 
-    funder: str
-    number: str | None = None
-    title: str | None = None
-    funder_id: str | None = None
-    programme: str | None = None
-    url: str | None = None
+    funder: Line
+    number: Line | None = None
+    title: Line | None = None
+    funder_id: Parsed[str, values.parse_funder_id] | None = None
+    programme: Line | None = None
+    url: Parsed[str, values.parse_http_url] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RelatedWork:
+class RelatedWork(Struct, frozen=True):
     """Another work.
 
     :param identifier: the identifier in canonical form: ``doi:10.1000/182``, ``hdl:20.500/1``,
@@ -433,8 +608,64 @@ class RelatedWork:
     relation: Relation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+_KINDS: dict[ForeignKind, IdentifierKind] = {
+    ForeignKind.DOI: "DOI",
+    ForeignKind.HANDLE: "Handle",
+    ForeignKind.ARK: "ARK",
+    ForeignKind.URN: "URN",
+    ForeignKind.ADDRESS: "URL",
+}
+
+
+def find_related_work(field: str, value: Any) -> RelatedWork:
+    """Parse the identifier of another work, and find the kind of the identifier."""
+    text = values.parse_line_text(field, value)
+    if (ibi := match_identifier(text)) is not None:
+        return RelatedWork(ibi.text, "IBI")
+    is_urn = text.lower().startswith("urn:")
+    if not is_urn and values.find_issn(text, is_labelled=True):
+        return RelatedWork(values.parse_issn(field, text), "ISSN")
+    if not is_urn and values.find_isbn(text, is_labelled=True):
+        return RelatedWork(isbn.compact(values.parse_isbn(field, text)), "ISBN")
+    try:
+        foreign = parse_foreign(text)
+    except IdentifierError as error:
+        if text.lower().startswith(("http:", "https:")):
+            raise FieldError(field, str(error)) from None
+        raise FieldError(
+            field,
+            f"{quoted(text)} is not an identifier: write a DOI, Handle, ARK, URN, IBI, ISBN, ISSN "
+            "or an http or https URL",
+        ) from None
+    return RelatedWork(foreign.text, _KINDS[foreign.kind], foreign.url)
+
+
+class _RelatedObject(Struct, frozen=True):
+    """The JSON object of a :class:`RelatedWork`."""
+
+    identifier: Parsed[RelatedWork, find_related_work]
+    relation: Parsed[Relation, choose(Relation)] | None = None
+
+
+def parse_related(field: str, value: Any) -> RelatedWork:
+    """Parse the identifier of another work, or an object that also says the relation to it."""
+    if not isinstance(value, dict):
+        return find_related_work(field, value)
+    stated = convert(field, value, _RelatedObject)
+    return replace(stated.identifier, relation=stated.relation)
+
+
+def _parse_dates(field: str, value: Any) -> Mapping[DateKind, IssuedDate]:
+    kinds: tuple[DateKind, ...] = get_args(DateKind)
+    stated = values.check_object(field, value, kinds)
+    return {
+        kind: values.parse_issued(values.join_names(field, kind), stated[kind])
+        for kind in kinds
+        if kind in stated
+    }
+
+
+class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     """A bibliographic description.
 
     All texts contain only characters that XML allows. Languages are language tags such as
@@ -462,27 +693,157 @@ class Description:
     :param funding: the grants that paid for the work.
     """
 
-    titles: tuple[Title, ...] = ()
-    creators: tuple[Name, ...] = ()
-    contributors: tuple[Name, ...] = ()
-    type: WorkType = WorkType.OTHER
+    titles: tuple[Parsed[Title, _parse_short(Title, values.parse_line_text)], ...] = ()
+    creators: tuple[Parsed[Name, parse_creator], ...] = ()
+    contributors: tuple[Parsed[Name, parse_contributor], ...] = ()
+    type: Parsed[WorkType, parse_type] = WorkType.OTHER
     type_text: str | None = None
-    publisher: str | None = None
-    issued: IssuedDate | None = None
-    dates: Mapping[DateKind, IssuedDate] = field(default_factory=dict)
-    degree: Degree | None = None
-    container: Container | None = None
-    abstracts: tuple[Text, ...] = ()
-    subjects: tuple[Subject, ...] = ()
-    rights: tuple[Text, ...] = ()
-    licence_url: str | None = None
-    access_right: AccessRight | None = None
-    issn: str | None = None
-    isbn: str | None = None
-    number: str | None = None
-    version: str | None = None
-    extent: str | None = None
-    coverage: tuple[Text, ...] = ()
-    notes: tuple[Text, ...] = ()
-    related: tuple[RelatedWork, ...] = ()
-    funding: tuple[Grant, ...] = ()
+    publisher: Line | None = None
+    issued: Issued | None = None
+    dates: Parsed[Mapping[DateKind, IssuedDate], _parse_dates] = field(default_factory=dict)
+    degree: Parsed[Degree, _parse_degree] | None = None
+    container: Parsed[Container, convert_to(Container)] | None = None
+    abstracts: tuple[Parsed[Text, parse_text], ...] = ()
+    subjects: tuple[Parsed[Subject, parse_subject], ...] = ()
+    rights: tuple[Parsed[Text, _parse_rights], ...] = ()
+    licence_url: Parsed[str, values.parse_stated_licence] | None = None
+    access_right: Parsed[AccessRight, choose(AccessRight)] | None = None
+    issn: Parsed[str, values.parse_issn] | None = None
+    isbn: Parsed[str, values.parse_isbn] | None = None
+    number: Line | None = None
+    version: Line | None = None
+    extent: Line | None = None
+    coverage: tuple[Parsed[Text, parse_text], ...] = ()
+    notes: tuple[Parsed[Text, parse_text], ...] = ()
+    related: tuple[Parsed[RelatedWork, parse_related], ...] = ()
+    funding: tuple[Parsed[Grant, convert_to(Grant)], ...] = ()
+
+
+#: The names of the fields of the JSON object.
+WORK_FIELDS = tuple(name for name in Description.__struct_encode_fields__ if name != "type_text")
+
+
+def parse_description(field: str, value: Any) -> Description:
+    """Parse a description.
+
+    :param field: the name of the field, which messages contain.
+    :param value: the JSON object.
+    :raises FieldError: if a field is wrong, or if there is no title.
+    """
+    description = parse_work_fields(field, value)
+    if not description.titles:
+        is_missing = "titles" not in value
+        what = "the field is missing" if is_missing else "the list is empty"
+        raise FieldError(values.join_names(field, "titles"), f"{what}; a work needs a title")
+    return description
+
+
+def parse_work_fields(field: str, value: Any) -> Description:
+    """Parse a description that may have no title."""
+    stated = values.check_object(field, value, WORK_FIELDS)
+    description = convert(field, stated, Description)
+    if "type" not in stated:
+        return description
+    return replace(description, type_text=find_best_type([one_line(stated["type"])])[0])
+
+
+# --- Dublin Core ---------------------------------------------------------------------------------
+
+
+def parse_grant(text: str) -> Grant | None:
+    """Parse a value such as ``info:eu-repo/grantAgreement/EC/FP7/244909``.
+
+    The parts after the prefix are the funder, the programme, and the number; they may be followed
+    by the jurisdiction, the title and the acronym of the project. %XX replaces a "/" in a part.
+
+    :returns: None if the value is no grant.
+    """
+    prefix, rest = text.strip()[: len(GRANT_PREFIX)], text.strip()[len(GRANT_PREFIX) :]
+    parts = [unquote(part).strip() for part in rest.split("/")]
+    if prefix.lower() != GRANT_PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
+        return None
+    title = next(filter(None, parts[4:6]), None)
+    return Grant(FUNDERS.get(parts[0], parts[0]), parts[2], title, programme=parts[1] or None)
+
+
+#: The beginning of a value of dc:relation that states a grant.
+GRANT_PREFIX = "info:eu-repo/grantAgreement/"
+#: The names of funders that metadata abbreviate.
+FUNDERS = {"EC": "European Commission"}
+
+
+_ABBREVIATIONS = {name: abbreviation for abbreviation, name in FUNDERS.items()}
+
+
+def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...]]:
+    """Return the Dublin Core of a description, in the order of the standard."""
+    container = description.container
+    is_contained = description.type in CONTAINED or container is not None
+    numbers = [
+        *(() if description.issn is None else [f"ISSN {description.issn}"]),
+        *(() if description.isbn is None else [f"ISBN {description.isbn}"]),
+    ]
+    type = description.type_text or (
+        None if description.type is WorkType.OTHER else description.type.value
+    )
+    issued = description.issued or (description.degree.defended if description.degree else None)
+    elements: dict[str, Iterable[Text]] = {
+        "title": ((title.value, title.lang) for title in description.titles),
+        "creator": _plain(name.inverted for name in description.creators),
+        "subject": ((subject.value, subject.lang) for subject in description.subjects),
+        "description": (*description.abstracts, *description.notes),
+        "publisher": _plain([description.publisher]),
+        "contributor": _plain(name.inverted for name in description.contributors),
+        "date": _plain([issued.text if issued else None]),
+        "type": _plain([type]),
+        "format": _plain([description.extent]),
+        # the ISSN and ISBN of what contains the work do not identify the work
+        "identifier": _plain([*(() if is_contained else numbers), description.number]),
+        "source": _plain(
+            [
+                format_container(container) if container else None,
+                *(numbers if is_contained else ()),
+            ]
+        ),
+        "relation": _plain(
+            [
+                *(related.url or related.identifier for related in description.related),
+                *map(_format_grant, description.funding),
+            ]
+        ),
+        "coverage": description.coverage,
+        "rights": (*description.rights, *_plain([description.licence_url])),
+    }
+    derived = {name: tuple(texts) for name, texts in elements.items()}
+    return {name: texts for name, texts in derived.items() if texts}
+
+
+def _plain(texts: Iterable[str | None]) -> list[Text]:
+    """Return texts without a language; None is left out."""
+    return [(text, None) for text in texts if text is not None]
+
+
+def format_container(container: Container) -> str:
+    """Return the container as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18``."""
+    parts = [
+        container.title,
+        container.place,
+        container.volume and f"v. {container.volume}",
+        container.number and f"n. {container.number}",
+        container.pages and f"p. {container.pages}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _format_grant(grant: Grant) -> str | None:
+    """Return a grant as ``info:eu-repo/grantAgreement/EC/FP7/244909``; None without a number."""
+    if grant.number is None:
+        return None
+    funder = _ABBREVIATIONS.get(grant.funder, grant.funder)
+    parts = [
+        funder,
+        grant.programme or "",
+        grant.number,
+        *(["", grant.title] if grant.title else ()),
+    ]
+    return GRANT_PREFIX + "/".join(quote(part, safe=" ") for part in parts)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from flask_ibi_archive.core.records.description import IN_JOURNALS, IssuedDate, WorkType
+from flask_ibi_archive.core.records.description import IN_JOURNALS, WorkType
 from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_date, find_institution
 from flask_ibi_archive.core.records.record import ELEMENTS
-from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 

@@ -14,13 +14,11 @@ from hashlib import sha256
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from flask_ibi_archive.core.records.description import THESES, find_type
-from flask_ibi_archive.core.records.fields import FieldError, quoted, quoted_name
+from flask_ibi_archive.core.records.description import THESES, WORK_FIELDS, find_type
 from flask_ibi_archive.core.records.formats.csl_json import OTHER_TYPES
 from flask_ibi_archive.core.records.formats.vocabularies import TYPES
-from flask_ibi_archive.core.records.parse import check_json, decode_json, read_json
-from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
-from flask_ibi_archive.core.records.values import find_licence
+from flask_ibi_archive.core.records.lines import check_json, decode_json, read_json
+from flask_ibi_archive.core.records.values import FieldError, find_licence, quoted, quoted_name
 
 # --- work fields -------------------------------------------------------------------------------
 

@@ -1,17 +1,37 @@
-"""The classes of records, and the view of an item."""
+"""The record of an item as structs, and the view of an item.
+
+The types of the fields parse the JSON object of a record; see :mod:`.values` and :mod:`.lines`.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
+from msgspec import Struct, field
+
+from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.protocol.access import HIDDEN, is_closed, may_read, networks_allow
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.description import Description, Text
+from flask_ibi_archive.core.records import values
+from flask_ibi_archive.core.records.description import (
+    Description,
+    Text,
+    derive_dublin_core,
+    parse_description,
+    parse_text,
+)
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    Parsed,
+    choose,
+    convert,
+    join_names,
+    quoted,
+)
 
 # --- record ------------------------------------------------------------------------------------
 
@@ -22,18 +42,23 @@ ELEMENTS = (
     "format", "identifier", "source", "language", "relation", "coverage", "rights",
 )  # fmt: skip
 
-#: Matches the characters that XML 1.0 does not allow. Escaping does not make them legal.
-NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-#: Matches the values that xml:lang may have (the simple form of BCP 47).
-LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*\Z")
-
-
 #: The values of each Dublin Core element. The elements are in the order of the standard.
 DublinCore = Mapping[str, tuple[Text, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
+def _or_none(parse: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """Return the parser of a field whose value may be null."""
+    return lambda field, value: None if value is None else parse(field, value)
+
+
+Ibi = Parsed[str, values.parse_ibi]
+Url = Parsed[str, values.parse_url]
+Path = Parsed[str, values.parse_path]
+Flag = Parsed[bool, values.parse_flag]
+Formats = Parsed[Mapping[str, str], values.parse_formats]
+
+
+class FileRecord(Struct, frozen=True):
     """A file of an item.
 
     :param path: the path of the file within the item.
@@ -42,30 +67,69 @@ class FileRecord:
     :param sha256: the SHA-256 checksum of the file, or None if the checksum is unknown.
     """
 
-    path: str
-    url: str | None = None
-    source: str | None = None
-    sha256: str | None = None
+    path: Path
+    url: Url | None = None
+    source: Parsed[str, values.parse_text] | None = None
+    sha256: Parsed[str, values.parse_sha256] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataItem:
+def parse_file(field: str, value: Any) -> FileRecord:
+    """Parse a file."""
+    file = convert(field, value, FileRecord)
+    if file.url is not None and file.source is not None:
+        raise FieldError(
+            field,
+            "a file may have a url (a file on another server) or a source (a file to import), "
+            "but not both",
+        )
+    return file
+
+
+class MetadataItem(Struct, frozen=True):
     """Metadata that are another item with its own identifier."""
 
-    ibi: str
+    ibi: Ibi
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataAddress:
+class MetadataAddress(Struct, frozen=True):
     """Metadata that are on another server and have no identifier."""
 
-    url: str
-    formats: Mapping[str, str] = field(default_factory=dict)
-    timestamp: datetime | None = None
+    url: Url
+    formats: Formats = field(default_factory=dict)
+    timestamp: Parsed[datetime | None, _or_none(values.parse_timestamp)] = None
 
 
-@dataclass(frozen=True, slots=True)
-class DublinCoreMetadata:
+def parse_dublin_core(field: str, value: Any) -> DublinCore:
+    """Parse a JSON object of Dublin Core elements.
+
+    :param field: the name of the field, which messages contain.
+    :returns: the values of each element. The elements are in the order of the standard.
+    :raises FieldError: if an element is wrong.
+    """
+    stated = values.check_object(field, value, ELEMENTS)
+    elements = {
+        element: _parse_element(join_names(field, element), stated[element])
+        for element in ELEMENTS
+        if element in stated
+    }
+    if not any(elements.values()):
+        raise FieldError(field, "the object is empty; omit metadata instead")
+    return {element: texts for element, texts in elements.items() if texts}
+
+
+def _parse_element(field: str, value: Any) -> tuple[Text, ...]:
+    if isinstance(value, tuple):
+        raise FieldError(
+            field,
+            f"{quoted(value)} may mean two values, or one value with its language; write "
+            '["a", "b"] or [("a", "en")]',
+        )
+    if not isinstance(value, list):
+        raise FieldError(field, f"{quoted(value)} is not a list")
+    return tuple([parse_text(f"{field}[{number}]", text) for number, text in enumerate(value)])
+
+
+class DublinCoreMetadata(Struct, frozen=True):
     """Metadata that this Archive stores.
 
     :param elements: the Dublin Core. If there is a description, the Dublin Core is made from it.
@@ -76,8 +140,40 @@ class DublinCoreMetadata:
     work: Description | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRule:
+def describe_work(description: Description) -> DublinCoreMetadata:
+    """Return the metadata that state a description, with its Dublin Core."""
+    return DublinCoreMetadata(derive_dublin_core(description), description)
+
+
+def parse_metadata(field: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
+    """Parse metadata of any kind."""
+    if not isinstance(value, dict):
+        raise FieldError(
+            field, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
+        )
+    kinds = values.check_object(field, value, _METADATA_FIELDS).keys() & _METADATA_FIELDS[:4]
+    if len(kinds) != 1:
+        raise FieldError(
+            field, "metadata must have exactly one of the fields ibi, dc, url and work"
+        )
+    for extra in ("formats", "timestamp"):
+        if extra in value and "url" not in value:
+            raise FieldError(
+                join_names(field, extra), "the field is only allowed together with the field url"
+            )
+    if "ibi" in value:
+        return convert(field, value, MetadataItem)
+    if "url" in value:
+        return convert(field, value, MetadataAddress)
+    if "work" in value:
+        return describe_work(parse_description(join_names(field, "work"), value["work"]))
+    return DublinCoreMetadata(parse_dublin_core(join_names(field, "dc"), value["dc"]))
+
+
+_METADATA_FIELDS = ("ibi", "dc", "work", "url", "formats", "timestamp")
+
+
+class AccessRule(Struct, frozen=True):
     """A rule that limits which users may read the files of an item.
 
     :param networks: networks in CIDR notation. Users with an IP address in one of these networks
@@ -85,12 +181,22 @@ class AccessRule:
     :param others: "metadata" if all other users may read the metadata, otherwise "none".
     """
 
-    networks: tuple[str, ...]
-    others: str = "metadata"
+    networks: tuple[Parsed[str, values.parse_network], ...]
+    others: Parsed[str, choose(Literal["metadata", "none"])] = "metadata"
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstone:
+def parse_access(field: str, value: Any) -> AccessRule:
+    """Parse an access rule, which has at least one network."""
+    stated = values.check_object(field, value, AccessRule.__struct_fields__)
+    if stated.get("networks", []) == []:
+        raise FieldError(
+            join_names(field, "networks"),
+            "the list must have at least one network, such as 150.163.0.0/16",
+        )
+    return convert(field, value, AccessRule)
+
+
+class Tombstone(Struct, frozen=True):
     """The data about a removed item that the Archive keeps.
 
     :param reason: why the item was removed.
@@ -103,42 +209,32 @@ class Tombstone:
         value is not stored.
     """
 
-    reason: str
-    citation: str | None = None
-    successor: str | None = None
-    original_archive: str | None = None
-    discard_description: bool = field(default=False, compare=False)
+    reason: Parsed[str, values.parse_text]
+    citation: Parsed[str | None, _or_none(values.parse_text)] = None
+    successor: Parsed[str | None, _or_none(values.parse_ibi)] = None
+    original_archive: Parsed[str | None, _or_none(values.parse_ibi)] = None
+    discard_description: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two tombstones are stored alike."""
+        return isinstance(other, Tombstone) and self._stored == other._stored
+
+    def __hash__(self) -> int:
+        return hash(self._stored)
+
+    @property
+    def _stored(self) -> tuple[str | None, ...]:
+        return (self.reason, self.citation, self.successor, self.original_archive)
 
 
-#: How another item is related to an item.
-RelationKind = Literal["earlier_edition", "later_edition", "translation", "successor"]
-
-
-@dataclass(frozen=True, slots=True)
-class RelatedItem:
-    """Another item that is related to an item.
-
-    :param ibi: an identifier of the other item.
-    :param rep: the repository name of the other item. None if the other item has no repository name
-        or is not in this Archive.
-    :param ibip: the IBIp of the other item. None if the other item has no IBIp or is not in this
-        Archive.
-    :param title: the title of the other item, or None if the title is unknown or not public.
-    :param language: the language of the other item.
-    :param is_here: True if the other item is an Original or a Copy in this Archive.
-    :param is_removed: True if the other item was removed from this Archive.
-    :param is_original: True if the item is a translation of the other item.
-    """
-
-    kind: RelationKind
-    ibi: str
-    rep: str | None = None
-    ibip: str | None = None
-    title: Text | None = None
-    language: str | None = None
-    is_here: bool = False
-    is_removed: bool = False
-    is_original: bool = False
+def parse_tombstone(field: str, value: Any) -> Tombstone:
+    """Parse a tombstone."""
+    names = [name for name in Tombstone.__struct_fields__ if name != "discard_description"]
+    if "reason" not in values.check_object(field, value, names):
+        raise FieldError(
+            join_names(field, "reason"), "the field is missing; write why the item was removed"
+        )
+    return convert(field, value, Tombstone)
 
 
 class References(NamedTuple):
@@ -154,8 +250,16 @@ class References(NamedTuple):
     metadata: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+def _parse_translations(field: str, value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise FieldError(field, f'{quoted(value)} is not an object such as {{"pt": "<ibi>"}}')
+    return {
+        values.parse_language(field, language): values.parse_ibi(join_names(field, language), ibi)
+        for language, ibi in sorted(value.items(), key=lambda pair: str(pair[0]))
+    }
+
+
+class Record(Struct, frozen=True):
     """The record of an item.
 
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
@@ -163,31 +267,33 @@ class Record:
     on which readers may read the files; None if there is no embargo. ``key`` says in the words of
     the host where the item comes from, and is not public. ``same_as`` contains the identifiers of
     the item in other systems, and the addresses at which it used to be. A host application that
-    deposits an item may use similar types; :mod:`flask_ibi_archive.core.records.fields` converts
+    deposits an item may use similar types; :func:`.lines.format_record` converts
     them.
     """
 
-    rep: str | None = None
-    ibip: str | None = None
-    aliases: tuple[str, ...] = ()
-    same_as: tuple[str, ...] = ()
-    state: str = State.ORIGINAL.value
-    original_archive: str | None = None
-    timestamp: datetime | None = None
-    content_type: str = "Data"
-    language: str | None = None
-    transferable: bool = True
-    next_edition: str | None = None
-    translations: Mapping[str, str] = field(default_factory=dict)
-    metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None = None
-    formats: Mapping[str, str] = field(default_factory=dict)
-    files: tuple[FileRecord, ...] = ()
-    target_file: str | None = None
-    list_files: bool = True
-    access: AccessRule | None = None
-    embargo: date | None = None
-    tombstone: Tombstone | None = None
-    key: str | None = None
+    rep: Parsed[str, partial(values.parse_ibi, form=Form.REP)] | None = None
+    ibip: Parsed[str, partial(values.parse_ibi, form=Form.IBIP)] | None = None
+    aliases: tuple[Ibi, ...] = ()
+    same_as: Parsed[tuple[str, ...], values.parse_same_as] = ()
+    state: Parsed[str, choose(Literal["Original", "Copy", "Deleted"])] = State.ORIGINAL.value
+    original_archive: Ibi | None = None
+    timestamp: Parsed[datetime, values.parse_timestamp] | None = None
+    content_type: Parsed[str, choose(Literal["Data", "Metadata"])] = "Data"
+    language: Parsed[str, values.parse_language] | None = None
+    transferable: Flag = True
+    next_edition: Ibi | None = None
+    translations: Parsed[Mapping[str, str], _parse_translations] = field(default_factory=dict)
+    metadata: Parsed[MetadataItem | DublinCoreMetadata | MetadataAddress, parse_metadata] | None = (
+        None
+    )
+    formats: Formats = field(default_factory=dict)
+    files: tuple[Parsed[FileRecord, parse_file], ...] = ()
+    target_file: Path | None = None
+    list_files: Flag = True
+    access: Parsed[AccessRule, parse_access] | None = None
+    embargo: Parsed[date, values.parse_day] | None = None
+    tombstone: Parsed[Tombstone, parse_tombstone] | None = None
+    key: Parsed[str | None, _or_none(values.parse_key)] = None
 
     @property
     def identifiers(self) -> tuple[str, ...]:
@@ -232,11 +338,44 @@ class Record:
         return References(self.identifiers, self.next_edition, self.translations, metadata)
 
 
+#: The names of the fields of the JSON object.
+FIELDS = Record.__struct_fields__
+
+
 # --- item view ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ItemView:
+#: How another item is related to an item.
+RelationKind = Literal["earlier_edition", "later_edition", "translation", "successor"]
+
+
+class RelatedItem(Struct, frozen=True):
+    """Another item that is related to an item.
+
+    :param ibi: an identifier of the other item.
+    :param rep: the repository name of the other item. None if the other item has no repository name
+        or is not in this Archive.
+    :param ibip: the IBIp of the other item. None if the other item has no IBIp or is not in this
+        Archive.
+    :param title: the title of the other item, or None if the title is unknown or not public.
+    :param language: the language of the other item.
+    :param is_here: True if the other item is an Original or a Copy in this Archive.
+    :param is_removed: True if the other item was removed from this Archive.
+    :param is_original: True if the item is a translation of the other item.
+    """
+
+    kind: RelationKind
+    ibi: str
+    rep: str | None = None
+    ibip: str | None = None
+    title: Text | None = None
+    language: str | None = None
+    is_here: bool = False
+    is_removed: bool = False
+    is_original: bool = False
+
+
+class ItemView(Struct, frozen=True):
     """An item for the web pages and the command line.
 
     :param record: the record of the item. The ``source`` of each file is the path of the stored

@@ -1,26 +1,207 @@
-"""Parsers of the values of Dublin Core elements, which are free text, and of licences."""
+"""The values of the fields of records: errors, conversion, and one parser for each kind of value.
+
+Each parser has the parameters *field*, the name that messages contain, and *value*. It returns the
+value that the database stores. If the value is wrong, it raises FieldError. The functions
+``find_...`` read free text, such as the elements of Dublin Core, and return None instead.
+
+The fields of the structs of :mod:`.record`, :mod:`.description` and :mod:`.messages` have a type
+such as ``Parsed[str, parse_url]``; :func:`convert` calls their parsers.
+
+Source: ISO 7064 (check digits); https://ror.readme.io/docs/identifier (ROR);
+https://support.orcid.org (ORCID); ISO 2108 (ISBN); ISO 3297 (ISSN).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from datetime import date
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from difflib import get_close_matches
+from functools import lru_cache, partial
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
+import msgspec
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+from stdnum import isbn, issn
+from stdnum.iso7064 import mod_11_2, mod_97_10
 
-from flask_ibi_archive.core.records.description import Container, IssuedDate, Name
-from flask_ibi_archive.core.records.record import NOT_XML
-from flask_ibi_archive.errors import one_line
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreign
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.protocol import languages
+from flask_ibi_archive.core.protocol.hosts import check_url
+from flask_ibi_archive.core.protocol.relations import is_format
+from flask_ibi_archive.errors import IdentifierError, one_line
 
-# --- work values -------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
-#: The beginning of a value of dc:relation that states a grant.
-GRANT_PREFIX = "info:eu-repo/grantAgreement/"
-#: The names of funders that metadata abbreviate.
-FUNDERS = {"EC": "European Commission"}
+class FieldError(ValueError):
+    """A field of a record is wrong.
+
+    :param field: the name of the field, such as ``rep`` or ``files[0].path``. "" if the
+        whole record is wrong.
+    :param reason: what is wrong and what would be right.
+    """
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field = field
+        self.reason = reason
+        super().__init__(f"{field}: {reason}" if field else reason)
+
+
+def quoted(value: object) -> str:
+    """Return a short text of a value for a message. The text is one line of ASCII."""
+    text = ascii(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def quoted_name(name: object) -> str:
+    """Return the name of a field for a message. The name is short and on one line."""
+    name = str(name)
+    return (name if name.isprintable() else ascii(name)[1:-1])[:80]
+
+
+def suggest(value: object, choices: Iterable[str]) -> str:
+    """Return a question for a message: whether the choice nearest to a wrong value was meant.
+
+    :returns: "" if no choice is similar.
+    """
+    by_folded = {choice.casefold(): choice for choice in choices}
+    [*nearest] = get_close_matches(str(value).casefold(), by_folded, 1)
+    return f"; did you mean {by_folded[nearest[0]]}?" if nearest else ""
+
+
+# --- conversion ----------------------------------------------------------------------------------
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+if TYPE_CHECKING:
+    from typing import Annotated as Parsed
+else:
+
+    class _ParsedType(type):
+        """The type of the fields whose values a function parses. Any value is an instance."""
+
+        def __instancecheck__(cls, value: object) -> bool:
+            return True
+
+        def __or__(cls, other: object) -> type:
+            """Return the type itself: its parser decides about null, too."""
+            return cls
+
+    class Parsed:
+        """``Parsed[kind, parse]`` is the type of a field: *parse* returns a value of *kind*."""
+
+        def __class_getitem__(cls, arguments: tuple[Any, Callable[[str, Any], Any]]) -> type:
+            kind, parse = arguments
+            return _ParsedType("Parsed", (), {"kind": kind, "parse": staticmethod(parse)})
+
+
+def convert(field: str, value: Any, kind: type[T]) -> T:
+    """Return a JSON object as a struct.
+
+    :param field: the name of the field that has the value; "" for the whole.
+    :raises FieldError: if a field is wrong, unknown or missing.
+    """
+    names = kind.__struct_encode_fields__
+    for name, member in check_object(field, value, names).items():
+        if isinstance(member, tuple | set | frozenset):  # of a host; its meaning is not certain
+            raise FieldError(join_names(field, name), f"{quoted(member)} is not a list")
+    try:
+        return msgspec.convert(value, kind, dec_hook=_parse_value)
+    except msgspec.ValidationError as error:
+        raise _explain(field, value, error) from None
+
+
+def convert_to(kind: type[T]) -> Callable[[str, Any], T]:
+    """Return the parser of a field whose value is an object."""
+    return partial(convert, kind=kind)
+
+
+def check_object(field: str, value: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Check that a value is a JSON object, all of whose fields have allowed names."""
+    if not isinstance(value, dict):
+        raise FieldError(field, f'{quoted(value)} is not an object (write {{"...": ...}})')
+    for name in value:
+        if name not in names:
+            raise FieldError(
+                join_names(field, quoted_name(name)),
+                f"this field is unknown; the known fields are {', '.join(names)}"
+                f"{suggest(name, names)}",
+            )
+    return value
+
+
+def join_names(field: str, name: str) -> str:
+    """Return the name of a member of a field, such as ``files[0].path``."""
+    return f"{field}.{name}" if field and name and not name.startswith("[") else field + name
+
+
+def _parse_value(kind: Any, value: Any) -> Any:
+    return kind.parse("", value)
+
+
+def _explain(field: str, value: Any, error: msgspec.ValidationError) -> FieldError:
+    """Return an error of msgspec, such as ``Expected `array`, got `int` - at `$.files```."""
+    path = str(error).rpartition(" - at `$")[2].rstrip("`").removeprefix(".")
+    if isinstance(error.__cause__, FieldError):
+        inner = error.__cause__
+        return FieldError(join_names(field, join_names(path, inner.field)), inner.reason)
+    if missing := _MISSING.fullmatch(str(error)):
+        return FieldError(join_names(field, missing[1]), "the field is missing")
+    return FieldError(join_names(field, path), f"{quoted(value[path])} is not a list")
+
+
+_MISSING = re.compile("Object missing required field `(.*)`")
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+#: Matches the characters that XML 1.0 does not allow. Escaping does not make them legal.
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+MAX_TEXT = 1_000_000
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+#: Maximum length of a path or a key in bytes, because a database index contains them.
+MAX_INDEXED = 1024
+
+
+def parse_text(field: str, value: Any) -> str:
+    """Check that a value is a text that databases can store. The text must not be empty."""
+    if not isinstance(value, str):
+        raise FieldError(field, f"{quoted(value)} is not a text")
+    if not value:
+        raise FieldError(field, "the text is empty; write a text, or omit an optional field")
+    if len(value) > MAX_TEXT:
+        raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
+    if "\0" in value:
+        raise FieldError(field, "the text contains a NUL character")
+    check_characters(field, value)
+    return value
+
+
+def check_characters(field: str, text: str) -> None:
+    """Check that a text consists of characters. JSON and Python also allow halves of them."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise FieldError(
+                field, "the text contains half of a surrogate pair, which is not a character"
+            ) from None
+
+
+def parse_xml_text(field: str, value: Any) -> str:
+    """Check that a value is a text that XML 1.0 allows; see :func:`parse_text`."""
+    text = parse_text(field, value)
+    if NOT_XML.search(text):
+        raise FieldError(field, "the text contains a control character, which XML does not allow")
+    return text
 
 
 def clean(text: str) -> str:
@@ -28,49 +209,408 @@ def clean(text: str) -> str:
     return NOT_XML.sub("\ufffd", text)
 
 
+def parse_line_text(field: str, value: Any) -> str:
+    """Check a text as :func:`parse_xml_text` does, and return it on one line."""
+    text = one_line(parse_xml_text(field, value))
+    if not text:
+        raise FieldError(field, "the text has spaces only; write a text, or omit an optional field")
+    return text
+
+
+def parse_flag(field: str, value: Any) -> bool:
+    """Check that a value is true or false."""
+    if not isinstance(value, bool):
+        raise FieldError(field, f"{quoted(value)} is neither true nor false")
+    return value
+
+
+def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Check that a value is one of the allowed words."""
+    if not isinstance(value, str) or value not in choices:
+        raise FieldError(
+            field, f"{quoted(value)} is not one of {', '.join(choices)}{suggest(value, choices)}"
+        )
+    return value
+
+
+def choose(literal: Any) -> Callable[[str, Any], Any]:
+    """Return the parser of one of the words of a Literal type."""
+    return partial(parse_choice, choices=get_args(literal))
+
+
+def parse_number(field: str, value: Any, least: int = 0) -> int:
+    """Check that a value is a whole number that all databases can store, and not too small."""
+    if type(value) is not int or not least <= value <= MAX_NUMBER:
+        raise FieldError(field, f"{quoted(value)} is not a whole number from {least}")
+    return value
+
+
+#: The largest number that all databases can store.
+MAX_NUMBER = (1 << 63) - 1
+
+
+def parse_path(field: str, value: Any) -> str:
+    """Check that a value is a relative path without the segments "", "." and ".."."""
+    text = parse_text(field, value)
+    if not {"", ".", ".."}.isdisjoint(text.split("/")):
+        raise FieldError(
+            field,
+            f'{quoted(value)} is not a path such as "data/table.csv" (no leading /, no . or ..)',
+        )
+    return _check_indexed(field, text, "path")
+
+
+def parse_key(field: str, value: Any) -> str:
+    """Check that a value is a key of a host, such as ``package:1a68``."""
+    return _check_indexed(field, parse_text(field, value), "key")
+
+
+def _check_indexed(field: str, text: str, kind: str) -> str:
+    if len(text.encode()) > MAX_INDEXED:
+        raise FieldError(field, f"the {kind} is longer than {MAX_INDEXED} bytes")
+    if _CONTROL.search(text):
+        raise FieldError(field, f"{quoted(text)} contains a control character")
+    return text
+
+
+def parse_sha256(field: str, value: Any) -> str:
+    """Parse a SHA-256 checksum and return the checksum in lower case."""
+    text = parse_text(field, value).lower()
+    if not _SHA256.fullmatch(text):
+        raise FieldError(
+            field, f"{quoted(value)} is not a SHA-256 checksum (64 hexadecimal digits)"
+        )
+    return text
+
+
+# --- identifiers, languages, addresses -----------------------------------------------------------
+
+
+_LANGUAGE_TAG = re.compile(r"(?:[a-z]{2,3}|[ix](?=-))(?:-[a-z0-9]{1,8})*", re.IGNORECASE)
+
+
+def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
+    """Parse an identifier and return the canonical text.
+
+    :param form: the required form; None if all forms are allowed.
+    """
+    identifier = match_identifier(value) if isinstance(value, str) else None
+    if identifier is None:
+        try:
+            identifier = parse_identifier(parse_text(field, value))
+        except IdentifierError as error:
+            raise FieldError(field, str(error)) from None
+    if form is not None and identifier.form is not form:
+        raise FieldError(
+            field,
+            f"{value} is an identifier of the form {identifier.form.value}; this field must have "
+            f"the form {form.value}",
+        )
+    return identifier.text
+
+
+def parse_same_as(field: str, value: Any) -> tuple[str, ...]:
+    """Parse identifiers of other systems and former addresses of an item; return canonical texts.
+
+    :raises FieldError: if a member is none, or if two members are the same identifier.
+    """
+    members: dict[str, str] = {}
+    if not isinstance(value, list):
+        raise FieldError(field, f"{quoted(value)} is not a list")
+    for number, member in enumerate(value):
+        name = f"{field}[{number}]"
+        try:
+            alias = parse_foreign(parse_text(name, member))
+        except IdentifierError as error:
+            raise FieldError(name, str(error)) from None
+        if alias.digest in members:
+            raise FieldError(name, f"{quoted(alias.text)} is already in the list")
+        members[alias.digest] = alias.text
+    return tuple(members.values())
+
+
+def parse_language(field: str, value: Any) -> str:
+    """Check that a value is a language, ``xx`` or ``xx-YY``."""
+    text = parse_text(field, value)
+    try:
+        return languages.parse_language(text)
+    except ValueError as error:
+        raise FieldError(field, str(error)) from None
+
+
+def parse_language_tag(field: str, value: Any) -> str:
+    """Check that a value is a language tag such as ``pt-BR`` (the simple form of BCP 47)."""
+    tag = parse_text(field, value)
+    if not is_language_tag(tag):
+        raise FieldError(field, f"{quoted(tag)} is not a language tag such as pt-BR")
+    return tag
+
+
+def is_language_tag(text: str) -> bool:
+    """Return whether a text is a language tag: a code of ISO 639 of two or three letters first."""
+    return _LANGUAGE_TAG.fullmatch(text) is not None
+
+
+def parse_url(field: str, value: Any) -> str:
+    """Check that a value is an absolute http or https URL without a user name or password."""
+    text = parse_text(field, value)
+    try:
+        check_url(text)
+    except ValueError as error:
+        raise FieldError(field, str(error)) from None
+    return text
+
+
+def parse_network(field: str, value: Any) -> str:
+    """Parse an IP network and return the network in CIDR form."""
+    text = parse_text(field, value)
+    try:
+        return str(ip_network(text))
+    except ValueError:
+        pass
+    try:
+        meant = f"; did you mean {ip_network(text, strict=False)}?"
+    except ValueError:
+        meant = ""
+    raise FieldError(field, f"{quoted(value)} is not a network such as 150.163.0.0/16{meant}")
+
+
+def parse_formats(field: str, value: Any) -> Mapping[str, str]:
+    """Check that a value is an object of metadata formats. The values are URLs."""
+    if not isinstance(value, dict):
+        raise FieldError(
+            field, f'{quoted(value)} is not an object such as {{"oai_dc": "https://..."}}'
+        )
+    for name in value:
+        if not is_format(name):
+            raise FieldError(
+                field,
+                f'{quoted(name)} is not a format (letters, digits, "_" and "-", as in oai_dc)',
+            )
+    return {name: parse_url(join_names(field, name), value[name]) for name in sorted(value)}
+
+
+# --- people, organisations, journals, books ------------------------------------------------------
+
+
+_ORCID_DIGITS = r"([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{3}[0-9X])(?![\w-])/?"
 #: Matches an ORCID beside a name: a URL, a number after the word ORCID, or a number with hyphens.
-_ORCID = re.compile(
+ORCID = re.compile(
     r"[\s,;:|/([{<–-]*"
     r"(?:(?:\borcid(?:[ -]?id)?\s*[:=]?\s*)?(?:https?://)?(?:www\.)?orcid\.org/"
-    r"|\borcid(?:[ -]?id)?\s*[:=]?\s*|(?<![\w-])(?=[0-9]{4}-))"
-    r"([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{3}[0-9X])(?![\w-])/?[\s)\]}>]*",
+    rf"|\borcid(?:[ -]?id)?\s*[:=]?\s*|(?<![\w-])(?=[0-9]{{4}}-)){_ORCID_DIGITS}[\s)\]}}>]*",
     re.IGNORECASE,
+)
+_BARE_ORCID = re.compile(_ORCID_DIGITS, re.IGNORECASE)
+_LATTES = re.compile(
+    r"(?:(?:https?://)?(?:(?:www|buscatextual)\.)?lattes\.cnpq\.br/)?([0-9]{16})/?"
+)
+#: Crockford's Base32 has no i, l, o and u. The last two digits are check digits.
+_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
+_ROR = re.compile(rf"(?:(?:https?://)?ror\.org/)?(0[{_BASE32}]{{6}})([0-9]{{2}})/?", re.IGNORECASE)
+_FUNDER = re.compile(r"(?:(?:https?://)?(?:dx\.)?doi\.org/|doi:\s*)?(10\.13039/[0-9]+)", re.I)
+#: The label, the hyphen, and the two halves of an ISSN.
+_ISSN = re.compile(
+    r"((?:urn:)?[ep]?-?issn(?:-?l)?[:\s]*)?:?\s*([0-9]{4})(-?)([0-9]{3}[0-9X])", re.IGNORECASE
+)
+_ISBN = re.compile(
+    r"((?:urn:)?isbn(?:-?1[03])?[:\s]*)?((?:97[89][- ]?)?[0-9][0-9 -]{7,14}[0-9X])", re.IGNORECASE
 )
 
 
-def parse_name(text: str) -> Name:
-    """Parse a name. ``Silva, Ana`` is a person; a name without a comma stays as it is.
+def parse_orcid(field: str, value: Any) -> str:
+    """Parse an ORCID or its URL, and return the ORCID with hyphens."""
+    text = parse_line_text(field, value)
+    match = _BARE_ORCID.fullmatch(text) or ORCID.fullmatch(text)
+    if match is None:
+        raise FieldError(field, f"{quoted(text)} is not an ORCID such as 0000-0002-1825-0097")
+    orcid = check_orcid(match)
+    if orcid is None:
+        raise FieldError(field, f"{quoted(text)} is not an ORCID: the check digit is wrong")
+    return orcid
 
-    The name may contain an ORCID, as in ``Silva, Ana (0000-0002-1825-0097)``.
+
+def check_orcid(match: re.Match[str]) -> str | None:
+    """Return the ORCID that a regular expression matched; None if its check digit is wrong."""
+    digits = [group.upper() for group in match.groups()]
+    return "-".join(digits) if mod_11_2.is_valid("".join(digits)) else None
+
+
+def parse_lattes(field: str, value: Any) -> str:
+    """Parse the number of a Curriculum Lattes or its URL, and return the number."""
+    text = parse_line_text(field, value)
+    found = _LATTES.fullmatch(text)
+    if found is None:
+        raise FieldError(
+            field,
+            f"{quoted(text)} is not the number of a Curriculum Lattes (16 digits) or its URL, "
+            "http://lattes.cnpq.br/ and the number",
+        )
+    return found[1]
+
+
+def parse_ror(field: str, value: Any) -> str:
+    """Parse an identifier of the Research Organization Registry, and return its URL."""
+    text = parse_line_text(field, value)
+    match = _ROR.fullmatch(text)
+    if match is None:
+        raise FieldError(field, f"{quoted(text)} is not a ROR such as https://ror.org/04xbn6x09")
+    characters, check_digits = match[1].lower(), match[2]
+    number = 0
+    for character in characters[1:]:
+        number = number * 32 + _BASE32.index(character)
+    if mod_97_10.calc_check_digits(str(number)) != check_digits:
+        raise FieldError(field, f"{quoted(text)} is not a ROR: the check digits are wrong")
+    return f"https://ror.org/{characters}{check_digits}"
+
+
+def parse_funder_id(field: str, value: Any) -> str:
+    """Parse a ROR, or a DOI of the Crossref Funder Registry, and return its URL."""
+    text = parse_line_text(field, value)
+    if match := _FUNDER.fullmatch(text):
+        return f"https://doi.org/{match[1]}"
+    if _ROR.fullmatch(text):
+        return parse_ror(field, text)
+    raise FieldError(
+        field,
+        f"{quoted(text)} is neither a ROR such as https://ror.org/03swz6y49 nor a DOI of the "
+        "Crossref Funder Registry such as https://doi.org/10.13039/501100001807",
+    )
+
+
+def find_issn(text: str, is_labelled: bool = False) -> str | None:
+    """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``.
+
+    :param is_labelled: True if the text is certainly an ISSN, so that a hyphen is not necessary.
     """
-    text = one_line(text)
-    found = _ORCID.search(text)
-    rest = _ORCID.sub(" ", text).replace(" ,", ",").strip(",; ")
-    orcid = None
-    if found is not None and rest:
-        text = rest
-        digits = "-".join(found.groups()).upper()
-        orcid = digits if is_orcid(digits) else None
-    family, _, given = (part.strip() for part in text.partition(","))
-    if family and given:
-        return Name(family, given, orcid)
-    return Name(text.strip(", ") or "?", None, orcid)
+    match = _ISSN.fullmatch(text.strip())
+    if match is None or not (is_labelled or match[1] or match[3]):
+        return None
+    return f"{match[2]}-{match[4]}".upper()
 
 
-def has_orcid(text: str) -> bool:
-    """Return whether a text contains an ORCID, even if the check digit is wrong."""
-    return _ORCID.search(text) is not None
+def parse_issn(field: str, value: Any) -> str:
+    """Parse an ISSN, and return it with a hyphen."""
+    text = parse_line_text(field, value)
+    number = find_issn(text, is_labelled=True)
+    if number is None:
+        raise FieldError(field, f"{quoted(text)} is not an ISSN such as 0100-879X")
+    if not issn.is_valid(number):
+        raise FieldError(field, f"{quoted(text)} is not an ISSN: the check digit is wrong")
+    return number
 
 
-def is_orcid(text: str) -> bool:
-    """Return whether a text such as ``0000-0002-1825-0097`` is an ORCID with a correct check digit.
+def find_isbn(text: str, is_labelled: bool = False) -> str | None:
+    """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``, with its hyphens.
 
-    Source: ISO 7064, MOD 11-2, as in https://support.orcid.org (structure of the ORCID identifier).
+    :param is_labelled: True if the text is certainly an ISBN, so that a label is not necessary.
     """
-    total = 0
-    for digit in text[:-1].replace("-", ""):
-        total = (total + int(digit)) * 2
-    return "0123456789X"[(12 - total % 11) % 11] == text[-1]
+    match = _ISBN.fullmatch(text.strip())
+    if match is None or not (is_labelled or match[1]):
+        return None
+    return match[2].replace(" ", "-").upper()
+
+
+def parse_isbn(field: str, value: Any) -> str:
+    """Parse an ISBN, and return it as it is stated, with its hyphens."""
+    text = parse_line_text(field, value)
+    number = find_isbn(text, is_labelled=True)
+    if number is None:
+        raise FieldError(field, f"{quoted(text)} is not an ISBN such as 978-0-306-40615-7")
+    if not isbn.is_valid(number):
+        raise FieldError(
+            field, f"{quoted(text)} is not an ISBN: a digit or the check digit is wrong"
+        )
+    return number
+
+
+def find_doi(text: str) -> str | None:
+    """Return the DOI in a text such as ``doi:10.1000/182`` or ``https://doi.org/10.1000/182``."""
+    text = text.strip()
+    try:
+        foreign = parse_foreign(re.sub(r"\Ainfo:doi/", "doi:", text, flags=re.IGNORECASE))
+    except IdentifierError:
+        return None
+    return foreign.text.removeprefix("doi:") if foreign.kind is ForeignKind.DOI else None
+
+
+def format_doi(doi: str) -> str:
+    """Return the URL of a DOI. %XX replaces the characters that URLs do not allow."""
+    return "https://doi.org/" + quote(doi, safe="/:;()@!$&'*+,=~")
+
+
+# --- dates ---------------------------------------------------------------------------------------
+
+
+#: The hour is checked, because ``fromisoformat`` of newer Python versions accepts 24:00:00.
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}Z")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def parse_timestamp(field: str, value: Any) -> datetime:
+    """Parse a time such as ``2009-07-21T13:23:45Z``."""
+    if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
+        try:
+            return datetime.fromisoformat(f"{value[:-1]}+00:00")
+        except ValueError:
+            pass
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise FieldError(field, f"{quoted(value)} has no time zone; add tzinfo=timezone.utc")
+    raise FieldError(field, f"{quoted(value)} is not a time such as 2009-07-21T13:23:45Z (UTC)")
+
+
+def parse_day(field: str, value: Any) -> date:
+    """Parse a day such as ``2027-03-01``."""
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    raise FieldError(field, f"{quoted(value)} is not a day such as 2027-03-01")
+
+
+class IssuedDate(msgspec.Struct, frozen=True):
+    """The date of a work, as far as it is known.
+
+    :param text: the date as it is stated.
+    :param year: the year from 1 to 9999, or None.
+    :param is_approximate: True if the statement says that the year is approximate ("c. 1998").
+    """
+
+    text: str
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    is_approximate: bool = False
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The known parts: year, month and day; year and month; the year; or nothing."""
+        return tuple(part for part in (self.year, self.month, self.day) if part is not None)
+
+    @property
+    def iso(self) -> str | None:
+        """The date in ISO 8601, such as ``2009-07-21``, ``2009-07`` or ``2009``; or None."""
+        widths = (4, 2, 2)
+        known = [f"{part:0{width}}" for part, width in zip(self.parts, widths, strict=False)]
+        return "-".join(known) or None
+
+
+_ISSUED = re.compile(r"(?:c\. )?[0-9]{4}|[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
+
+
+def parse_issued(field: str, value: Any) -> IssuedDate:
+    """Parse a date that somebody states about a work: a year, a month, a day or ``c. 2009``.
+
+    :func:`parse_date` reads dates of metadata that others have made, in any spelling.
+    """
+    issued = parse_date(value) if isinstance(value, str) and _ISSUED.fullmatch(value) else None
+    if issued is None or len(issued.parts) <= str(value).count("-"):
+        raise FieldError(
+            field,
+            f'{quoted(value)} is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"',
+        )
+    return issued
 
 
 _ISO = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?(?:[T ][0-9:.]+.*)?")
@@ -123,27 +663,27 @@ def find_issued(texts: Iterable[str]) -> IssuedDate | None:
     return next(iter(stated or dates), None)
 
 
-_DOI = re.compile(
-    r"(?:(?:https?://)?(?:dx\.|www\.)?doi\.org/|(?:info:|urn:)?doi[:/\s]\s*)?"
-    r"(10\.[0-9]{4,9}(?:\.[0-9]+)*/\S+)",
-    re.IGNORECASE,
-)
-
-
-def find_doi(text: str) -> str | None:
-    """Return the DOI in a text such as ``doi:10.1000/182`` or ``https://doi.org/10.1000/182``."""
-    found = _DOI.fullmatch(text.strip())
-    return found[1] if found else None
-
-
-def format_doi(doi: str) -> str:
-    """Return the URL of a DOI. %XX replaces the characters that URLs do not allow."""
-    return "https://doi.org/" + quote(doi, safe="/:;()@!$&'*+,=~")
+# --- addresses and licences ----------------------------------------------------------------------
 
 
 _IN_URL = r"(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*"
 #: Matches the URLs of RFC 3986; another text would not be valid in XML as xs:anyURI.
 _URL = re.compile(rf"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:[/?]{_IN_URL})?(?:#{_IN_URL})?")
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is an http or https URL."""
+    return _URL.fullmatch(text.strip()) is not None
+
+
+def parse_http_url(field: str, value: Any) -> str:
+    """Check that a value is an http or https URL as RFC 3986 writes it."""
+    text = parse_line_text(field, value)
+    if not is_url(text):
+        raise FieldError(field, f"{quoted(text)} is not a URL such as https://example.org/page")
+    return text
+
+
 #: Addresses in dc:rights that say who has access, and are no licences.
 _ACCESS = re.compile(r"access[-_]?right|eu-repo", re.IGNORECASE)
 _CREATIVE_COMMONS = re.compile(
@@ -152,11 +692,6 @@ _CREATIVE_COMMONS = re.compile(
     r"(?:\s+(?:universal|international|internacional|brazil|brasil))?",
     re.IGNORECASE,
 )
-
-
-def is_url(text: str) -> bool:
-    """Return whether a text is an http or https URL."""
-    return _URL.fullmatch(text.strip()) is not None
 
 
 def find_licence(text: str) -> str | None:
@@ -173,11 +708,8 @@ def find_licence(text: str) -> str | None:
         return None
     zero, conditions, version = found.groups()
     if zero:
-        return "https://creativecommons.org/publicdomain/zero/1.0/"
-    if version is None:
-        return None
-    name = re.sub(r"[\s-]+", "-", conditions.lower())
-    return f"https://creativecommons.org/licenses/{name}/{version}/"
+        return _format_url("CC0-1.0")
+    return version and _format_commons(re.sub(r"[\s-]+", "-", conditions), version, None)
 
 
 def name_licence(url: str) -> str:
@@ -185,81 +717,11 @@ def name_licence(url: str) -> str:
 
     :returns: the URL itself if the licence is another one.
     """
-    found = _LICENCE_URL.fullmatch(url)
-    if found is None:
-        return url
-    conditions, version, zero = found.groups()
-    return f"CC0 {zero}" if zero else f"CC {conditions.upper()} {version}"
-
-
-_LICENCE_URL = re.compile(
-    r"https?://(?:www\.)?creativecommons\.org/"
-    r"(?:licenses/(by(?:-nc|-nd|-sa)*)/([0-9]\.[0-9])|publicdomain/zero/([0-9]\.[0-9]))/?"
-)
-_ISSN = re.compile(r"(?:(?:e-?|p-?)?issn|urn:issn)?[\s:]*([0-9]{4}-[0-9]{3}[0-9Xx])", re.IGNORECASE)
-_ISBN = re.compile(r"(?:isbn|urn:isbn)[\s:]*((?:97[89][- ]?)?[0-9][0-9 -]{7,14}[0-9Xx])", re.I)
-
-
-def find_issn(text: str) -> str | None:
-    """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``."""
-    found = _ISSN.fullmatch(text.strip())
-    return found[1].upper() if found else None
-
-
-def find_isbn(text: str) -> str | None:
-    """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``."""
-    found = _ISBN.fullmatch(text.strip())
-    return found[1] if found else None
-
-
-_VOLUME = re.compile(r"\b(?:v|vol|volume)\b\.?\s*([0-9]+[A-Za-z]?|[IVXLCDM]+)\b", re.IGNORECASE)
-_NUMBER = re.compile(
-    r"\b(?:n|no|nr|num|number|issue|numero|número)\b[.º°]*\s*([0-9]+(?:[-/][0-9]+)?)", re.IGNORECASE
-)
-_PAGES = re.compile(
-    r"\b(?:p|pp|pages|páginas|paginas)\b\.?\s*([A-Za-z]?[0-9]+(?:\s*[-–]+\s*[A-Za-z]?[0-9]+)?)",
-    re.IGNORECASE,
-)
-_FINAL_PAGES = re.compile(r"[;,:]\s*([0-9]+\s*[-–]+\s*[0-9]+)\s*\.?\Z")
-
-
-def parse_container(text: str) -> Container:
-    """Parse a value of dc:source such as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18, 2004``.
-
-    Open Journal Systems writes ``Revista X; v. 2 n. 1 (2004): Rain; 7-18``.
-    """
-    text = one_line(text)
-    volume, number = _VOLUME.search(text), _NUMBER.search(text)
-    pages = _PAGES.search(text) or _FINAL_PAGES.search(text)
-    starts = [found.start() for found in (volume, number, pages) if found is not None]
-    title = text[: min(starts)].rstrip(" ;,.:(") if starts else text
-    title, place = title or text, None
-    if starts and "," in title and ";" not in title:
-        title, _, place = (part.strip() for part in title.rpartition(","))
-    return Container(
-        title,
-        place or None,
-        *(
-            None if found is None else re.sub(r"\s*[-–]+\s*", "-", found[1])
-            for found in (volume, number, pages)
-        ),
-    )
-
-
-def split_publisher(text: str | None) -> tuple[str | None, str | None]:
-    """Return the place and the name of a publisher.
-
-    Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
-
-    :returns: the place and the name; each of them is None if it is unknown.
-    """
-    if text is None:
-        return None, None
-    place, _, name = (part.strip() for part in text.partition(": "))
-    return (place, name) if place and name else (None, text)
-
-
-# --- licences ----------------------------------------------------------------------------------
+    if found := _COMMONS_URL.fullmatch(url):
+        conditions, version, port = found.groups()
+        return url if port else f"CC {conditions.upper()} {version}"
+    found = _PUBLIC_DOMAIN_URL.fullmatch(url)
+    return "CC0 1.0" if found and found[1].lower() == "zero" else url
 
 
 _SPDX = re.compile(r"[A-Za-z0-9.-]+")
@@ -272,7 +734,7 @@ _PART = "(?:by|nc|nd|sa)"
 #: The URL of a Creative Commons licence, perhaps that of a country, and of a language of its text.
 _COMMONS_URL = re.compile(
     rf"https?://(?:www\.)?creativecommons\.org/licenses/({_PART}(?:-{_PART})*)/([0-9]\.[0-9])"
-    r"(?:/([a-z]{2,3}))?(?:/(?:deed|legalcode)[^/]*)?/?",
+    r"(?:/([a-z]{2,3}))?(?:/(?:deed|legalcode)[^/?]*)?/?",
     re.IGNORECASE,
 )
 _COMMONS_NAME = re.compile(
@@ -282,7 +744,7 @@ _COMMONS_NAME = re.compile(
 _PUBLIC_DOMAIN = {"CC0-1.0": "zero", "CC-PDM-1.0": "mark"}
 _PUBLIC_DOMAIN_URL = re.compile(
     r"https?://(?:www\.)?creativecommons\.org/publicdomain/(zero|mark)/1\.0"
-    r"(?:/(?:deed|legalcode)[^/]*)?/?",
+    r"(?:/(?:deed|legalcode)[^/?]*)?/?",
     re.IGNORECASE,
 )
 
@@ -294,16 +756,11 @@ def parse_licence(text: str) -> str | None:
         http or https URL.
     :returns: None if the text is something else.
     """
-    spdx = _find_listed(text)
-    if spdx is not None:
-        return _format_url(spdx)
     url = find_licence(text)
-    if url is None:
-        return None
-    spdx = find_spdx(url)
+    spdx = _find_listed(text) if url is None else find_spdx(url)
     if spdx is not None:
         return _format_url(spdx)
-    found = _COMMONS_URL.fullmatch(url)
+    found = None if url is None else _COMMONS_URL.fullmatch(url)
     return _format_commons(*found.groups()) if found else url
 
 
@@ -337,3 +794,29 @@ def _format_url(spdx: str) -> str:
 def _format_commons(conditions: str, version: str, port: str | None) -> str:
     end = f"{version}/{port.lower()}/" if port else f"{version}/"
     return f"https://creativecommons.org/licenses/{conditions.lower()}/{end}"
+
+
+def parse_stated_licence(field: str, value: Any) -> str:
+    """Parse a licence, and return its URL; see :func:`parse_licence`."""
+    text = parse_line_text(field, value)
+    url = parse_licence(text)
+    if url is None:
+        raise FieldError(
+            field,
+            f"{quoted(text)} is neither an identifier of the SPDX License List, such as CC-BY-4.0 "
+            "or MIT, nor the URL of a licence (write who has access as access_right)",
+        )
+    return url
+
+
+def split_publisher(text: str | None) -> tuple[str | None, str | None]:
+    """Return the place and the name of a publisher.
+
+    Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
+
+    :returns: the place and the name; each of them is None if it is unknown.
+    """
+    if text is None:
+        return None, None
+    place, _, name = (part.strip() for part in text.partition(": "))
+    return (place, name) if place and name else (None, text)

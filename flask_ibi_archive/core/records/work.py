@@ -3,17 +3,16 @@
 Citations, metadata formats and pages describe an item as a :class:`Work`. A work is made from the
 record of the item and from the Dublin Core that describes the item. If the metadata are an item of
 their own, the Dublin Core is that of the metadata item.
-
-Source for grants: OpenAIRE Guidelines for Literature Repositories 3.0, "Project Identifier".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from typing import Literal
-from urllib.parse import unquote
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from flask_ibi_archive.core.identifiers.foreign import (
     ForeignIdentifier,
@@ -24,23 +23,22 @@ from flask_ibi_archive.core.protocol.access import is_closed
 from flask_ibi_archive.core.records.description import (
     CONTAINED,
     Description,
-    Grant,
     RelatedWork,
     Subject,
     Text,
     Title,
     find_best_type,
+    parse_container,
+    parse_grant,
+    parse_name,
 )
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
-    LANGUAGE_TAG,
     DublinCore,
     DublinCoreMetadata,
     Record,
 )
 from flask_ibi_archive.core.records.values import (
-    FUNDERS,
-    GRANT_PREFIX,
     clean,
     find_doi,
     find_isbn,
@@ -48,28 +46,10 @@ from flask_ibi_archive.core.records.values import (
     find_issued,
     find_licence,
     format_doi,
+    is_language_tag,
     is_url,
-    parse_container,
-    parse_name,
 )
 from flask_ibi_archive.errors import one_line
-
-
-def parse_grant(text: str) -> Grant | None:
-    """Parse a value such as ``info:eu-repo/grantAgreement/EC/FP7/244909``.
-
-    The parts after the prefix are the funder, the programme, and the number; they may be followed
-    by the jurisdiction, the title and the acronym of the project. %XX replaces a "/" in a part.
-
-    :returns: None if the value is no grant.
-    """
-    prefix, rest = text.strip()[: len(GRANT_PREFIX)], text.strip()[len(GRANT_PREFIX) :]
-    parts = [unquote(part).strip() for part in rest.split("/")]
-    if prefix.lower() != GRANT_PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
-        return None
-    title = next(filter(None, parts[4:6]), None)
-    return Grant(FUNDERS.get(parts[0], parts[0]), parts[2], title, programme=parts[1] or None)
-
 
 #: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
 _THREE_LETTERS = {
@@ -82,8 +62,7 @@ _THREE_LETTERS = {
 Access = Literal["open", "embargoed", "restricted"]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkFile:
+class WorkFile(Struct, frozen=True):
     """A file of a work.
 
     :param name: the path of the file within the item.
@@ -100,8 +79,7 @@ class WorkFile:
     sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work(Description):
+class Work(Description, frozen=True, kw_only=True):
     """The bibliographic view of an item: its description, and what the Archive knows about it.
 
     :param ibi: the identifier that ``url`` contains.
@@ -233,7 +211,7 @@ def make_work(
         return None if target is None else f"{persistent_url_base}/{target}"
 
     return Work(
-        **{field.name: getattr(described, field.name) for field in fields(Description)},
+        **asdict(described),
         ibi=ibi,
         identifiers=record.identifiers,
         url=f"{persistent_url_base}/{ibi}",
@@ -312,22 +290,21 @@ def _find_access(record: Record, today: date) -> Access | None:
 
 def clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
-    cleaned: dict[str, tuple[Text, ...]] = {}
-    for name in ELEMENTS:
-        values: list[Text] = []
-        for text, language in elements.get(name, ()):
-            if text.strip():
-                is_tag = language and LANGUAGE_TAG.match(language)
-                values.append((clean(text), language if is_tag else None))
-        if values:
-            cleaned[name] = tuple(values)
-    return cleaned
+    cleaned = {
+        name: tuple(
+            (clean(text), language if language and is_language_tag(language) else None)
+            for text, language in elements.get(name, ())
+            if text.strip()
+        )
+        for name in ELEMENTS
+    }
+    return {name: texts for name, texts in cleaned.items() if texts}
 
 
 def _language(text: str) -> str | None:
     """Return the language tag that a value of dc:language means; None if it is another text."""
     tag = text.strip().replace("_", "-")
-    if not LANGUAGE_TAG.match(tag) or len(tag.partition("-")[0]) not in (2, 3):
+    if not is_language_tag(tag):
         return None
     return _THREE_LETTERS.get(tag.lower(), tag)
 

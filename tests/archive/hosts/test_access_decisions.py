@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask, Request, redirect, request
+from msgspec.structs import replace
 from support.archives import close, make_app
 from support.cases import for_each
 from support.web import INSIDE, OUTSIDE, REPORT

@@ -12,8 +12,8 @@ from flask import Flask
 from support.archives import archive_of
 
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
-from flask_ibi_archive.core.records.parse import FIELDS
-from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
+from flask_ibi_archive.core.records.description import WORK_FIELDS
+from flask_ibi_archive.core.records.record import FIELDS
 
 from .conftest import Program
 

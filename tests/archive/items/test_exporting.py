@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
+from msgspec.structs import replace
 from support.accesses import insert_accesses
 from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
 from support.commands import command
@@ -18,8 +18,7 @@ from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, r
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.import_export import export_records
-from flask_ibi_archive.core.records.fields import format_line
-from flask_ibi_archive.core.records.parse import parse_line
+from flask_ibi_archive.core.records.lines import format_line, parse_line
 from flask_ibi_archive.core.records.record import Record
 
 #: An export of a development version, with its files.

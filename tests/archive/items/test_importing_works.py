@@ -22,8 +22,7 @@ from flask_ibi_archive.archive.items import import_export as works
 from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
-from flask_ibi_archive.core.records.fields import format_record
-from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.lines import format_record, parse_record
 from flask_ibi_archive.core.records.readers import read_csl_json
 from flask_ibi_archive.signals import item_deposited, item_minted
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
+from msgspec.structs import replace
 from support.archives import SERVICE, import_records
 from support.operations import (
     DUBLIN_CORE,
@@ -267,7 +267,7 @@ def test_an_original_is_deleted_after_its_copies(archives: list[Archive]) -> Non
 
 
 def test_a_copy_says_all_that_its_original_says(archives: list[Archive], tmp_path: Path) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     first, second, _ = archives
     head = first.deposit(ItemRecord(language="en"))

@@ -17,8 +17,10 @@ from support.commands import command
 
 from flask_ibi_archive.archive.items import import_export as exporting
 from flask_ibi_archive.archive.items import import_export as source
+from flask_ibi_archive.archive.items.operations import ItemRecord
 from flask_ibi_archive.archive.service import catalogue as item_catalogue
-from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.description import WORK_FIELDS
+from flask_ibi_archive.core.records.record import FIELDS, Record
 from flask_ibi_archive.errors import NotReady
 
 NewApp = Callable[..., Flask]
@@ -370,3 +372,9 @@ def test_an_export_to_no_file_is_an_error_and_leaves_nothing(
     before = sorted(tmp_path.rglob("*"))
     assert " can't be written: " in command(filled, "export", tmp_path / name).error
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_fields_of_hosts_are_those_of_records_and_descriptions() -> None:
+    of_hosts = {"title", "previous_edition", "translation_of"}
+    of_archives = {"rep", "ibip", "original_archive", "timestamp"}
+    assert set(ItemRecord.__annotations__) - of_hosts == {*FIELDS, *WORK_FIELDS} - of_archives

@@ -18,7 +18,7 @@ from support.stores import rep_of
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.comparing import Comparer
 from flask_ibi_archive.core.records.description import Description, Name, Title
-from flask_ibi_archive.core.records.fields import format_line, format_record
+from flask_ibi_archive.core.records.lines import format_line, format_record
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import StorageError
 

@@ -14,17 +14,15 @@ from support.archives import FAR_SERVICE, archive_of
 from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.records.offers import (
+from flask_ibi_archive.core.records.messages import (
     OfferAddress,
     OfferedRecord,
-    parse_address,
-    parse_offered,
-)
-from flask_ibi_archive.core.records.switches import (
     StoredVersion,
     SwitchAnswer,
     format_switch,
+    parse_address,
     parse_answers,
+    parse_offered,
 )
 
 

@@ -74,7 +74,7 @@ def counts(place: Place) -> list[int]:
 
 def records(place: Place) -> dict[str, Any]:
     """Return what must not change when items move."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     found = {}
     for one in place.archive.find():

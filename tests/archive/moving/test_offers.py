@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.moving import giving, views
 from flask_ibi_archive.archive.moving.tables import Offer
 from flask_ibi_archive.archive.service.problems import WRONG_KEYS
-from flask_ibi_archive.core.records.offers import parse_description
+from flask_ibi_archive.core.records.messages import parse_offer
 from flask_ibi_archive.core.records.record import AccessRule, MetadataItem
 
 from .conftest import Taker, deposit, record_of
@@ -207,7 +207,7 @@ def test_an_offer_describes_what_it_contains_now(archive: Archive, offer: Make) 
     archive.edit(item, add_files=[("more.txt", BytesIO(b"more"))])
     answer = taker()
     assert answer.headers["Cache-Control"] == "no-store"
-    found = parse_description(answer.json)
+    found = parse_offer(answer.json)
     assert (found.giver, found.taker) == (SERVICE, FAR_SERVICE)
     assert (found.kind, found.leaves, found.items) == ("move", "Deleted", 1)
     assert (found.files, found.bytes) == (2, 9)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from io import BytesIO
 from threading import Barrier
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from msgspec.structs import replace
 from support.accesses import insert_counts
 from support.archives import FAR_SERVICE, archive_of
 
@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.moving.choosing import Terms
 from flask_ibi_archive.archive.moving.offers import make_offer, withdraw_offer
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.switches import DailyCount, SwitchAnswer
+from flask_ibi_archive.core.records.messages import DailyCount, SwitchAnswer
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.signals import item_state_changed
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 from flask import Flask
+from msgspec.structs import fields
 from support.archives import archive_of, import_records
 from support.cases import for_each
 from support.pages import see

@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.records.fields import format_line
+from flask_ibi_archive.core.records.lines import format_line
 from flask_ibi_archive.errors import RecordError
 
 KEY = "1234567890-0"

@@ -10,10 +10,9 @@ from lxml import etree
 from support.cases import for_each
 from support.metadata import BASE, IBI, SCHEMA_FILES, is_valid_json, load_schema
 
-from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
+from flask_ibi_archive.core.records.description import derive_dublin_core, parse_description
 from flask_ibi_archive.core.records.formats import BUILT_IN
 from flask_ibi_archive.core.records.formats.vocabularies import find_language_code
-from flask_ibi_archive.core.records.parse_description import parse_description
 from flask_ibi_archive.core.records.record import FileRecord, Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 

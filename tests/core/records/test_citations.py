@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date
 from itertools import product
 from typing import Any
@@ -18,17 +17,25 @@ from bibtexparser.middlewares import (
 )
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
 from support.cases import for_each
 from support.citations import CASES, Case
 from support.metadata import make, one_line, texts
 
-from flask_ibi_archive.core.records.description import Degree, Grant, Name, Organisation, WorkType
+from flask_ibi_archive.core.records.description import (
+    Degree,
+    Grant,
+    Name,
+    Organisation,
+    WorkType,
+    parse_name,
+)
 from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.formats.bibtex_ris import write_bibtex, write_ris
 from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
 from flask_ibi_archive.core.records.readers import read_csl_json
-from flask_ibi_archive.core.records.values import parse_date, parse_name
+from flask_ibi_archive.core.records.values import parse_date
 from flask_ibi_archive.core.records.work import Work
 
 MARKS = {"bold": "**", "italic": "*", "": ""}

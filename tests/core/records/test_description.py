@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.cases import for_each
 from support.stores import ibip_of, rep_of
 
 from flask_ibi_archive.core.records import description as model
-from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
 from flask_ibi_archive.core.records.description import (
+    WORK_FIELDS,
     Container,
     Degree,
     Description,
     Grant,
-    IssuedDate,
     Name,
     Organisation,
     RelatedWork,
     Subject,
     Title,
     WorkType,
+    derive_dublin_core,
+    parse_description,
 )
-from flask_ibi_archive.core.records.fields import FieldError, format_record
-from flask_ibi_archive.core.records.format_description import format_description
-from flask_ibi_archive.core.records.parse import find_errors, parse_record
-from flask_ibi_archive.core.records.parse_description import WORK_FIELDS, parse_description
+from flask_ibi_archive.core.records.lines import (
+    find_errors,
+    format_description,
+    format_record,
+    parse_record,
+)
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, Record
-from flask_ibi_archive.core.records.values import find_spdx, parse_date, parse_licence
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    IssuedDate,
+    find_spdx,
+    parse_date,
+    parse_issued,
+    parse_licence,
+)
 from flask_ibi_archive.core.records.work import read_dublin_core
 
 ORCID = "0000-0002-1825-0097"
@@ -215,7 +225,7 @@ def test_a_written_description_is_read_as_the_same_description(described: Descri
 
 def test_each_field_of_the_json_object_is_described_by_a_field_of_the_class() -> None:
     described = {field.replace("licence", "licence_url") for field in WORK_FIELDS}
-    assert described | {"type_text"} == {*Description.__dataclass_fields__}
+    assert described | {"type_text"} == {*Description.__struct_fields__}
 
 
 def test_a_thesis_is_written_as_it_was_given() -> None:
@@ -442,6 +452,21 @@ def test_all_errors_of_a_description_are_found() -> None:
         "metadata.work.type",
         "metadata.work.colour",
     ]
+
+
+def test_a_work_needs_a_title() -> None:
+    with pytest.raises(FieldError, match=r"titles: the field is missing; a work needs"):
+        parse_description("work", {"creators": ["Silva, Ana"]})
+
+
+@pytest.mark.parametrize("text", ["21/07/2009", "2009-7-21", "May 2009"])
+def test_a_date_that_is_stated_has_one_form(text: str) -> None:
+    """The date of a description, and the date in an option of a command."""
+    with pytest.raises(FieldError) as refused:
+        parse(issued=text)
+    with pytest.raises(FieldError) as refused_option:
+        parse_issued("--date", text)
+    assert refused.value.reason == refused_option.value.reason
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rdflib import Graph, Literal, Namespace, URIRef
 from rdflib.namespace import PROV, XSD
 from support.cases import for_each

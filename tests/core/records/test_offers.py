@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.cases import for_each
 
-from flask_ibi_archive.core.records.fields import FieldError
-from flask_ibi_archive.core.records.offers import (
+from flask_ibi_archive.core.records.messages import (
+    DailyCount,
     OfferAddress,
     OfferDescription,
-    format_description,
-    format_offered,
-    offer_record,
-    parse_address,
-    parse_description,
-    parse_offered,
-)
-from flask_ibi_archive.core.records.record import FileRecord, Record, Tombstone
-from flask_ibi_archive.core.records.switches import (
-    DailyCount,
     StoredVersion,
     SwitchAnswer,
     format_answers,
+    format_offer,
+    format_offered,
     format_switch,
+    offer_record,
+    parse_address,
     parse_answers,
+    parse_offer,
+    parse_offered,
     parse_switch,
 )
+from flask_ibi_archive.core.records.record import FileRecord, Record, Tombstone
+from flask_ibi_archive.core.records.values import FieldError
 
 SECRET = "s" * 43
 URL = "https://g.example/ibi/offers/0123456789abcdef"
@@ -113,7 +111,7 @@ def test_the_secret_is_not_in_the_representation_of_an_address() -> None:
     "description", [DESCRIPTION, replace(DESCRIPTION, kind="copy", leaves=None, bytes=0, files=0)]
 )
 def test_a_description_is_read_as_it_was_written(description: OfferDescription) -> None:
-    assert parse_description(json.loads(json.dumps(format_description(description)))) == description
+    assert parse_offer(json.loads(json.dumps(format_offer(description)))) == description
 
 
 @for_each(
@@ -134,9 +132,9 @@ def test_a_description_is_read_as_it_was_written(description: OfferDescription) 
     ],
 )
 def test_a_wrong_description_is_refused(changes: dict[str, Any], message: str) -> None:
-    data = {**format_description(DESCRIPTION), **changes}
+    data = {**format_offer(DESCRIPTION), **changes}
     with pytest.raises(FieldError) as refused:
-        parse_description({name: value for name, value in data.items() if value is not ...})
+        parse_offer({name: value for name, value in data.items() if value is not ...})
     assert str(refused.value).startswith(message)
 
 

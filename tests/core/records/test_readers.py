@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from support.cases import for_each
 
 from flask_ibi_archive.core.records.description import WorkType, find_type
-from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.readers import (
     FIELDS,
     Entry,
@@ -23,6 +22,7 @@ from flask_ibi_archive.core.records.readers import (
     read_csv,
     read_json_lines,
 )
+from flask_ibi_archive.core.records.values import FieldError
 
 BOM = "\ufeff"
 

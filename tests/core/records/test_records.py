@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
@@ -17,19 +15,24 @@ from support.cases import for_each
 from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.records import fields
-from flask_ibi_archive.core.records.fields import FieldError, format_line, format_record
 from flask_ibi_archive.core.records.formats.oai_dc import format_oai_dc
-from flask_ibi_archive.core.records.parse import FIELDS, parse_dublin_core, parse_line, parse_record
+from flask_ibi_archive.core.records.lines import (
+    format_line,
+    format_record,
+    parse_line,
+    parse_record,
+)
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
-    NOT_XML,
+    FIELDS,
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
     Record,
+    parse_dublin_core,
 )
+from flask_ibi_archive.core.records.values import FieldError, parse_timestamp
 from flask_ibi_archive.errors import IdentifierError
 
 A, B = rep_of(0), rep_of(1)
@@ -349,25 +352,6 @@ def test_a_deleted_item_has_no_embargo() -> None:
         parse_record({**deleted, "embargo": "2027-03-01"})
 
 
-PATHS = st.lists(
-    st.sampled_from([".", "..", "/", "a", "B", "_", "-", " ", "\n", "\0", "\x7f", "é", "a" * 512])
-).map("".join)
-
-
-@given(PATHS | st.from_regex(fields.PLAIN_PATH))
-def test_the_quick_check_of_a_path_accepts_only_what_the_complete_check_accepts(path: str) -> None:
-    def accepts() -> bool:
-        try:
-            return fields.parse_path("path", path) == path
-        except FieldError:
-            return False
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fields, "PLAIN_PATH", re.compile("(?!)"))
-        complete = accepts()
-    assert accepts() == complete
-
-
 @given(
     st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\n?", fullmatch=True)
     | st.datetimes().map(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -384,7 +368,7 @@ def test_a_time_is_read_as_the_standard_library_reads_it(text: str) -> None:
     if not text.isascii():
         meant = None
     try:
-        found = fields.parse_timestamp("timestamp", text)
+        found = parse_timestamp("timestamp", text)
     except FieldError:
         found = None
     assert found == meant
@@ -410,6 +394,30 @@ def test_an_error_suggests_the_only_repair_of_an_identifier(text: str, meant: st
     with pytest.raises(FieldError, match="did you mean") as caught:
         parse_record({"rep": text})
     assert meant in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"embargo": None}, "embargo: None is not a day such as"),
+        ({"access": {"networks": ["10.0.0.0/8", 7]}}, "access.networks[1]: 7 is not a text"),
+        (
+            {"files": [{"path": "a"}, {"url": "http://a.br/"}]},
+            "files[1].path: the field is missing",
+        ),
+        ({"files": [{"path": "a"}] * 2}, "files: the path 'a' appears twice"),
+        ({"langauge": "pt"}, "langauge: this field is unknown; the known fields are rep, ibip, "),
+    ],
+)
+def test_an_error_names_the_path_of_its_value(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_record({"rep": A, **changes})
+    assert str(refused.value).startswith(message)
+
+
+def test_an_unknown_field_is_compared_with_the_known_ones() -> None:
+    with pytest.raises(FieldError, match="; did you mean language\\?"):
+        parse_record({"rep": A, "langauge": "pt"})
 
 
 # --- records of a host application -------------------------------------------------------------
@@ -520,13 +528,6 @@ def test_the_xml_of_dublin_core_is_well_formed_and_complete(elements: dict[str, 
         for value in elements.get(name, [])
     ]
     assert found == expected
-
-
-def test_the_check_of_plain_texts_allows_only_characters_that_the_full_checks_allow() -> None:
-    plain = [one for one in map(chr, range(sys.maxunicode + 1)) if fields.is_plain_text(one)]
-    assert {"a", " ", "é", "漢"}.issubset(plain)
-    assert fields.parse_text("title", "".join(plain)) == "".join(plain)
-    assert not NOT_XML.search("".join(plain))
 
 
 @given(st.text(max_size=20))

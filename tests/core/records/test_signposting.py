@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from hypothesis import given
 from link_header import parse
+from msgspec.structs import replace
 from signposting.linkheader import find_signposting_http_link
 from support.metadata import make, works
 

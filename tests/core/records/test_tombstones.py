@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.core.records.fields import FieldError, format_record
-from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.lines import format_record, parse_record
 from flask_ibi_archive.core.records.record import Tombstone
+from flask_ibi_archive.core.records.values import FieldError
 
 REP = "a.br/x/2000/01.01.00.00"
 DELETED = {"rep": REP, "state": "Deleted", "timestamp": "2009-07-21T13:23:45Z"}

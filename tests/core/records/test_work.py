@@ -9,17 +9,23 @@ from hypothesis import given
 from support.cases import for_each
 from support.metadata import BASE, IBI, make, works
 
-from flask_ibi_archive.core.records.description import Container, IssuedDate, Name, Title, WorkType
+from flask_ibi_archive.core.records.description import (
+    Container,
+    Name,
+    Title,
+    WorkType,
+    parse_container,
+    parse_name,
+)
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.values import (
+    IssuedDate,
     find_doi,
     find_isbn,
     find_issn,
     find_licence,
     name_licence,
-    parse_container,
     parse_date,
-    parse_name,
 )
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 

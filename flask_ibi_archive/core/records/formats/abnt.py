@@ -17,12 +17,11 @@ from flask_ibi_archive.core.records.description import (
     IN_JOURNALS,
     Container,
     Degree,
-    IssuedDate,
     Name,
     WorkType,
 )
 from flask_ibi_archive.core.records.formats.vocabularies import find_contributors, find_institution
-from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
 from flask_ibi_archive.core.records.work import Work
 
 Style = Literal["", "bold", "italic"]

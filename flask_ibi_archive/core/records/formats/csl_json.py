@@ -9,15 +9,15 @@ import json
 import re
 from typing import Any
 
-from flask_ibi_archive.core.records.description import Container, IssuedDate, Name, Role, WorkType
-from flask_ibi_archive.core.records.format_description import format_description
+from flask_ibi_archive.core.records.description import Container, Name, Role, WorkType
 from flask_ibi_archive.core.records.formats.vocabularies import (
     TYPES,
     find_contributors,
     find_date,
     find_institution,
 )
-from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records.lines import format_description
+from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
 from flask_ibi_archive.core.records.work import Work
 
 #: The variables for contributors, and their roles.

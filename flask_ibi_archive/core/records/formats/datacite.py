@@ -12,7 +12,6 @@ from flask_ibi_archive.core.records.description import (
     CONTAINED,
     IN_JOURNALS,
     Grant,
-    IssuedDate,
     Name,
     Organisation,
     Role,
@@ -26,6 +25,7 @@ from flask_ibi_archive.core.records.formats.xml_text import (
     group,
 )
 from flask_ibi_archive.core.records.values import (
+    IssuedDate,
     find_licence,
     find_spdx,
     name_licence,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from flask_ibi_archive.core.records.description import AccessRight, IssuedDate, Name, Role, WorkType
-from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records.description import AccessRight, Name, Role, WorkType
+from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
 from flask_ibi_archive.core.records.work import Work
 
 SEMANTICS = "info:eu-repo/semantics/"

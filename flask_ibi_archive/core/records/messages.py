@@ -1,0 +1,368 @@
+"""The messages of an offer: an Archive gives items to an Archive on another server.
+
+The *giver* makes an offer of some items to the *taker*, and gives it the address of the offer. The
+taker reads the items page by page, then their files, and stores them as Copies. If the items move,
+it asks the giver to *switch* each item, and states the version that it stored: the giver gives up
+its Original, and confirms. Then the item of the taker becomes the Original. An answer that is lost
+is repeated, not decided again.
+
+The parsers raise FieldError. The texts of their errors never contain the secret of an offer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import partial
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.hosts import check_url
+from flask_ibi_archive.core.records import values
+from flask_ibi_archive.core.records.lines import format_record, parse_record, read_json
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    Parsed,
+    choose,
+    convert,
+    join_names,
+    quoted,
+)
+
+#: The path of the offers of an Archive.
+PATH = "/ibi/offers"
+#: The largest number of items in a page, and in a request to switch.
+MAX_ITEMS = 500
+#: The size in bytes at which a page ends, and the largest size of the line of an item.
+MAX_PAGE = MAX_LINE = 8 << 20
+#: The largest number of bytes in a request to switch.
+MAX_BODY = 1 << 20
+#: The kinds of offers.
+MOVE, COPY = "move", "copy"
+
+_ADDRESS = re.compile(
+    rf"(?P<url>[^#]*{PATH}/(?P<id>[0-9a-f]{{16}}))(?:#(?P<secret>.*))?", re.DOTALL
+)
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+_ID = re.compile("[0-9a-f]{16}")
+
+
+# --- the address and the secret ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OfferAddress:
+    """The address of an offer: ``https://G/ibi/offers/<id>#<secret>``.
+
+    :param url: the address without the secret.
+    :param secret: the secret, 43 characters (256 bits in base 64); None if it is not known yet.
+    """
+
+    url: str
+    secret: str | None = field(default=None, repr=False)
+
+    @property
+    def public_id(self) -> str:
+        """The last part of the URL, which names the offer."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def text(self) -> str:
+        """The address with the secret."""
+        return self.url if self.secret is None else f"{self.url}#{self.secret}"
+
+
+def parse_address(text: str) -> OfferAddress:
+    """Return the address of an offer, with or without its secret."""
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None:
+        url = text.strip().partition("#")[0]
+        raise FieldError(
+            "",
+            f"{quoted(url)} is not the address of an offer, such as "
+            f"https://host{PATH}/0123456789abcdef",
+        )
+    try:
+        check_url(found["url"])
+    except ValueError as error:
+        raise FieldError("", str(error)) from None
+    secret = found["secret"]
+    return OfferAddress(found["url"], None if secret is None else parse_secret(secret))
+
+
+def parse_secret(text: str) -> str:
+    """Check that a text has the form of the secret of an offer."""
+    if not _SECRET.fullmatch(text):
+        raise FieldError("", "the secret of the offer is not complete; it has 43 characters")
+    return text
+
+
+def hash_secret(secret: str) -> str:
+    """Return what the giver stores instead of the secret: its SHA-256 in hexadecimal digits."""
+    return sha256(secret.encode()).hexdigest()
+
+
+#: A whole number from 0; from 1.
+Number = Parsed[int, values.parse_number]
+Position = Parsed[int, partial(values.parse_number, least=1)]
+Ibi = Parsed[str, values.parse_ibi]
+Version = Parsed[str, values.parse_sha256]
+
+
+# --- the description of an offer -----------------------------------------------------------------
+
+
+def parse_public_id(name: str, value: Any) -> str:
+    """Check that a value is the public id of an offer."""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise FieldError(name, f"{quoted(value)} is not an offer: 16 hexadecimal digits")
+    return value
+
+
+def _parse_leaves(name: str, value: Any) -> str | None:
+    return None if value is None else values.parse_choice(name, value, ("Copy", "Deleted"))
+
+
+class OfferDescription(Struct, frozen=True):
+    """What an offer contains.
+
+    :param offer: the public id of the offer.
+    :param kind: "move" or "copy".
+    :param leaves: the state of what remains at the giver after a move; None for copies.
+    :param giver: the service IBI of the Archive that makes the offer.
+    :param taker: the service IBI of the Archive that may take the items.
+    :param bytes: the total size of the stored files.
+    :param files: the number of stored files.
+    """
+
+    offer: Parsed[str, parse_public_id]
+    kind: Parsed[str, choose(Literal["move", "copy"])]
+    leaves: Parsed[str | None, _parse_leaves]
+    giver: Ibi
+    taker: Ibi
+    expires: Parsed[datetime, values.parse_timestamp]
+    items: Position
+    bytes: Number
+    files: Number
+
+
+def format_offer(description: OfferDescription) -> dict[str, Any]:
+    """Return the description of an offer as a JSON object."""
+    return {**asdict(description), "expires": format_timestamp(description.expires)}
+
+
+def parse_offer(data: object) -> OfferDescription:
+    """Return the description of an offer in a JSON object."""
+    description = convert("", data, OfferDescription)
+    if (description.kind == MOVE) != (description.leaves is not None):
+        raise FieldError("leaves", "the field must be null for copies, and only for copies")
+    return description
+
+
+# --- the pages of items --------------------------------------------------------------------------
+
+
+def _parse_sizes(name: str, value: Any) -> Mapping[str, int]:
+    if not isinstance(value, dict):
+        raise FieldError(name, f"{quoted(value)} is not an object")
+    return {path: values.parse_number(name, size) for path, size in value.items()}
+
+
+def _parse_record(name: str, value: Any) -> Record:
+    return parse_record(value)
+
+
+class OfferedRecord(Struct, frozen=True):
+    """An item of an offer.
+
+    :param number: the position in the offer, from 1.
+    :param version: the version of the record; see :func:`compute_version`.
+    :param record: the record at the giver: an Original, or a Deleted item.
+    :param sizes: the sizes of the stored files in bytes, by their paths.
+    """
+
+    number: Position
+    version: Version
+    record: Parsed[Record, _parse_record]
+    sizes: Parsed[Mapping[str, int], _parse_sizes]
+
+
+def compute_version(record: Record) -> str:
+    """Return the SHA-256 of a record as canonical JSON, with the checksums of its files."""
+    value = format_record(record)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def offer_record(number: int, record: Record, sizes: Mapping[str, int]) -> OfferedRecord:
+    """Return an item of an offer.
+
+    :param record: the record at the giver. Its key, which belongs to the giver's host, and the
+        sources of its files are omitted.
+    """
+    files = tuple(replace(file, source=None) for file in record.files)
+    record = replace(record, key=None, files=files)
+    return OfferedRecord(number, compute_version(record), record, sizes)
+
+
+def format_offered(offered: OfferedRecord) -> bytes:
+    """Return the line of an item, with the line end."""
+    line = {
+        "number": offered.number,
+        "version": offered.version,
+        "record": format_record(offered.record),
+        "sizes": dict(offered.sizes),
+    }
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def parse_offered(line: bytes) -> OfferedRecord:
+    """Return the item in a line.
+
+    A line without its line end was cut off. The version must be that of the record.
+    """
+    if not line.endswith(b"\n"):
+        raise FieldError("", "the line has no end: the answer was cut off")
+    offered = convert("", read_json(line), OfferedRecord)
+    record = offered.record
+    if record.state not in ("Original", "Deleted"):
+        raise FieldError("record.state", f"a {record.state} cannot be offered")
+    if record.key is not None:
+        raise FieldError("record.key", "the key belongs to the giver; omit the field")
+    if any(file.source is not None for file in record.files):
+        raise FieldError("record.files", "an offered file has no source")
+    stored = {file.path for file in record.files if file.url is None and file.sha256 is not None}
+    for path in offered.sizes.keys() - stored:
+        raise FieldError("sizes", f"{quoted(path)} is not a stored file of the record")
+    if offered.version != compute_version(record):
+        raise FieldError("version", "the version is not that of the record")
+    return offered
+
+
+# --- the switch ----------------------------------------------------------------------------------
+
+
+#: The result of a switch. "switched": the giver has no Original any more. "taken": the copy was
+#: noted. "changed": the item has another version now. "refused": the item stays at the giver.
+Result = Literal["switched", "taken", "changed", "refused"]
+
+
+class StoredVersion(Struct, frozen=True):
+    """An item that the taker has stored, by its number in the offer, and its version."""
+
+    number: Position
+    version: Version
+
+
+class DailyCount(NamedTuple):
+    """The accesses to an item on one day, to one content type."""
+
+    day: date
+    content_type: str
+    accesses: int
+    double_clicks: int
+    robots: int
+
+
+def parse_counts(name: str, value: Any) -> tuple[DailyCount, ...]:
+    """Return the counts in a JSON value. Each day and content type appears once."""
+    if not isinstance(value, list):
+        raise FieldError(name, f"{quoted(value)} is not a list")
+    counts = tuple(_parse_count(f"{name}[{no}]", count) for no, count in enumerate(value))
+    if len({count[:2] for count in counts}) != len(counts):
+        raise FieldError(name, "two counts have the same day and content type")
+    return counts
+
+
+def _parse_count(name: str, value: Any) -> DailyCount:
+    if not isinstance(value, list) or len(value) != len(DailyCount._fields):
+        raise FieldError(name, f"{quoted(value)} is not a list: {', '.join(DailyCount._fields)}")
+    return DailyCount(
+        values.parse_day(name, value[0]),
+        values.parse_choice(name, value[1], ("Data", "Metadata")),
+        # a number may be negative: a later access made an earlier one a double click
+        *(values.parse_number(name, number, -values.MAX_NUMBER) for number in value[2:]),
+    )
+
+
+def format_counts(counts: Iterable[DailyCount]) -> list[list[Any]]:
+    """Return counts as JSON."""
+    return [[count.day.isoformat(), *count[1:]] for count in counts]
+
+
+class SwitchAnswer(Struct, frozen=True):
+    """The answer of the giver about one item.
+
+    :param reason: why the item was refused; None if it was not.
+    :param counts: the counts of accesses that move along with the item.
+    """
+
+    number: Position
+    result: Parsed[Result, choose(Result)]
+    reason: Parsed[str, values.parse_text] | None = None
+    counts: Parsed[tuple[DailyCount, ...], parse_counts] = ()
+
+
+def _parse_answer(name: str, value: Any) -> SwitchAnswer:
+    answer = convert(name, value, SwitchAnswer)
+    if (answer.result == "refused") != (answer.reason is not None):
+        raise FieldError(join_names(name, "reason"), "the field must say why an item was refused")
+    if answer.counts and answer.result != "switched":
+        raise FieldError(join_names(name, "counts"), "only an item that was switched has counts")
+    return answer
+
+
+class _Switch(Struct, frozen=True):
+    items: tuple[Parsed[StoredVersion, values.convert_to(StoredVersion)], ...]
+
+
+class _Answers(Struct, frozen=True):
+    items: tuple[Parsed[SwitchAnswer, _parse_answer], ...]
+
+
+def format_switch(items: Iterable[StoredVersion]) -> dict[str, Any]:
+    """Return a request to switch items as a JSON object."""
+    return {"items": [asdict(item) for item in items]}
+
+
+def parse_switch(data: object) -> tuple[StoredVersion, ...]:
+    """Return the items that a request names."""
+    items = convert("", data, _Switch).items
+    if not 1 <= len(items) <= MAX_ITEMS:
+        raise FieldError("items", f"the list has {len(items)} items, instead of 1 to {MAX_ITEMS}")
+    if len({item.number for item in items}) != len(items):
+        raise FieldError("items", "an item appears twice")
+    return items
+
+
+def format_answers(answers: Iterable[SwitchAnswer]) -> dict[str, Any]:
+    """Return the answer to a request to switch items as a JSON object."""
+    return {"items": list(map(_format_answer, answers))}
+
+
+def _format_answer(answer: SwitchAnswer) -> dict[str, Any]:
+    formatted: dict[str, Any] = {"number": answer.number, "result": answer.result}
+    if answer.result == "switched":
+        formatted["counts"] = format_counts(answer.counts)
+    if answer.reason is not None:
+        formatted["reason"] = answer.reason
+    return formatted
+
+
+def parse_answers(data: object, asked: Iterable[StoredVersion]) -> tuple[SwitchAnswer, ...]:
+    """Return the answers to a request to switch items.
+
+    :param asked: the items of the request; each must be answered, and no other.
+    """
+    answers = convert("", data, _Answers).items
+    if [answer.number for answer in answers] != [item.number for item in asked]:
+        raise FieldError("items", "the answer is not about the items that were asked for")
+    return answers
