@@ -622,9 +622,10 @@ def find_related_work(field: str, value: Any) -> RelatedWork:
     text = values.parse_line_text(field, value)
     if (ibi := match_identifier(text)) is not None:
         return RelatedWork(ibi.text, "IBI")
-    if values.find_issn(text, is_labelled=True):
+    is_urn = text.lower().startswith("urn:")
+    if not is_urn and values.find_issn(text, is_labelled=True):
         return RelatedWork(values.parse_issn(field, text), "ISSN")
-    if values.find_isbn(text, is_labelled=True):
+    if not is_urn and values.find_isbn(text, is_labelled=True):
         return RelatedWork(isbn.compact(values.parse_isbn(field, text)), "ISBN")
     try:
         foreign = parse_foreign(text)

@@ -98,7 +98,8 @@ def _find_errors(
         if name == "metadata" and isinstance(value, dict) and isinstance(value.get("work"), dict):
             inside += _find_errors("metadata.work", value["work"], parse_work_fields)
         for number, member in enumerate(value if isinstance(value, list) else ()):
-            if wrong := find_error(name, [member]):
+            wrong = find_error(name, [member])
+            if wrong and "[0]" in wrong.field:
                 path = wrong.field.replace("[0]", f"[{number}]", 1)
                 inside.append(FieldError(path, wrong.reason))
         yield from inside or [error]

@@ -187,7 +187,8 @@ class AccessRule(Struct, frozen=True):
 
 def parse_access(field: str, value: Any) -> AccessRule:
     """Parse an access rule, which has at least one network."""
-    if isinstance(value, dict) and value.get("networks", []) == []:
+    stated = values.check_object(field, value, AccessRule.__struct_fields__)
+    if stated.get("networks", []) == []:
         raise FieldError(
             join_names(field, "networks"),
             "the list must have at least one network, such as 150.163.0.0/16",
