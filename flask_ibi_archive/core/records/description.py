@@ -331,7 +331,9 @@ class _SubjectObject(Struct, frozen=True):
 
 def parse_subject(field: str, value: Any) -> Subject:
     """Parse a subject: a text or an object."""
-    return Subject(**asdict(_parse_short(_SubjectObject, values.parse_xml_text)(field, value)))
+    if not isinstance(value, dict):
+        return Subject(values.parse_xml_text(field, value))
+    return Subject(**asdict(convert(field, value, _SubjectObject)))
 
 
 class _TextObject(Struct, frozen=True):
@@ -343,7 +345,9 @@ class _TextObject(Struct, frozen=True):
 
 def parse_text(field: str, value: Any) -> Text:
     """Parse a text, or an object of a text and its language."""
-    text = _parse_short(_TextObject, values.parse_xml_text)(field, value)
+    if not isinstance(value, dict):
+        return values.parse_xml_text(field, value), None
+    text = convert(field, value, _TextObject)
     return text.value, text.lang
 
 

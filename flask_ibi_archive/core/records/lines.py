@@ -346,11 +346,12 @@ def _format_members(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _format_list(value: Any) -> Any:
-    if isinstance(value, str | Mapping | Struct | Subject):
-        return [_format_value(value)]
+    if isinstance(value, Subject) or not isinstance(value, list | tuple):
+        is_member = isinstance(value, str | Mapping | Struct | Subject)
+        return [_format_value(value)] if is_member else value
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value):
         return value  # two texts, or one text and its language
-    return [_format_value(member) for member in value] if isinstance(value, list | tuple) else value
+    return [_format_value(member) for member in value]
 
 
 def _format_value(value: Any) -> Any:

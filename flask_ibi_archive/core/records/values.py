@@ -109,12 +109,16 @@ def convert(field: str, value: Any, kind: type[T]) -> T:
     """
     names = kind.__struct_encode_fields__
     for name, member in check_object(field, value, names).items():
-        if isinstance(member, tuple | set | frozenset):  # of a host; its meaning is not certain
+        if type(member) in _NOT_IN_JSON:
             raise FieldError(join_names(field, name), f"{quoted(member)} is not a list")
     try:
         return msgspec.convert(value, kind, dec_hook=_parse_value)
     except msgspec.ValidationError as error:
         raise _explain(field, value, error) from None
+
+
+#: Types of a host that msgspec would read as lists; the meaning of such a value is not certain.
+_NOT_IN_JSON = frozenset({tuple, set, frozenset})
 
 
 def convert_to(kind: type[T]) -> Callable[[str, Any], T]:
