@@ -708,7 +708,8 @@ class ImportPass:
                 self._postpone(line, item_id, heads)
                 record, lists = structs.replace(record, next_edition=None), {}
             updates.append(Update(item_id, before, record, line.contents))
-            note_change(store, before, record)
+            # the line of another item of the group may change the translations, too
+            note_change(store, before, structs.replace(record, translations=before.translations))
         store.replace(updates, self.now)
         if lists:
             relations.join(lists)

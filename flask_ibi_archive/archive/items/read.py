@@ -10,6 +10,7 @@ from datetime import date, datetime
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -305,7 +306,7 @@ class ItemParts:
             if member.ibi != (row.rep or row.ibip) and member.language is not None:
                 # the other items are translations of the head of their group
                 is_original = member.ibi == row.head
-                yield replace(_relate("translation", member), is_original=is_original)
+                yield structs.replace(_relate("translation", member), is_original=is_original)
         if row.successor is not None:
             successor = self.successors.get(row.successor)
             if successor is None:

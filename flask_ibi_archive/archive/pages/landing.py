@@ -11,6 +11,7 @@ from typing import Any
 from flask import Response
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
+from msgspec import structs
 
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
@@ -75,7 +76,7 @@ class Shown:
     @cached_property
     def head(self) -> dict[str, Any]:
         """The variables of the ``head`` element."""
-        work = replace(self.work, files=self.work.files[:SHOWN_FILES])
+        work = structs.replace(self.work, files=self.work.files[:SHOWN_FILES])
         return describe_head(self.readable, work)
 
     @cached_property
