@@ -479,12 +479,12 @@ class Postponed:
 
     :param item_id: the row ID of the item of the line.
     :param next_edition: the next edition to set, or None. Also ``translations``.
-    :param head: the head of the group that the item has left, and its language there.
+    :param heads: the heads of the groups that the item has left, and its language there.
     """
 
     line: Line
     item_id: int
-    head: tuple[str, str] | None
+    heads: tuple[tuple[str, str], ...]
     next_edition: str | None
     translations: Mapping[str, str]
 
@@ -615,7 +615,7 @@ class ImportPass:
     def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
         """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
         records = [line.record for line in lines]
-        heads: dict[str, tuple[str, str]] = {}
+        heads: Sequence[tuple[str, str]] = ()
         if postpones:
             heads = self._leave(lines[0])
             records = [structs.replace(records[0], next_edition=None, translations={})]
@@ -630,23 +630,22 @@ class ImportPass:
             self._postpone(lines[0], ids[0], heads)
         return ids
 
-    def _leave(self, line: Line) -> dict[str, tuple[str, str]]:
-        """Remove the item of a line from its group; return the head and the language there."""
+    def _leave(self, line: Line) -> list[tuple[str, str]]:
+        """Remove the item of a line from its groups; return the heads and the language there."""
         texts = line.record.identifiers
-        heads = {
-            member.ibi: (member.head, str(member.language))
+        members = [
+            member
             for text in texts
             for member in self.store.relations.find_members(text)
             if member.ibi in texts and member.head not in texts
-        }
-        self.store.relations.remove(heads)
-        return heads
+        ]
+        self.store.relations.remove([member.ibi for member in members])
+        return [(member.head, str(member.language)) for member in members]
 
-    def _postpone(self, line: Line, item_id: int, heads: Mapping[str, tuple[str, str]]) -> None:
+    def _postpone(self, line: Line, item_id: int, heads: Sequence[tuple[str, str]]) -> None:
         record = line.record
-        head = next(iter(heads.values()), None)
         self._postponed.append(
-            Postponed(line, item_id, head, record.next_edition, record.translations)
+            Postponed(line, item_id, tuple(heads), record.next_edition, record.translations)
         )
 
     def _find_present(self, lines: Sequence[Line], owners: Mapping[str, Owner]) -> dict[int, Line]:
@@ -691,7 +690,6 @@ class ImportPass:
                 raise RecordError(self.name, line.number, error.field, error.reason) from error
             [record] = store.resolve([record])
             ibi = before.identifiers[0]
-            heads: dict[str, tuple[str, str]] = {}
             if view.head is not None:  # the record of another item lists this item
                 record = self._join_present(view, record, postpones)
             if is_unchanged(before, record):
@@ -730,7 +728,7 @@ class ImportPass:
             ]
         )
         self._postponed = [
-            replace(one, head=None) if one.head is not None and one.head[0] == head else one
+            replace(one, heads=tuple(left for left in one.heads if left[0] != head))
             for one in self._postponed
         ]
 
@@ -833,9 +831,10 @@ class ImportPass:
         [stated] = self.store.resolve([stated])
         if stated.next_edition is not None:
             relations.set_next_edition(one.item_id, stated.next_edition)
-        present = relations.find_heads([ibi]) or one.head is None
-        if one.head is not None and not present and relations.find_members(one.head[0]):
-            head, language = one.head
+        is_member = bool(relations.find_heads([ibi]))
+        for head, language in one.heads:
+            if is_member or not relations.find_members(head):
+                continue
             if record.language not in (None, language):
                 raise RuleBroken(
                     8,
