@@ -588,7 +588,7 @@ class ImportPass:
         present: list[Line] = []
         for line in lines:
             (new if owners.keys().isdisjoint(line.record.identifiers) else present).append(line)
-        named = self._find_present(present, owners)
+        named, seen = self._find_present(present, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
         counts: dict[int, Sequence[DailyCount]] = {}
@@ -610,7 +610,7 @@ class ImportPass:
             }
             if changed:
                 replace_counts(store.connection, store.archive_id, changed)
-        self._named |= {*named}
+        self._named |= seen
 
     def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
         """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
@@ -648,17 +648,25 @@ class ImportPass:
             Postponed(line, item_id, tuple(heads), record.next_edition, record.translations)
         )
 
-    def _find_present(self, lines: Sequence[Line], owners: Mapping[str, Owner]) -> dict[int, Line]:
-        """Return the lines that may update items, by the row IDs of the items.
+    def _find_present(
+        self, lines: Sequence[Line], owners: Mapping[str, Owner]
+    ) -> tuple[dict[int, Line], set[int]]:
+        """Return the lines that update items, by the row IDs of the items, and all these IDs.
+
+        The IDs are those of skipped lines, too.
 
         :raises RecordError: if a line is refused, because an item already has its identifiers.
         """
         named: dict[int, Line] = {}
+        seen: set[int] = set()
         for line in lines:
             texts = [text for text in line.record.identifiers if text in owners]
             items = {owners[text].id for text in texts}
-            in_file = any(item > self._newest or item in self._named for item in items)
-            if self.on_conflict == "skip" and not in_file and not items & named.keys():
+            in_file = any(item > self._newest for item in items) or not (
+                items.isdisjoint(self._named) and items.isdisjoint(seen)
+            )
+            seen |= items
+            if self.on_conflict == "skip" and not in_file:
                 self.counts.skipped += 1
                 continue
             reason = None
@@ -666,7 +674,7 @@ class ImportPass:
                 reason = "{} is the Archive service, and the Archive service can't be imported"
             elif len(items) > 1:
                 reason = "the identifiers of the record belong to several items of the Archive"
-            elif in_file or items & named.keys():
+            elif in_file:
                 reason = "{} is already in an earlier line"
             elif self.on_conflict != "update":
                 reason = "an item of the Archive already has {}; see the option --on-conflict"
@@ -674,7 +682,7 @@ class ImportPass:
                 place = find_field(line.record, texts[0])
                 raise RecordError(self.name, line.number, place, reason.format(texts[0]))
             named[items.pop()] = line
-        return named
+        return named, seen
 
     def _update(self, lines: Mapping[int, Line], postpones: bool) -> None:
         """Update items from lines. An item that does not change is not written."""
@@ -690,11 +698,14 @@ class ImportPass:
                 raise RecordError(self.name, line.number, error.field, error.reason) from error
             [record] = store.resolve([record])
             ibi = before.identifiers[0]
-            if view.head is not None:  # the record of another item lists this item
+            if view.head is not None and before.language is not None:
+                # the record of another item lists this item
                 record = self._join_present(view, record, postpones)
             if is_unchanged(before, record):
                 self.counts.skipped += 1
                 continue
+            if view.head is not None and before.language is None:
+                relations.leave(ibi)  # no other record can list the item any more
             store.copies.check_no_copies(item_id, record)
             if record.translations != before.translations:
                 self._dissolve(ibi)
