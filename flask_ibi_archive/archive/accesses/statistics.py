@@ -16,12 +16,12 @@ from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.accesses import rows as access_rows
-from flask_ibi_archive.archive.accesses.rows import DayCounts
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import select_readable_files
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.records.messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.server.pages.requests import current_archive
@@ -132,7 +132,7 @@ class Statistics:
             yield known.get(label) or Period(start, label, 0, 0, 0, 0)
 
 
-def sum_counts(ibi: str | None, by: str, counts: Sequence[DayCounts]) -> Statistics:
+def sum_counts(ibi: str | None, by: str, counts: Sequence[DailyCount]) -> Statistics:
     """Return the statistics of an item or of the whole Archive from the daily counts.
 
     The parameters mean the same as in :class:`Statistics`.

@@ -78,8 +78,8 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
     yield "isbn", work.isbn
     yield "doi", work.doi
     yield "language", work.language
-    for subject, *_ in work.subjects:
-        yield "keywords", subject
+    for subject in work.subjects:
+        yield "keywords", subject.value
     yield "abstract_html_url", work.page_url
     yield "pdf_url", pdf_url
 

@@ -121,6 +121,11 @@ def convert(field: str, value: Any, kind: type[T]) -> T:
 _NOT_IN_JSON = frozenset({tuple, set, frozenset})
 
 
+def or_none(parse: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """Return the parser of a field whose value may be null."""
+    return lambda field, value: None if value is None else parse(field, value)
+
+
 def convert_to(kind: type[T]) -> Callable[[str, Any], T]:
     """Return the parser of a field whose value is an object."""
     return partial(convert, kind=kind)

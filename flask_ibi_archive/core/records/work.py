@@ -157,11 +157,6 @@ class Work(Description, frozen=True, kw_only=True):
         """The year of publication."""
         return None if self.issued is None else self.issued.year
 
-    @property
-    def is_described(self) -> bool:
-        """Whether the metadata state a title or an author."""
-        return self.has_title or bool(self.creators)
-
 
 def make_work(
     record: Record,
