@@ -167,13 +167,12 @@ def landing(item: ItemView) -> ResponseReturnValue:
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
     shown = Shown(item)
-    return _add_item_links(negotiate(item) or _landing_page(shown), shown)
-
-
-def _landing_page(shown: Shown) -> Response:
-    counts = current_archive().count_views(shown.item)
-    months = list(counts.list_recent_months(shown.item.today, MONTHS))
-    return pages.page("landing", counts=counts, months=months, **shown.values)
+    response = negotiate(item)
+    if response is None:
+        counts = current_archive().count_views(item)
+        months = list(counts.list_recent_months(item.today, MONTHS))
+        response = pages.page("landing", counts=counts, months=months, **shown.values)
+    return _add_item_links(response, shown)
 
 
 def _add_item_links(response: Response, shown: Shown) -> Response:

@@ -11,8 +11,9 @@ Another Archive may have more information about an item. In this case the outcom
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, request
@@ -102,8 +103,7 @@ def resolve_locally(
         for question in analysis.questions:
             asked.append(question.ibi)
             answer = ask(question)
-            redirect = analysis.add_answer(answer)
-            if redirect is not None:
+            if redirect := analysis.add_answer(answer):
                 return redirect
             if answer.pairs.get("state") == (State.DELETED.value,):
                 removed = _find_removed(archive, question.ibi)
@@ -124,7 +124,8 @@ def resolve_locally(
     if removed is not None and outcome.kind is AlertKind.REMOVED:
         return Removed(removed)
     # the Original of a Copy may have more parts
-    if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in asked):
+    items = (archive.get(ibi.text) for ibi in asked)
+    if wanted.requires_original or any(item and item.record.state == State.COPY for item in items):
         return NotHere(True)
     search = AlternativesSearch(outcome)
     for question in search.questions:
@@ -164,18 +165,12 @@ def create_local_acknowledgment(
     return replace(sent, url=decode_url(redirect.url), persistent_url=decode_url(persistent_url))
 
 
-def _is_copy(archive: Archive, ibi: Identifier) -> bool:
-    item = archive.get(ibi.text)
-    return item is not None and item.record.state == State.COPY.value
-
-
 def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
     """Return an item that was removed; None if the item exists or another Archive may have it."""
     item = archive.get(ibi.text)
     if item is None or item.record.state != State.DELETED.value:
         return None
-    tombstone = item.record.tombstone
-    if tombstone is not None and tombstone.original_archive is not None:
+    if item.record.original_elsewhere is not None:
         return None
     with archive.database.reading() as connection:
         copies = Copies(connection, archive.served().id)
@@ -209,21 +204,15 @@ def answer_own_item() -> Response | None:
     """
     if request.method not in ("GET", "HEAD") or is_message():
         return None
-    return persistent_urls.answer_target(_resolve_own_item, lambda target: False)
 
-
-def _resolve_own_item(
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
-    ranges: tuple[LanguageRange, ...],
-) -> Response | None:
-    archive = current_archive()
-    try:
-        is_own = archive.config.local_resolution and archive.get(wanted.ibi.text) is not None
-    except (NotReady, ConfigError):
+    def resolve_own(wanted: PersistentUrl, *parameters: Any) -> Response | None:
+        archive = current_archive()
+        with suppress(NotReady, ConfigError):
+            if archive.config.local_resolution and archive.get(wanted.ibi.text) is not None:
+                return resolve(wanted, *parameters)
         return None
-    return resolve(wanted, persistent_url, addresses, ranges) if is_own else None
+
+    return persistent_urls.answer_target(resolve_own, lambda target: False)
 
 
 def resolve(
