@@ -78,38 +78,26 @@ class Statistics:
     :param by: the kind of the periods: day, month or year.
     :param periods: the counts of accesses by readers who requested the item, in ascending order and
         without gaps. Empty if there are no accesses.
+    :param views: the number of accesses to metadata by readers who requested the item.
+    :param downloads: the number of accesses to data by readers who requested the item.
+    :param double_clicks: the number of double clicks.
+    :param robots: the number of accesses by robots.
     """
 
     ibi: str | None
     by: str
     periods: tuple[Period, ...]
-
-    @property
-    def views(self) -> int:
-        """The number of accesses to metadata by readers who requested the item."""
-        return sum(period.views for period in self.periods)
-
-    @property
-    def downloads(self) -> int:
-        """The number of accesses to data by readers who requested the item."""
-        return sum(period.downloads for period in self.periods)
-
-    @property
-    def double_clicks(self) -> int:
-        """The number of double clicks."""
-        return sum(period.double_clicks for period in self.periods)
-
-    @property
-    def robots(self) -> int:
-        """The number of accesses by robots."""
-        return sum(period.robots for period in self.periods)
+    views: int = 0
+    downloads: int = 0
+    double_clicks: int = 0
+    robots: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the sums and the periods as a JSON object."""
         return {
             "ibi": self.ibi,
             "by": self.by,
-            **dict(zip(NUMBERS, _sum_numbers(self.periods), strict=True)),
+            **{name: getattr(self, name) for name in NUMBERS},
             "periods": [{**asdict(one), "start": one.start.isoformat()} for one in self.periods],
         }
 
@@ -150,7 +138,7 @@ def sum_counts(ibi: str | None, by: str, counts: Sequence[DailyCount]) -> Statis
         numbers[2] += double_clicks
         numbers[3] += robots
     periods = [Period(day, day.isoformat()[:length], *numbers) for day, numbers in sums.items()]
-    return Statistics(ibi, by, tuple(periods))
+    return Statistics(ibi, by, tuple(periods), *_sum_numbers(periods))
 
 
 #: The maximum number of periods on a page, by the length of a period. A narrow screen has enough
