@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flask import Response, request
@@ -164,8 +165,7 @@ class Choice:
     until: str | None
 
 
-@pages.with_item
-@pages.describing
+@partial(pages.with_item, needs_description=True)
 def item_statistics(item: ItemView) -> ResponseReturnValue:
     """Show the number of accesses to an item."""
     try:

@@ -159,8 +159,7 @@ def sort_texts(texts: Sequence[Text]) -> list[Text]:
     return sorted(texts, key=lambda text: (text[1] or "").partition("-")[0] != language)
 
 
-@pages.with_item
-@pages.describing
+@partial(pages.with_item, needs_description=True)
 def landing(item: ItemView) -> ResponseReturnValue:
     """Show the landing page of an item, with a description of the item and links to its files.
 

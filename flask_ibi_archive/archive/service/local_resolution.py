@@ -67,14 +67,7 @@ class NotHere:
     is_known: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """The item is an Original of this Archive that was removed."""
-
-    item: ItemView
-
-
-LocalOutcome = Redirect | NotHere | Removed | Alert
+LocalOutcome = Redirect | NotHere | ItemView | Alert
 
 
 def resolve_locally(
@@ -87,9 +80,9 @@ def resolve_locally(
 
     :param ranges: the languages that the reader prefers.
     :param client_addresses: the IP addresses of the reader, then of the proxies.
-    :returns: a redirect; or NotHere or Removed; or an alert. There is an alert in three cases: the
-        resolution returns to an earlier item, the resolution needs too many rounds, or an item of
-        this Archive does not have the requested part.
+    :returns: a redirect; or NotHere; or an Original that was removed; or an alert. There is an
+        alert in three cases: the resolution returns to an earlier item, the resolution needs too
+        many rounds, or an item of this Archive does not have the requested part.
     :raises NotReady: if the database does not respond.
     Source: [R] 6.2.
     """
@@ -128,7 +121,7 @@ def resolve_locally(
     if outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
         return outcome
     if removed is not None and outcome.kind is AlertKind.REMOVED:
-        return Removed(removed)
+        return removed
     # the Original of a Copy may have more parts
     items = (archive.get(ibi.text) for ibi in asked)
     if wanted.requires_original or any(item and item.record.state == State.COPY for item in items):
@@ -251,7 +244,7 @@ def resolve(
     target = persistent_url.removeprefix(request_origin())
     try:
         outcome = resolve_locally(archive, wanted, ranges, addresses)
-        if isinstance(outcome, Removed):
+        if isinstance(outcome, ItemView):
             return _removed_response(archive, outcome, target)
     except (NotReady, ConfigError) as error:
         return alerts.unready_response(error)
@@ -421,9 +414,8 @@ class OwnArchive:
         return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
 
 
-def _removed_response(archive: Archive, removed: Removed, target: str) -> Response:
+def _removed_response(archive: Archive, item: ItemView, target: str) -> Response:
     """Return the page of a removed item for browsers, or a list of pairs for programs."""
-    item = removed.item
     if alerts.prefers_page():
         response = tombstone(item)
         response.headers["Vary"] = alerts.VARY

@@ -596,7 +596,8 @@ class RelatedWork(Struct, frozen=True):
     relation: Relation | None = None
 
 
-_KINDS: dict[ForeignKind, IdentifierKind] = {
+#: The kinds of identifiers in other systems.
+FOREIGN_KINDS: dict[ForeignKind, IdentifierKind] = {
     ForeignKind.DOI: "DOI",
     ForeignKind.HANDLE: "Handle",
     ForeignKind.ARK: "ARK",
@@ -625,7 +626,7 @@ def find_related_work(field: str, value: Any) -> RelatedWork:
             f"{quoted(text)} is not an identifier: write a DOI, Handle, ARK, URN, IBI, ISBN, ISSN "
             "or an http or https URL",
         ) from None
-    return RelatedWork(foreign.text, _KINDS[foreign.kind], foreign.url)
+    return RelatedWork(foreign.text, FOREIGN_KINDS[foreign.kind], foreign.url)
 
 
 class _RelatedObject(Struct, frozen=True):

@@ -129,19 +129,9 @@ def read_date(text: str) -> str:
     return re.sub(r"^\[?(?:c|ca|circa)\.? ?([0-9]{4})\]?$", r"c. \1", text)
 
 
-def read_licence(text: str) -> str:
-    """Return the URL of a licence such as ``CC BY 4.0``; other texts stay."""
-    return find_licence(text) or text
-
-
 def read_file(text: str) -> dict[str, str]:
     """Return the file at a path: its name in the item is that of the file."""
     return {"path": re.split(r"[/\\]", text)[-1], "source": text.replace("\\", "/")}
-
-
-def read_doi(text: str) -> str:
-    """Return a DOI with its scheme."""
-    return f"doi:{text}" if re.match(r"10\.[0-9]", text) else text
 
 
 #: The fields: the English name, the path in a record, and the other names. A dot at the beginning
@@ -219,8 +209,8 @@ _CONVERT: Mapping[str, Callable[[str], Any]] = {
     "degree_level": _LEVELS,
     "access_right": _RIGHTS,
     "language": read_language,
-    "licence": read_licence,
-    "doi": read_doi,
+    "licence": lambda text: find_licence(text) or text,
+    "doi": lambda text: f"doi:{text}" if re.match(r"10\.[0-9]", text) else text,
     "files": read_file,
 }
 

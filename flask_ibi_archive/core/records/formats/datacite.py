@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.records.description import (
     CONTAINED,
+    FOREIGN_KINDS,
     IN_JOURNALS,
     Grant,
     Name,
@@ -59,14 +59,6 @@ _TITLES = {
     "subtitle": "Subtitle",
     "translated": "TranslatedTitle",
     "other": "Other",
-}
-#: The types of identifiers in other systems.
-_FOREIGN_TYPES = {
-    ForeignKind.HANDLE: "Handle",
-    ForeignKind.DOI: "DOI",
-    ForeignKind.ARK: "ARK",
-    ForeignKind.URN: "URN",
-    ForeignKind.ADDRESS: "URL",
 }
 #: Matches the DOIs that the JSON schema allows; it knows no divided prefixes such as 10.1000.5.
 _PLAIN_DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
@@ -219,7 +211,7 @@ def _list_related(work: Work) -> Iterator[Value]:
     """Yield the identifiers of the work in other systems except its DOI, and the related works."""
     for alias in work.same_as:
         if not work.is_doi(alias):
-            yield _relate(alias.text, _FOREIGN_TYPES[alias.kind], "IsIdenticalTo")
+            yield _relate(alias.text, FOREIGN_KINDS[alias.kind], "IsIdenticalTo")
     urls: list[tuple[str | None, str]] = [
         (work.next_edition, "IsPreviousVersionOf"),
         (work.previous_edition, "IsNewVersionOf"),
