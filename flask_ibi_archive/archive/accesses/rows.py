@@ -205,16 +205,12 @@ def has_recent_access(
 
     :param second: the time as a POSIX timestamp in seconds.
     """
-    found = connection.execute(
-        sa.select(Access.id)
-        .where(
-            Access.archive_id == archive_id,
-            Access.second.between(second - DOUBLE_CLICK, second),
-            Access.visitor == visitor,
-        )
-        .limit(1)
+    accesses = sa.exists().where(
+        Access.archive_id == archive_id,
+        Access.second.between(second - DOUBLE_CLICK, second),
+        Access.visitor == visitor,
     )
-    return found.first() is not None
+    return connection.execute(sa.select(accesses)).scalar_one()
 
 
 def read_salts(connection: sa.Connection, days: list[date]) -> dict[date, bytes]:

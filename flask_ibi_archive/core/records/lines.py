@@ -307,21 +307,15 @@ def format_description(description: Any) -> Any:
     :param description: a :class:`Description`; or an object with the fields of the JSON object,
         which may contain Python's types.
     """
-    if isinstance(description, Description):
-        return _format_members(_name_fields(description))
-    return _format_members(description) if isinstance(description, Mapping) else description
-
-
-def _name_fields(description: Description) -> dict[str, Any]:
-    """Return the fields of a description with the names of the JSON object."""
+    if not isinstance(description, Description):
+        return _format_members(description) if isinstance(description, Mapping) else description
     names = zip(Description.__struct_fields__, Description.__struct_encode_fields__, strict=True)
     url, text, type = description.licence_url, description.type_text, description.type
-    return {
-        **{name: getattr(description, attribute) for attribute, name in names},
-        "type": text or (None if type is WorkType.OTHER else type.value),
-        "type_text": None,
-        "licence": None if url is None else values.find_spdx(url) or url,
-    }
+    members = {name: getattr(description, attribute) for attribute, name in names}
+    members["type"] = text or (None if type is WorkType.OTHER else type.value)
+    members["type_text"] = None
+    members["licence"] = None if url is None else values.find_spdx(url) or url
+    return _format_members(members)
 
 
 #: The fields of a description that are lists.
