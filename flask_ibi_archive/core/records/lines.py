@@ -72,7 +72,7 @@ def find_errors(line: str | bytes) -> list[FieldError]:
     """
     try:
         data = read_json(line)
-        values.check_object("", data, data if isinstance(data, dict) else ())
+        values.check_object("", data, data)
     except FieldError as error:
         return [error]
     errors = list(_find_errors("", data, convert_to(Record)))

@@ -18,7 +18,13 @@ from flask_ibi_archive.core.records.description import THESES, WORK_FIELDS, find
 from flask_ibi_archive.core.records.formats.csl_json import OTHER_TYPES
 from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.lines import check_json, decode_json, read_json
-from flask_ibi_archive.core.records.values import FieldError, find_licence, quoted, quoted_name
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    check_object,
+    find_licence,
+    quoted,
+    quoted_name,
+)
 
 # --- work fields -------------------------------------------------------------------------------
 
@@ -556,11 +562,9 @@ def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
             continue
         try:
             data = read_json(text)
+            check_object("", data, data)
         except FieldError as error:
             yield Entry(place, {}, "", (error,))
-            continue
-        if not isinstance(data, dict):
-            yield _refuse(place, "", f'{quoted(data)} is not an object (write {{"...": ...}})')
             continue
         errors = tuple(
             FieldError(name, "an item that gets new identifiers has none; import without --mint")
