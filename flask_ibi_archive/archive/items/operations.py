@@ -189,10 +189,25 @@ def merge_work(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> dict
 
 
 def _find_base(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> Mapping[str, Any]:
-    """Return the present description as a JSON object, which may be empty."""
+    """Return the present description as a JSON object, which may be empty.
+
+    Dublin Core of an item becomes a description, unless a value would be lost.
+    """
+    # the first field that makes the description one of a work, for messages
+    field = next((name for name in given if given[name] and name in RICH_FIELDS), "creators")
     work = metadata.get("work") if isinstance(metadata, Mapping) else metadata
     if isinstance(work, DublinCoreMetadata):
-        work = work.work or (None if is_stated else _convert(work, given))
+        elements = work.elements
+        work = work.work
+        if work is None and not is_stated:
+            work = read_dublin_core(elements)
+            derived = derive_dublin_core(work)
+            lost = [name for name in elements if {*elements[name]} - {*derived.get(name, ())}]
+            if lost:
+                raise StorageError(
+                    f"{field}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
+                    'write all fields of the work as metadata={"work": {...}}'
+                )
     elif isinstance(metadata, Mapping) and metadata.keys() & {"dc", "ibi", "url"}:
         work = None
     base = format_description(work)
@@ -203,34 +218,9 @@ def _find_base(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> Mapp
     if isinstance(metadata, Mapping) and [*metadata] == ["work"]:
         raise StorageError(f"metadata.work: {quoted(base)} is not an object or a Description")
     raise StorageError(
-        f"metadata: Dublin Core and metadata elsewhere can't have the field {_name(given)}; omit "
+        f"metadata: Dublin Core and metadata elsewhere can't have the field {field}; omit "
         'the field, or write all fields of the work as {"work": {...}}'
     )
-
-
-def _convert(metadata: DublinCoreMetadata, given: Mapping[str, Any]) -> Description:
-    """Return the description that Dublin Core states, if it states all of the Dublin Core.
-
-    :raises StorageError: if a value of the Dublin Core would be lost.
-    """
-    description = read_dublin_core(metadata.elements)
-    derived = derive_dublin_core(description)
-    lost = [
-        name
-        for name, texts in metadata.elements.items()
-        if not {*texts} <= {*derived.get(name, ())}
-    ]
-    if lost:
-        raise StorageError(
-            f"{_name(given)}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
-            'write all fields of the work as metadata={"work": {...}}'
-        )
-    return description
-
-
-def _name(given: Mapping[str, Any]) -> str:
-    """Return the name of the first field that makes the description one of a work."""
-    return next((name for name in given if given[name] and name in RICH_FIELDS), "creators")
 
 
 class Identified(Protocol):
@@ -470,13 +460,12 @@ def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None
 
     :returns: None if no element remains.
     """
-    elements = {
-        element: _check_values(name, given[name])
-        for name, element in ELEMENT_FIELDS.items()
-        if name in given
-    }
-    merged = {**_get_dublin_core(old), **elements}
-    kept = {name: value for name, value in merged.items() if value}
+    elements = dict(_get_dublin_core(old))
+    for name in [name for name in ELEMENT_FIELDS if name in given]:
+        value = elements[ELEMENT_FIELDS[name]] = given[name]
+        if not isinstance(value, str | list | tuple | None):
+            raise StorageError(f"{name}: {quoted(value)} is not a text or a list of texts")
+    kept = {name: value for name, value in elements.items() if value}
     return {"dc": kept} if kept else None
 
 
@@ -500,13 +489,6 @@ def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
         "metadata: an item whose metadata are elsewhere can't have the fields title and creators; "
         "omit these fields, or use Dublin Core"
     )
-
-
-def _check_values(name: str, value: Any) -> Any:
-    """Check the type of the field title or creators. An empty value removes the element."""
-    if value is not None and not isinstance(value, (str, list, tuple)):
-        raise StorageError(f"{name}: {quoted(value)} is not a text or a list of texts")
-    return value
 
 
 #: The description of a FileSource in messages.
