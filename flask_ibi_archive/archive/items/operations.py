@@ -459,36 +459,30 @@ def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None
     """Return Dublin Core whose elements the fields title and creators replace.
 
     :returns: None if no element remains.
+    :raises StorageError: if the old metadata are not Dublin Core.
     """
-    elements = dict(_get_dublin_core(old))
-    for name in [name for name in ELEMENT_FIELDS if name in given]:
-        value = elements[ELEMENT_FIELDS[name]] = given[name]
-        if not isinstance(value, str | list | tuple | None):
-            raise StorageError(f"{name}: {quoted(value)} is not a text or a list of texts")
-    kept = {name: value for name, value in elements.items() if value}
-    return {"dc": kept} if kept else None
-
-
-def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
-    """Return the Dublin Core elements of metadata, to which title and creators can be added.
-
-    :raises StorageError: if the metadata are not Dublin Core.
-    """
-    if isinstance(metadata, DublinCoreMetadata):
-        return metadata.elements
-    if metadata is None:
-        return {}
-    if isinstance(metadata, Mapping) and isinstance(metadata.get("dc"), Mapping):
-        elements: Mapping[str, Any] = metadata["dc"]
-        return elements
-    if isinstance(metadata, Mapping) and not metadata.keys() & {"ibi", "url"}:
+    elements = old.elements if isinstance(old, DublinCoreMetadata) else {}
+    if isinstance(old, Mapping) and isinstance(old.get("dc"), Mapping):
+        elements = old["dc"]
+    elif isinstance(old, Mapping) and not old.keys() & {"ibi", "url"}:
         raise StorageError(
-            f'metadata: {quoted(metadata)} has no key dc, work, ibi or url; write {{"dc": {{...}}}}'
+            f'metadata: {quoted(old)} has no key dc, work, ibi or url; write {{"dc": {{...}}}}'
         )
-    raise StorageError(
-        "metadata: an item whose metadata are elsewhere can't have the fields title and creators; "
-        "omit these fields, or use Dublin Core"
-    )
+    elif not isinstance(old, DublinCoreMetadata | None):
+        raise StorageError(
+            "metadata: an item whose metadata are elsewhere can't have the fields title and "
+            "creators; omit these fields, or use Dublin Core"
+        )
+    merged = {**elements}
+    for name, element in ELEMENT_FIELDS.items():
+        if name in given:
+            if not isinstance(given[name], str | list | tuple | None):
+                raise StorageError(
+                    f"{name}: {quoted(given[name])} is not a text or a list of texts"
+                )
+            merged[element] = given[name]
+    kept = {name: value for name, value in merged.items() if value}
+    return {"dc": kept} if kept else None
 
 
 #: The description of a FileSource in messages.
@@ -594,26 +588,26 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
             raise StorageError(
                 f"{field}: {quoted(path)} contains a NUL character, which paths cannot contain"
             )
-        checked = _check(parse_path, *((field, name) if name else (repr(path), Path(path).name)))
-        return checked, Path(path)
-    if not hasattr(file, "read"):
+        file = Path(path)
+    elif not hasattr(file, "read"):
         raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
-    try:
-        is_binary = isinstance(file.read(0), bytes)
-    # the file is closed, or open only for writing
-    except (OSError, TypeError, ValueError) as error:
-        raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
-    if not is_binary:
-        raise StorageError(
-            f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
-        )
+    else:
+        try:
+            is_binary = isinstance(file.read(0), bytes)
+        # the file is closed, or open only for writing
+        except (OSError, TypeError, ValueError) as error:
+            raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
+        if not is_binary:
+            raise StorageError(
+                f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
+            )
+        # the attribute name of an anonymous temporary file is a number
+        path = getattr(file, "name", None)
     if name:
         return _check(parse_path, field, name), file
-    # the attribute name of an anonymous temporary file is a number
-    path = getattr(file, "name", None)
-    if not isinstance(path, str):
-        return f"file-{number + 1}", file
-    return _check(parse_path, repr(path), Path(path).name), file
+    if isinstance(path, str):
+        return _check(parse_path, repr(path), Path(path).name), file
+    return f"file-{number + 1}", file
 
 
 @dataclass

@@ -320,7 +320,6 @@ def examine_tables(connection: Connection) -> None:
     run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
 
 
-REP, IBIP = Form.REP.value, Form.IBIP.value
 #: The stored contents of the files of a record. The keys are the paths of the files.
 Contents = Mapping[str, Content]
 
@@ -494,18 +493,13 @@ class ItemStore:
 
     def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
         """Return the row of one identifier of an item."""
-        if text == record.rep:
-            form = REP
-        elif text == record.ibip:
-            form = IBIP
-        else:
-            form = parse_identifier(text).form.value
+        form = {record.rep: Form.REP, record.ibip: Form.IBIP}.get(text)
         return {
             "text": text,
             "archive_id": self.archive_id,
             "item_id": item_id,
             "state": record.state,
-            "form": form,
+            "form": (form or parse_identifier(text).form).value,
             "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
         }
 
