@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from blinker import NamedSignal
-from msgspec.structs import asdict, fields, replace
+from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
@@ -683,7 +683,7 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
 
 def find_changed_fields(before: Record, after: Record) -> list[str]:
     """Return the names of the fields in which two records differ."""
-    names = [field.name for field in fields(Record)]
+    names = Record.__struct_fields__
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 

@@ -131,23 +131,19 @@ def read_holders(
     """
     for table in (Item, ReservationRow):
         last = prefix
-        while holders := list(
-            _read(connect(), table, archive_id, _is_between(table, last, prefix))
-        ):
+        while holders := [*_read(connect(), table, archive_id, _is_between(table, last, prefix))]:
             yield holders
             last = holders[-1].key
 
 
 def count_holders(connection: Connection, archive_id: int, prefix: str) -> int:
     """Return the number of items and reservations whose keys begin with a prefix."""
-    return sum(
-        connection.scalars(
-            select(func.count()).where(
-                table.archive_id == archive_id, _is_between(table, prefix, prefix)
-            )
-        ).one()
-        for table in (Item, ReservationRow)
-    )
+    count = 0
+    for table in (Item, ReservationRow):
+        statement = select(func.count()).where(table.archive_id == archive_id)
+        statement = statement.where(_is_between(table, prefix, prefix))
+        count += connection.scalars(statement).one()
+    return count
 
 
 def _is_between(table: Any, last: str, prefix: str) -> ColumnElement[bool]:
@@ -165,16 +161,14 @@ def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHold
     keys: dict[Any, list[str]] = {Item: [], ReservationRow: []}
     for holder in holders:
         keys[ReservationRow if holder.item_id is None else Item].append(holder.key)
-    for table in keys:
+    for table, present in keys.items():
         new: Any = table.host_key + "," + func.coalesce(table.ibip, table.rep)
         if table is Item:
             new = case((Item.state != State.DELETED.value, new))
-        for part in batched(keys[table], BATCH):
-            connection.execute(
-                update(table)
-                .where(table.archive_id == archive_id, is_one_of(connection, table.host_key, part))
-                .values(host_key=new)
-            )
+        for part in batched(present, BATCH):
+            are_chosen = is_one_of(connection, table.host_key, part)
+            statement = update(table).where(table.archive_id == archive_id, are_chosen)
+            connection.execute(statement.values(host_key=new))
 
 
 def _read(
@@ -385,20 +379,12 @@ class ItemStore:
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
         """Return the contents of the stored files of items, by the ids of the items."""
         contents: dict[int, dict[str, Content]] = {}
-        rows = self.connection.execute(
-            select(
-                File.item_id,
-                File.path,
-                File.sha256,
-                File.size,
-                File.source,
-                File.source_modified,
-            ).where(is_one_of(self.connection, File.item_id, items), File.size.is_not(None))
-        )
-        for row in rows:
-            source = None if row.source is None else Source(row.source, row.source_modified)
-            content = Content(str(row.sha256), int(row.size or 0), source)
-            contents.setdefault(row.item_id, {})[row.path] = content
+        columns = File.__table__.c["item_id", "path", "sha256", "size", "source", "source_modified"]
+        is_chosen = is_one_of(self.connection, File.item_id, items)
+        statement = select(*columns).where(is_chosen, File.size.is_not(None))
+        for item_id, path, sha256, size, source, modified in self.connection.execute(statement):
+            origin = None if source is None else Source(source, modified)
+            contents.setdefault(item_id, {})[path] = Content(sha256, size, origin)
         return contents
 
     # --- new items -------------------------------------------------------------------------------
