@@ -567,7 +567,7 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
     A FileRecord without ``source`` is returned as it is, because its file is on another server.
 
     :param number: the position of the file in the list, from 0.
-    :param file: one file of :data:`~.description.Files`.
+    :param file: one file of :data:`Files`.
     :raises StorageError: if the file is none of :data:`FILE_FORMS`, or if its name is wrong.
     """
     field = f"files[{number}]"
@@ -918,7 +918,7 @@ def validate_record(record: Record, name: str | None) -> Record:
 
 
 def _check(parse: Callable[[str, Any], str], field: str, value: Any) -> str:
-    """Return the result of a parser of :mod:`~.core.records.values`.
+    """Return the result of a parser of a field, such as :func:`.parse_text`.
 
     :raises StorageError: if the value is wrong.
     """
@@ -966,6 +966,8 @@ def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -
     :raises StorageError: if the value is not a key, or if the item has another identifier than the
         reserved one.
     """
+    if key is None:
+        return None
     with context.reading() as store:
         holder = _find_key_holder(store, key)
     if holder is None or holder.is_deleted:
@@ -1246,8 +1248,6 @@ def deposit(
     check_new(description)
     context, draft = archive.context, get_ibi("reserved", reserved)
     key = description.values.get("key")
-    if key is None:
-        return _store(context, description, draft)
     known = _find_deposited(context, key, draft)
     if known is not None:
         return known
@@ -1332,10 +1332,10 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
             # changed the item before.
             if related_to is not None:
                 store.lock_relations([find_related(store, edition_of, translation_of).id])
+                other = find_related(store, edition_of, translation_of)
             elif record.has_references or minted is None:
                 store.lock_relations()
             now = context.now()
-            other = find_related(store, edition_of, translation_of) if related_to else None
             if minted is None:
                 ibi = canonicalize(str(reserved))
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
@@ -1349,11 +1349,11 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
                     free_keys(store.connection, store.archive_id, [holder])
             store.insert([named], [contents], now, is_minted=True)
             note_signal(store, item_deposited, named)
-            if other is not None and edition_of is not None:
+            if edition_of is not None:
                 store.relations.set_next_edition(other.id, minted.rep)
                 store.set_timestamp(other.id, now)
                 note_changed_item(store, other.id, ["next_edition"])
-            elif other is not None:
+            elif translation_of is not None:
                 store.relations.add_translation(minted.rep, other.ibi, str(named.language))
             for content in contents.values():
                 staging.move_to_store(content)
@@ -1711,7 +1711,7 @@ def delete(
 def remove(
     before: Record, ibi: str, tombstone: Tombstone, now: datetime
 ) -> tuple[Record, Contents]:
-    """Return the record of a deleted item, for :class:`~.updating.UpdateBatch`.
+    """Return the record of a deleted item, for :class:`UpdateBatch`.
 
     :param ibi: an identifier of the item, for messages.
     :param tombstone: the result of :func:`validate_tombstone`.
