@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.rules import find_broken_rule
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.archive.items.write import ItemStore
@@ -27,7 +26,7 @@ from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.items.minting import Minter
+    from flask_ibi_archive.archive.archive import Archive
 
 SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
 
@@ -137,25 +136,7 @@ def create_archive(
     return ServedArchive(archive_id, rep, ibip, word)
 
 
-class NewArchive(Protocol):
-    """What the functions of this module need of an Archive. The functions are its methods."""
-
-    config: ArchiveConfig
-    database: Database
-
-    @property
-    def files_folder(self) -> FileStore:
-        """The folder with the stored files."""
-
-    @property
-    def minter(self) -> Minter:
-        """The object that mints identifiers."""
-
-    def forget(self) -> None:
-        """Discard the cached row and facts of the Archive, because its tables were changed."""
-
-
-def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
+def init(archive: Archive) -> tuple[ServedArchive, bool]:
     """Upgrade the tables; create the Archive and the folder of stored files if missing.
 
     If the Archive exists, the published facts about the Archive are updated.
@@ -197,7 +178,7 @@ def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
         raise find_broken_rule(error, service_ibi) or StorageError(str(error.orig)) from error
 
 
-def upgrade(archive: NewArchive, revision: str = "head") -> None:
+def upgrade(archive: Archive, revision: str = "head") -> None:
     """Upgrade the tables to a revision; the database is created if it does not exist.
 
     If our migrations are part of the history of the host, the revision is only checked.
@@ -221,7 +202,7 @@ def upgrade_tables(database: Database, revision: str = "head") -> None:
         migrate.upgrade(connection, revision, history)
 
 
-def downgrade(archive: NewArchive, revision: str) -> None:
+def downgrade(archive: Archive, revision: str) -> None:
     """Downgrade the tables to a revision.
 
     :raises StorageError: if our migrations are part of the history of the host.
