@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.rules import find_broken_rule
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.archive.items.write import ItemStore
@@ -27,7 +26,7 @@ from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.items.minting import Minter
+    from flask_ibi_archive.archive.archive import Archive
 
 SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
 
@@ -113,37 +112,6 @@ def has_archive(database: Database) -> bool:
         return database.find_revision(connection) is not None and bool(find_archives(connection))
 
 
-def create_or_refresh_archive(
-    database: Database,
-    facts: ArchiveRecord,
-    service_ibi: str | None,
-    minted: tuple[str, str] | None,
-) -> tuple[ServedArchive, bool]:
-    """Create the Archive that an app serves, or update the facts about an existing Archive.
-
-    :param service_ibi: the service IBI from the configuration, in canonical case; None if the
-        configuration contains no service IBI.
-    :param minted: the new rep and the new ibip for the service; None if ``service_ibi`` is given or
-        the Archive exists.
-    :returns: the Archive, and whether the Archive is new.
-    :raises RuleBroken: if an item of another Archive has the service IBI.
-    """
-    try:
-        with database.writing() as connection:
-            lock_table_setup(connection)
-            if find_archives(connection, service_ibi):
-                served = find_served(connection, service_ibi)
-                refresh_archive(connection, served.id, facts)
-                return served, False
-            if minted is not None:
-                return create_archive(connection, facts, *minted), True
-            parsed = parse_identifier(str(service_ibi))
-            rep, ibip = (parsed.text, None) if parsed.form is Form.REP else (None, parsed.text)
-            return create_archive(connection, facts, rep, ibip), True
-    except IntegrityError as error:
-        raise find_broken_rule(error, service_ibi) or StorageError(str(error.orig)) from error
-
-
 def create_archive(
     connection: Connection, facts: ArchiveRecord, rep: str | None, ibip: str | None
 ) -> ServedArchive:
@@ -168,32 +136,7 @@ def create_archive(
     return ServedArchive(archive_id, rep, ibip, word)
 
 
-def refresh_archive(connection: Connection, archive_id: int, facts: ArchiveRecord) -> None:
-    """Update the facts that an Archive publishes about itself."""
-    connection.execute(
-        update(ArchiveRow).where(ArchiveRow.id == archive_id).values(**asdict(facts))
-    )
-
-
-class NewArchive(Protocol):
-    """What the functions of this module need of an Archive. The functions are its methods."""
-
-    config: ArchiveConfig
-    database: Database
-
-    @property
-    def files_folder(self) -> FileStore:
-        """The folder with the stored files."""
-
-    @property
-    def minter(self) -> Minter:
-        """The object that mints identifiers."""
-
-    def forget(self) -> None:
-        """Discard the cached row and facts of the Archive, because its tables were changed."""
-
-
-def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
+def init(archive: Archive) -> tuple[ServedArchive, bool]:
     """Upgrade the tables; create the Archive and the folder of stored files if missing.
 
     If the Archive exists, the published facts about the Archive are updated.
@@ -209,21 +152,33 @@ def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
         config.check_minting()
     archive.files_folder.create()
     upgrade_tables(database)
-    minted = None
-    # another process may have created the Archive in the meantime
-    if service_ibi is None and not has_archive(database):
+    rep = ibip = None
+    if service_ibi is not None:
+        parsed = parse_identifier(service_ibi)
+        rep, ibip = (parsed.text, None) if parsed.form is Form.REP else (None, parsed.text)
+    elif not has_archive(database):  # another process may have created the Archive meanwhile
         [minted] = archive.minter.mint()
+        rep, ibip = minted.rep, minted.ibip
     facts = ArchiveRecord(
         config.archive_address,
         config.archive_ip,
         config.archive_platform_version,
         config.archive_admin_email,
     )
-    forms = None if minted is None else (minted.rep, minted.ibip)
-    return create_or_refresh_archive(database, facts, service_ibi, forms)
+    try:
+        with database.writing() as connection:
+            lock_table_setup(connection)
+            if not find_archives(connection, service_ibi):
+                return create_archive(connection, facts, rep, ibip), True
+            served = find_served(connection, service_ibi)
+            row = update(ArchiveRow).where(ArchiveRow.id == served.id)
+            connection.execute(row.values(**asdict(facts)))
+            return served, False
+    except IntegrityError as error:
+        raise find_broken_rule(error, service_ibi) or StorageError(str(error.orig)) from error
 
 
-def upgrade(archive: NewArchive, revision: str = "head") -> None:
+def upgrade(archive: Archive, revision: str = "head") -> None:
     """Upgrade the tables to a revision; the database is created if it does not exist.
 
     If our migrations are part of the history of the host, the revision is only checked.
@@ -247,7 +202,7 @@ def upgrade_tables(database: Database, revision: str = "head") -> None:
         migrate.upgrade(connection, revision, history)
 
 
-def downgrade(archive: NewArchive, revision: str) -> None:
+def downgrade(archive: Archive, revision: str) -> None:
     """Downgrade the tables to a revision.
 
     :raises StorageError: if our migrations are part of the history of the host.

@@ -52,8 +52,8 @@ from flask_ibi_archive.archive.items.write import (
     Update,
     examine_tables,
     explain_taken,
-    find_all_holders,
     find_holders,
+    find_same_as_holders,
     keep_same_as,
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
@@ -816,7 +816,7 @@ class ImportPass:
                 )
                 raise RecordError(self.name, line.number, "key", reason)
         digests = [parse_foreign(text).digest for text in record.same_as]
-        holders = find_all_holders(store.connection, store.archive_id, digests)
+        holders = find_same_as_holders(store.connection, store.archive_id, digests)
         for number, digest in enumerate(digests):
             holder_id, holder_ibi = holders.get(digest, (0, ""))
             if holder_ibi and holder_id not in own:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from blinker import NamedSignal
-from msgspec.structs import fields, replace
+from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
@@ -66,7 +66,7 @@ from flask_ibi_archive.core.records.description import (
     Text,
     derive_dublin_core,
 )
-from flask_ibi_archive.core.records.lines import format_description, format_record, parse_record
+from flask_ibi_archive.core.records.lines import check_record, format_description, format_record
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -79,7 +79,7 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.values import (
     FieldError,
-    parse_ibi,
+    convert,
     parse_key,
     parse_path,
     parse_text,
@@ -109,9 +109,6 @@ from flask_ibi_archive.signals import (
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-# --- claim changes -----------------------------------------------------------------------------
 
 
 #: Values of the column ``covered`` (:class:`.ClaimLogRow`).
@@ -147,9 +144,6 @@ def find_older_snapshots(connection: Connection, archive_id: int) -> set[str]:
     if connection.dialect.name == "sqlite":
         return set()
     return set(connection.scalars(_OLDER_SNAPSHOTS, {"archive_id": archive_id}))
-
-
-# --- work fields -------------------------------------------------------------------------------
 
 
 #: The fields that Dublin Core cannot have.
@@ -195,10 +189,25 @@ def merge_work(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> dict
 
 
 def _find_base(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> Mapping[str, Any]:
-    """Return the present description as a JSON object, which may be empty."""
+    """Return the present description as a JSON object, which may be empty.
+
+    Dublin Core of an item becomes a description, unless a value would be lost.
+    """
+    # the first field that makes the description one of a work, for messages
+    field = next((name for name in given if given[name] and name in RICH_FIELDS), "creators")
     work = metadata.get("work") if isinstance(metadata, Mapping) else metadata
     if isinstance(work, DublinCoreMetadata):
-        work = work.work or (None if is_stated else _convert(work, given))
+        elements = work.elements
+        work = work.work
+        if work is None and not is_stated:
+            work = read_dublin_core(elements)
+            derived = derive_dublin_core(work)
+            lost = [name for name in elements if {*elements[name]} - {*derived.get(name, ())}]
+            if lost:
+                raise StorageError(
+                    f"{field}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
+                    'write all fields of the work as metadata={"work": {...}}'
+                )
     elif isinstance(metadata, Mapping) and metadata.keys() & {"dc", "ibi", "url"}:
         work = None
     base = format_description(work)
@@ -209,37 +218,9 @@ def _find_base(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> Mapp
     if isinstance(metadata, Mapping) and [*metadata] == ["work"]:
         raise StorageError(f"metadata.work: {quoted(base)} is not an object or a Description")
     raise StorageError(
-        f"metadata: Dublin Core and metadata elsewhere can't have the field {_name(given)}; omit "
+        f"metadata: Dublin Core and metadata elsewhere can't have the field {field}; omit "
         'the field, or write all fields of the work as {"work": {...}}'
     )
-
-
-def _convert(metadata: DublinCoreMetadata, given: Mapping[str, Any]) -> Description:
-    """Return the description that Dublin Core states, if it states all of the Dublin Core.
-
-    :raises StorageError: if a value of the Dublin Core would be lost.
-    """
-    description = read_dublin_core(metadata.elements)
-    derived = derive_dublin_core(description)
-    lost = [
-        name
-        for name, texts in metadata.elements.items()
-        if not {*texts} <= {*derived.get(name, ())}
-    ]
-    if lost:
-        raise StorageError(
-            f"{_name(given)}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
-            'write all fields of the work as metadata={"work": {...}}'
-        )
-    return description
-
-
-def _name(given: Mapping[str, Any]) -> str:
-    """Return the name of the first field that makes the description one of a work."""
-    return next((name for name in given if given[name] and name in RICH_FIELDS), "creators")
-
-
-# --- description -------------------------------------------------------------------------------
 
 
 class Identified(Protocol):
@@ -478,47 +459,30 @@ def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None
     """Return Dublin Core whose elements the fields title and creators replace.
 
     :returns: None if no element remains.
+    :raises StorageError: if the old metadata are not Dublin Core.
     """
-    elements = {
-        element: _check_values(name, given[name])
-        for name, element in ELEMENT_FIELDS.items()
-        if name in given
-    }
-    merged = {**_get_dublin_core(old), **elements}
+    elements = old.elements if isinstance(old, DublinCoreMetadata) else {}
+    if isinstance(old, Mapping) and isinstance(old.get("dc"), Mapping):
+        elements = old["dc"]
+    elif isinstance(old, Mapping) and not old.keys() & {"ibi", "url"}:
+        raise StorageError(
+            f'metadata: {quoted(old)} has no key dc, work, ibi or url; write {{"dc": {{...}}}}'
+        )
+    elif not isinstance(old, DublinCoreMetadata | None):
+        raise StorageError(
+            "metadata: an item whose metadata are elsewhere can't have the fields title and "
+            "creators; omit these fields, or use Dublin Core"
+        )
+    merged = {**elements}
+    for name, element in ELEMENT_FIELDS.items():
+        if name in given:
+            if not isinstance(given[name], str | list | tuple | None):
+                raise StorageError(
+                    f"{name}: {quoted(given[name])} is not a text or a list of texts"
+                )
+            merged[element] = given[name]
     kept = {name: value for name, value in merged.items() if value}
     return {"dc": kept} if kept else None
-
-
-def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
-    """Return the Dublin Core elements of metadata, to which title and creators can be added.
-
-    :raises StorageError: if the metadata are not Dublin Core.
-    """
-    if isinstance(metadata, DublinCoreMetadata):
-        return metadata.elements
-    if metadata is None:
-        return {}
-    if isinstance(metadata, Mapping) and isinstance(metadata.get("dc"), Mapping):
-        elements: Mapping[str, Any] = metadata["dc"]
-        return elements
-    if isinstance(metadata, Mapping) and not metadata.keys() & {"ibi", "url"}:
-        raise StorageError(
-            f'metadata: {quoted(metadata)} has no key dc, work, ibi or url; write {{"dc": {{...}}}}'
-        )
-    raise StorageError(
-        "metadata: an item whose metadata are elsewhere can't have the fields title and creators; "
-        "omit these fields, or use Dublin Core"
-    )
-
-
-def _check_values(name: str, value: Any) -> Any:
-    """Check the type of the field title or creators. An empty value removes the element."""
-    if value is not None and not isinstance(value, (str, list, tuple)):
-        raise StorageError(f"{name}: {quoted(value)} is not a text or a list of texts")
-    return value
-
-
-# --- staged files ------------------------------------------------------------------------------
 
 
 #: The description of a FileSource in messages.
@@ -603,14 +567,14 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
     A FileRecord without ``source`` is returned as it is, because its file is on another server.
 
     :param number: the position of the file in the list, from 0.
-    :param file: one file of :data:`~.description.Files`.
+    :param file: one file of :data:`Files`.
     :raises StorageError: if the file is none of :data:`FILE_FORMS`, or if its name is wrong.
     """
     field = f"files[{number}]"
     name: object = None
     if isinstance(file, FileRecord):
         if file.source is None:
-            return _check_path(field, file.path), file
+            return _check(parse_path, field, file.path), file
         name, file = file.path, file.source
     elif isinstance(file, tuple) and len(file) == 2:
         name, file = file
@@ -624,37 +588,26 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
             raise StorageError(
                 f"{field}: {quoted(path)} contains a NUL character, which paths cannot contain"
             )
-        return _check_path(field, name) if name else _check_name(path), Path(path)
-    if not hasattr(file, "read"):
+        file = Path(path)
+    elif not hasattr(file, "read"):
         raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
-    try:
-        is_binary = isinstance(file.read(0), bytes)
-    # the file is closed, or open only for writing
-    except (OSError, TypeError, ValueError) as error:
-        raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
-    if not is_binary:
-        raise StorageError(
-            f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
-        )
+    else:
+        try:
+            is_binary = isinstance(file.read(0), bytes)
+        # the file is closed, or open only for writing
+        except (OSError, TypeError, ValueError) as error:
+            raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
+        if not is_binary:
+            raise StorageError(
+                f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
+            )
+        # the attribute name of an anonymous temporary file is a number
+        path = getattr(file, "name", None)
     if name:
-        return _check_path(field, name), file
-    # the attribute name of an anonymous temporary file is a number
-    path = getattr(file, "name", None)
-    return _check_name(path) if isinstance(path, str) else f"file-{number + 1}", file
-
-
-def _check_path(field: str, path: object) -> str:
-    try:
-        return parse_path(field, path)
-    except FieldError as error:
-        raise StorageError(str(error)) from error
-
-
-def _check_name(path: str) -> str:
-    try:
-        return parse_path("file", Path(path).name)
-    except FieldError as error:
-        raise StorageError(f"{path!r}: {error.reason}") from error
+        return _check(parse_path, field, name), file
+    if isinstance(path, str):
+        return _check(parse_path, repr(path), Path(path).name), file
+    return f"file-{number + 1}", file
 
 
 @dataclass
@@ -685,56 +638,24 @@ class NewFiles:
         """Delete the files that no item needs, or keep them in the list if a lock is not free."""
         self.checksums |= self.store.unneeded
         self.store.unneeded = self.checksums
-        if self._are_needed():
-            self.store.unneeded = set()
-            return
         with suppress(StorageError):
-            with self.database.writing(LOCK_TIMEOUT) as connection:
-                remove_unneeded(connection, self.store, sorted(self.checksums), math.inf)
+            # If committed items need all the files, no lock is necessary.
+            for part in batched(self.checksums):
+                needed = self.database.read(partial(find_needed_checksums, checksums=part))
+                if len(needed) < len(part):
+                    with self.database.writing(LOCK_TIMEOUT) as connection:
+                        remove_unneeded(connection, self.store, sorted(self.checksums), math.inf)
+                    break
             self.store.unneeded = set()
-
-    def _are_needed(self) -> bool:
-        """Return whether committed items need all files of ``checksums``.
-
-        Then no file must be deleted, and no lock is necessary.
-        """
-        with suppress(StorageError):
-            return all(
-                len(self.database.read(partial(find_needed_checksums, checksums=part))) == len(part)
-                for part in batched(self.checksums)
-            )
-        return False
-
-
-@contextmanager
-def stage_for_session(session: Session, database: Database, store: FileStore) -> Iterator[Staging]:
-    """Yield a staging folder. If the host rolls back, the files of the operation are deleted."""
-    files = get_part(session, store, lambda: NewFiles(database, store))
-    files.operations += 1
-    with store.staging(files.checksums.add) as staging:
-        yield staging
-
-
-# --- context -----------------------------------------------------------------------------------
-
-
-class Labelled(Protocol):
-    """A record or new identifiers."""
-
-    @property
-    def rep(self) -> str | None:
-        """The rep form."""
-
-    @property
-    def ibip(self) -> str | None:
-        """The ibip form."""
 
 
 #: The fields of a record that the signal of a changed item does not name.
 UNSIGNALLED = ("timestamp", "key")
 
 
-def note_signal(store: ItemStore, signal: NamedSignal, item: Labelled, **values: Any) -> None:
+def note_signal(
+    store: ItemStore, signal: NamedSignal, item: Record | Minted, **values: Any
+) -> None:
     """Add a signal about an item to ``store.notices``, if the signal has receivers.
 
     :param values: further values of the signal.
@@ -762,7 +683,7 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
 
 def find_changed_fields(before: Record, after: Record) -> list[str]:
     """Return the names of the fields in which two records differ."""
-    names = [field.name for field in fields(Record)]
+    names = Record.__struct_fields__
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
@@ -868,21 +789,6 @@ class OperationContext:
         else:
             self.notifier.send(notices)
 
-    @contextmanager
-    def new_item(self, minter: Minter) -> Iterator[tuple[ItemStore, Minted]]:
-        """Yield the items of the Archive in a transaction, and a new identifier.
-
-        The date of the identifier is committed first, so that other processes can mint before the
-        item is stored. Therefore the identifier is used up even if the block raises an exception.
-
-        :raises MintingError: if no identifier can be minted now.
-        :raises RuleBroken: as in :meth:`transaction`.
-        :raises StorageError: as in :meth:`transaction`.
-        """
-        minted = self.mint(minter)
-        with self.transaction(minted.rep) as store:
-            yield store, minted
-
     def staging(self) -> AbstractContextManager[Staging]:
         """Return a staging folder for the files of an operation.
 
@@ -890,7 +796,10 @@ class OperationContext:
         """
         if self.session is None:
             return self.folder.staging()
-        return stage_for_session(self.session.current(), self.database, self.folder)
+        create = partial(NewFiles, self.database, self.folder)
+        files = get_part(self.session.current(), self.folder, create)
+        files.operations += 1
+        return self.folder.staging(files.checksums.add)
 
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:
@@ -993,50 +902,30 @@ def validate_record(record: Record, name: str | None) -> Record:
     :raises StorageError: if a field is wrong. The message names the field.
     """
     try:
-        data = format_record(record)
-        if "translations" in data:
-            _check_own_language(data, name)
-        return parse_record(data, has_identifier=name is not None)
+        checked = convert("", format_record(record), Record)
+        listed = checked.translations.get(str(checked.language))
+        if listed is not None and listed not in checked.identifiers:
+            raise RuleBroken(
+                8,
+                name,
+                f"{listed} can't be a translation of this item: both have the same language",
+            )
+        check_record(checked, has_identifier=name is not None)
+        return checked
     except FieldError as error:
         field = f"{name_field(error.field)}: " if error.field else ""
         raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error
 
 
-def validate_note(note: str | None) -> str | None:
-    """Check the note of a reservation, and return the note.
+def _check(parse: Callable[[str, Any], str], field: str, value: Any) -> str:
+    """Return the result of a parser of a field, such as :func:`.parse_text`.
 
-    :raises StorageError: if the note is not a text.
+    :raises StorageError: if the value is wrong.
     """
     try:
-        return None if note is None else parse_text("note", note)
+        return parse(field, value)
     except FieldError as error:
         raise StorageError(str(error)) from error
-
-
-def _check_own_language(data: dict[str, Any], name: str | None) -> None:
-    """Check that a record lists no translation that has the language of the item itself.
-
-    Values of a wrong type are ignored here, because :func:`parse_record` reports them.
-
-    :param data: the record as :func:`format_record` returns it.
-    :raises RuleBroken: rule 8, if there is such a translation.
-    """
-    translations, language = data["translations"], data.get("language")
-    if not isinstance(translations, dict) or not isinstance(language, str):
-        return
-    listed = translations.get(language)
-    with suppress(IdentifierError):
-        if isinstance(listed, str):
-            text, own = parse_identifier(listed).text, (data.get("rep"), data.get("ibip"))
-            if text not in own:
-                raise RuleBroken(
-                    8,
-                    name,
-                    f"{text} can't be a translation of this item: both have the same language",
-                )
-
-
-# --- keyed -------------------------------------------------------------------------------------
 
 
 def find_key(archive: HasContext, key: str) -> ItemView | None:
@@ -1068,7 +957,7 @@ def find_key(archive: HasContext, key: str) -> ItemView | None:
         return reader.find_item(holder.ibi)
 
 
-def find_deposited(context: OperationContext, key: Any, reserved: str | None) -> Minted | None:
+def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -> Minted | None:
     """Return the identifiers of the item that was deposited with a key and is not deleted.
 
     If the item has only one form of the identifier, both forms of the result are this form.
@@ -1077,6 +966,8 @@ def find_deposited(context: OperationContext, key: Any, reserved: str | None) ->
     :raises StorageError: if the value is not a key, or if the item has another identifier than the
         reserved one.
     """
+    if key is None:
+        return None
     with context.reading() as store:
         holder = _find_key_holder(store, key)
     if holder is None or holder.is_deleted:
@@ -1089,24 +980,11 @@ def find_deposited(context: OperationContext, key: Any, reserved: str | None) ->
     return Minted(holder.rep or holder.ibi, holder.ibip or holder.ibi)
 
 
-def release_key(store: ItemStore, key: str) -> None:
-    """Remove a key from the deleted item that has it, because a new item gets the key."""
-    holder = _find_key_holder(store, key)
-    if holder is not None and holder.is_deleted:
-        free_keys(store.connection, store.archive_id, [holder])
-
-
 def _find_key_holder(store: ItemStore, key: Any) -> KeyHolder | None:
     """Return the item that has a key; reservations do not count."""
-    try:
-        text = parse_key("key", key)
-    except FieldError as error:
-        raise StorageError(str(error)) from error
+    text = _check(parse_key, "key", key)
     holder = find_holders(store.connection, store.archive_id, [text]).get(text)
     return None if holder is None or holder.item_id is None else holder
-
-
-# --- updating ----------------------------------------------------------------------------------
 
 
 #: The number of items that are read or written with the same statements.
@@ -1146,30 +1024,26 @@ class UpdateBatch:
     :meth:`write`. The lock on relations is only taken if relations change.
 
     :param edits: for each item, by its row ID, the function that returns its new record.
+    :ivar updates: the items whose records change, by their row IDs.
     """
 
     def __init__(self, store: ItemStore, edits: Mapping[int, Edit]) -> None:
         self._store = store
         self._edits = edits
-        self._updates: dict[int, Update] = {}
+        self.updates: dict[int, Update] = {}
         self._read(edits)
 
     def _read(self, items: Collection[int]) -> None:
         """Read items. Call the edits of items whose records have changed since the last call."""
         for part in batched(items, BATCH):
             for item_id, item in self._store.reader.read_items(part).items():
-                before, known = item.record, self._updates.get(item_id)
+                before, known = item.record, self.updates.get(item_id)
                 if known is None or known.before != before:
                     edited = self._edits[item_id](before)
-                    self._updates.pop(item_id, None)
+                    self.updates.pop(item_id, None)
                     if edited is not None:
-                        self._updates[item_id] = Update(item_id, before, *edited)
+                        self.updates[item_id] = Update(item_id, before, *edited)
         self._related = self._find_related()
-
-    @property
-    def updates(self) -> Mapping[int, Update]:
-        """The items whose records change, by their row IDs."""
-        return self._updates
 
     def _find_related(self) -> set[int]:
         """Return the items whose changes also affect other items.
@@ -1177,20 +1051,17 @@ class UpdateBatch:
         These are items whose references, identifiers or languages change, and items that are
         removed and are in a group of translations or have Copies.
         """
-        updates = self._updates.values()
-        removed = [
-            change.item_id for change in updates if change.record.state != change.before.state
-        ]
-        related = {
-            change.item_id
-            for change in updates
-            if change.before.references != change.record.references
-            or change.before.language != change.record.language
-        }
+        related: set[int] = set()
+        removed: dict[str, int] = {}
+        for item_id, new in self.updates.items():
+            before, record = new.before, new.record
+            if (before.references, before.language) != (record.references, record.language):
+                related.add(item_id)
+            if before.state != record.state:
+                removed[before.identifiers[0]] = item_id
         if removed:
-            names = {self._updates[item_id].before.identifiers[0]: item_id for item_id in removed}
-            related |= {names[ibi] for ibi in self._store.relations.find_heads(names)}
-            related |= self._store.copies.find_copied(removed)
+            related |= {removed[ibi] for ibi in self._store.relations.find_heads(removed)}
+            related |= self._store.copies.find_copied([*removed.values()])
         return related
 
     def lock(self, others: Collection[int] = (), relations: bool = False) -> None:
@@ -1202,23 +1073,23 @@ class UpdateBatch:
         """
         if self._store.connection.dialect.name == "sqlite":
             return  # the transaction was the only writer when the items were read
-        items = {*self._updates, *others}
+        items = {*self.updates, *others}
         if relations or self._related:
             self._store.lock_relations(items)
         else:
             lock_items(self._store.connection, items)
         was_related = bool(self._related)
-        self._read(list(self._updates))
+        self._read(list(self.updates))
         if self._related and not (relations or was_related):
             # another transaction has related one of the items before it was locked
             self._store.lock_relations()
 
     def write(self, now: datetime) -> None:
         """Store the new records."""
-        simple = [new for item_id, new in self._updates.items() if item_id not in self._related]
+        simple = [new for item_id, new in self.updates.items() if item_id not in self._related]
         for part in batched(simple, BATCH):
             self._store.replace(part, now)
-        for new in self._updates.values():
+        for new in self.updates.values():
             if new.item_id in self._related:
                 update_item(self._store, new, now)
             note_change(self._store, new.before, new.record)
@@ -1281,7 +1152,8 @@ def upsert_item(
     if not owners:
         next_state(None, event, ibi)
         [item_id] = store.insert([record], [contents], now)
-        _note(store, event, None, record)
+        if event is Event.COPY:  # a transfer notes its changes itself
+            note_change(store, None, record)
         return item_id
     if len(owners) > 1:
         raise RuleBroken(
@@ -1299,13 +1171,9 @@ def upsert_item(
     store.replace([Update(item_id, before, record, contents)], now)
     if record.translations:
         store.join(record)
-    _note(store, event, before, record)
-    return item_id
-
-
-def _note(store: ItemStore, event: Event, before: Record | None, record: Record) -> None:
-    if event is Event.COPY:  # a transfer notes its changes itself
+    if event is Event.COPY:
         note_change(store, before, record)
+    return item_id
 
 
 def _leave_translations(store: ItemStore, ibi: str, record: Record) -> Record:
@@ -1325,9 +1193,6 @@ def _leave_translations(store: ItemStore, ibi: str, record: Record) -> Record:
     store.relations.leave(ibi)
     added.pop(str(record.language), None)
     return replace(record, translations={**added, **record.translations})
-
-
-# --- depositing --------------------------------------------------------------------------------
 
 
 def deposit(
@@ -1374,9 +1239,26 @@ def deposit(
     :raises MintingError: if no identifier can be minted now.
     :raises NotReady: if the Archive is not set up. The message names the command to run.
     """
-    return _deposit(
-        archive.context, _join_fields(record, files, fields), get_ibi("reserved", reserved)
-    )
+    if not isinstance(record, Mapping | None):
+        raise StorageError(
+            f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
+        )
+    listed = {} if files is None else {"files": files}
+    description = read_description({**(record or {}), **listed, **fields})
+    check_new(description)
+    context, draft = archive.context, get_ibi("reserved", reserved)
+    key = description.values.get("key")
+    known = _find_deposited(context, key, draft)
+    if known is not None:
+        return known
+    try:
+        return _store(context, description, draft)
+    except StorageError:
+        # another process may have deposited the same key in the meantime
+        known = _find_deposited(context, key, None)
+        if known is None:
+            raise
+        return known
 
 
 def new_edition(
@@ -1399,8 +1281,8 @@ def new_edition(
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
         names the last edition.
     """
-    described = {**_join_fields(record, files, fields), "previous_edition": require_ibi(ibi)}
-    return _deposit(archive.context, described, get_ibi("reserved", reserved))
+    fields["previous_edition"] = require_ibi(ibi)
+    return deposit(archive, record, files, reserved=reserved, **fields)
 
 
 def add_translation(
@@ -1423,50 +1305,15 @@ def add_translation(
     :param fields: the description of the new item. The field ``language`` is required.
     :raises RuleBroken: rule 8, if there is already an item or translation in that language.
     """
-    described = {**_join_fields(record, files, fields), "translation_of": require_ibi(ibi)}
-    return _deposit(archive.context, described, get_ibi("reserved", reserved))
-
-
-def _join_fields(
-    record: ItemRecord | None, files: Files | None, fields: ItemRecord
-) -> dict[str, Any]:
-    """Join the arguments that describe an item. If a field occurs twice, the last value counts."""
-    if not isinstance(record, Mapping | None):
-        raise StorageError(
-            f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
-        )
-    listed = {} if files is None else {"files": files}
-    return {**(record or {}), **listed, **fields}
-
-
-def _deposit(
-    context: OperationContext, fields: Mapping[str, Any], reserved: str | None = None
-) -> Minted:
-    """Deposit an item, an edition or a translation.
-
-    :param fields: the fields of an :class:`~.description.ItemRecord`.
-    :param reserved: the reserved identifier of the item; None: mint a new identifier.
-    """
-    description = read_description(fields)
-    check_new(description)
-    key = description.values.get("key")
-    if key is None:
-        return _store(context, description, reserved)
-    known = find_deposited(context, key, reserved)
-    if known is not None:
-        return known
-    try:
-        return _store(context, description, reserved)
-    except StorageError:
-        # another process may have deposited the same key in the meantime
-        known = find_deposited(context, key, None)
-        if known is None:
-            raise
-        return known
+    fields["translation_of"] = require_ibi(ibi)
+    return deposit(archive, record, files, reserved=reserved, **fields)
 
 
 def _store(context: OperationContext, description: ItemDescription, reserved: str | None) -> Minted:
-    """Store a new item, and return its identifiers. The parameters are those of ``_deposit``."""
+    """Store a new item, and return its identifiers.
+
+    :param reserved: the reserved identifier of the item; None: mint a new identifier.
+    """
     edition_of, translation_of = description.edition_of, description.translation_of
     related_to = edition_of or translation_of
     # Wrong settings are reported here, before anything is written.
@@ -1485,10 +1332,10 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
             # changed the item before.
             if related_to is not None:
                 store.lock_relations([find_related(store, edition_of, translation_of).id])
+                other = find_related(store, edition_of, translation_of)
             elif record.has_references or minted is None:
                 store.lock_relations()
             now = context.now()
-            other = find_related(store, edition_of, translation_of) if related_to else None
             if minted is None:
                 ibi = canonicalize(str(reserved))
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
@@ -1497,14 +1344,16 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
                 note_signal(store, item_minted, minted)
             named = replace(record, rep=minted.rep, ibip=minted.ibip)
             if record.key is not None:
-                release_key(store, record.key)
+                holder = _find_key_holder(store, record.key)
+                if holder is not None and holder.is_deleted:
+                    free_keys(store.connection, store.archive_id, [holder])
             store.insert([named], [contents], now, is_minted=True)
             note_signal(store, item_deposited, named)
-            if other is not None and edition_of is not None:
+            if edition_of is not None:
                 store.relations.set_next_edition(other.id, minted.rep)
                 store.set_timestamp(other.id, now)
                 note_changed_item(store, other.id, ["next_edition"])
-            elif other is not None:
+            elif translation_of is not None:
                 store.relations.add_translation(minted.rep, other.ibi, str(named.language))
             for content in contents.values():
                 staging.move_to_store(content)
@@ -1569,9 +1418,12 @@ def reserve(archive: HasContext, note: str | None = None) -> Minted:
     :param note: the purpose of the reservation.
     :raises MintingError: if no identifier can be minted now.
     """
-    text = validate_note(note)
+    text = None if note is None else _check(parse_text, "note", note)
     context = archive.own_context
-    with context.new_item(context.get_minter()) as (store, minted):
+    # The date of the identifier is committed first, so that other processes can mint before the
+    # transaction ends. Therefore the identifier is used up even if the transaction fails.
+    minted = context.mint()
+    with context.transaction(minted.rep) as store:
         add_reservation(
             store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
         )
@@ -1600,28 +1452,11 @@ def reservations(archive: HasContext) -> list[Reservation]:
         return read_reservations(store.connection, store.archive_id)
 
 
-# --- editing -----------------------------------------------------------------------------------
-
-
 #: The fields that an edit may change. Other operations change the state and the identifiers.
-EDITABLE = (
-    "title",
-    "creators",
-    "aliases",
-    "same_as",
-    "content_type",
-    "language",
-    "transferable",
-    "next_edition",
-    "translations",
-    "metadata",
-    "formats",
-    "target_file",
-    "list_files",
-    "access",
-    "embargo",
-    "key",
-    *RICH_FIELDS,
+EDITABLE = tuple(
+    name
+    for name in ItemRecord.__annotations__
+    if name not in ("files", "previous_edition", "translation_of", "state", "tombstone")
 )
 
 
@@ -1687,7 +1522,14 @@ def edit(
             }
             record = _with_aliases(before, replace(before, **new_values), add_aliases, removed)
             record = validate_record(record, canonicalize(text))
-            _check_aliases(before, record, removed)
+            lost = [text for text in before.aliases if text not in (*record.aliases, *removed)]
+            if lost:
+                raise RuleBroken(
+                    1,
+                    before.identifiers[0],
+                    f"the alias {lost[0]} is missing, but identifiers are permanent; remove a "
+                    "wrong alias with remove_aliases",
+                )
             return record, contents
 
         with context.transaction(canonicalize(text)) as store:
@@ -1763,26 +1605,6 @@ def _with_aliases(
     return replace(record, aliases=(*remaining, *added))
 
 
-def _check_aliases(before: Record, record: Record, removed: Sequence[str]) -> None:
-    """Check that the new record still has all aliases, except the aliases to remove.
-
-    :param before: the present record of the item.
-    :param removed: the aliases to remove.
-    :raises RuleBroken: rule 1, if another alias is missing.
-    """
-    lost = [text for text in before.aliases if text not in (*record.aliases, *removed)]
-    if lost:
-        raise RuleBroken(
-            1,
-            before.identifiers[0],
-            f"the alias {lost[0]} is missing, but identifiers are permanent; remove a wrong alias "
-            "with remove_aliases",
-        )
-
-
-# --- other names -------------------------------------------------------------------------------
-
-
 def parse_other_name(text: str) -> tuple[str, str, str]:
     """Return the field that contains a name of an item, its form for comparison, and its text.
 
@@ -1853,9 +1675,6 @@ def change_names(
     return changed
 
 
-# --- life cycle --------------------------------------------------------------------------------
-
-
 def delete(
     archive: HasContext,
     ibi: str | Identified,
@@ -1892,7 +1711,7 @@ def delete(
 def remove(
     before: Record, ibi: str, tombstone: Tombstone, now: datetime
 ) -> tuple[Record, Contents]:
-    """Return the record of a deleted item, for :class:`~.updating.UpdateBatch`.
+    """Return the record of a deleted item, for :class:`UpdateBatch`.
 
     :param ibi: an identifier of the item, for messages.
     :param tombstone: the result of :func:`validate_tombstone`.
@@ -1900,7 +1719,15 @@ def remove(
         removed before, only its description can be deleted.
     """
     if before.state == State.DELETED.value and tombstone.discard_description:
-        return discard_description(before, tombstone), {}
+        # The timestamp does not change. The Archive of the Original is always that of the earlier
+        # tombstone, and the earlier successor remains if the new tombstone names none.
+        previous = before.tombstone or tombstone
+        stated = replace(
+            tombstone,
+            successor=tombstone.successor or previous.successor,
+            original_archive=previous.original_archive,
+        )
+        return replace(before, metadata=None, access=None, tombstone=stated), {}
     next_state(State(before.state), Event.DELETE, canonicalize(ibi))
     if tombstone.successor in before.identifiers:
         raise StorageError(
@@ -1938,24 +1765,6 @@ def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record
     )
 
 
-def discard_description(before: Record, tombstone: Tombstone) -> Record:
-    """Return the record of a removed item without its metadata and its access rule.
-
-    The timestamp of the record does not change.
-
-    :param before: the present record of the removed item.
-    :param tombstone: the new tombstone. If it names no successor, the earlier successor remains.
-        The Archive of the Original is always that of the earlier tombstone.
-    """
-    previous = before.tombstone or tombstone
-    stated = replace(
-        tombstone,
-        successor=tombstone.successor or previous.successor,
-        original_archive=previous.original_archive,
-    )
-    return replace(before, metadata=None, access=None, tombstone=stated)
-
-
 def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
     """Check the fields of a tombstone, and return the tombstone in canonical form.
 
@@ -1963,12 +1772,7 @@ def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
     :raises StorageError: if a field is wrong. The message names the field.
     """
     try:
-        return Tombstone(
-            parse_text("reason", tombstone.reason),
-            None if tombstone.citation is None else parse_text("citation", tombstone.citation),
-            None if tombstone.successor is None else parse_ibi("successor", tombstone.successor),
-            discard_description=tombstone.discard_description,
-        )
+        return convert("", asdict(replace(tombstone, original_archive=None)), Tombstone)
     except FieldError as error:
         raise StorageError(f"{ibi}: {error}") from error
 
@@ -1992,7 +1796,7 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
     context, text = archive.context, require_ibi(ibi)
     with context.transaction(canonicalize(text)) as store:
         if to is None:
-            source, target = _find_holder(store, text), context.archive
+            source, target = _find_original(store, text), context.archive
         else:
             source, target = context.archive, context.get_archive(store.connection, to)
         if source.id == target.id:
@@ -2004,10 +1808,21 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
         source_store = ItemStore(store.connection, source.id, store.notices)
         item_id = find_item(source_store, text).id
         lock_relations(store.connection, [source.id, target.id], [item_id])
-        _copy(source_store, source, target, text, context.now())
+        item = find_item(source_store, text)
+        next_state(State(item.state), Event.BE_COPIED, canonicalize(text))
+        record = replace(
+            source_store.reader.read_record(item.id),
+            state=State.COPY.value,
+            original_archive=source.service_ibi,
+            translations=source_store.relations.find_others(item.ibi),
+            key=None,  # it is the key of the Archive's own host
+        )
+        contents = source_store.get_contents(item.id)
+        target_store = ItemStore(store.connection, target.id, store.notices)
+        upsert_item(target_store, record, contents, context.now(), Event.COPY)
 
 
-def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
+def _find_original(store: ItemStore, ibi: str) -> ServedArchive:
     """Return the Archive of the database that has the Original of an item.
 
     :raises UnknownItem: if the Archive of the store does not know the identifier.
@@ -2021,32 +1836,6 @@ def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
             4, canonicalize(ibi), "no Archive of this database has the Original of the item"
         )
     return next(archive for archive in find_archives(store.connection) if archive.id == archive_id)
-
-
-def _copy(
-    store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str, now: datetime
-) -> None:
-    """Write a Copy of an Original into another Archive.
-
-    The caller must lock both Archives first.
-
-    :param source: the Archive that has the Original.
-    :param target: the Archive that gets the Copy.
-    """
-    item = find_item(store, ibi)
-    next_state(State(item.state), Event.BE_COPIED, canonicalize(ibi))
-    record = replace(
-        store.reader.read_record(item.id),
-        state=State.COPY.value,
-        original_archive=source.service_ibi,
-        translations=store.relations.find_others(item.ibi),
-        key=None,  # it is the key of the Archive's own host
-    )
-    target_store = ItemStore(store.connection, target.id, store.notices)
-    upsert_item(target_store, record, store.get_contents(item.id), now, Event.COPY)
-
-
-# --- transferring ------------------------------------------------------------------------------
 
 
 def transfer(
@@ -2082,29 +1871,23 @@ def transfer(
         copies = dict(store.copies.find_copies(item_id))
         archives = {*copies.values(), context.archive.id, target.id}
         lock_relations(store.connection, archives, [item_id, *copies])
-        _transfer(store, target, text, keep_copy, context.now())
-
-
-def _transfer(
-    store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool, now: datetime
-) -> None:
-    """Transfer an Original. The caller must lock all Archives that have the item first."""
-    item_id, _, primary, _, _ = find_item(store, ibi)
-    before = store.reader.read_record(item_id)
-    copies = dict(store.copies.find_copies(item_id))
-    departure = Departure(store, item_id, before, check_departure(before, keep_copy), copies)
-    translations = store.relations.find_others(primary)
-    record = replace(before, translations=translations, key=None)
-    contents = store.get_contents(item_id)
-    target_store = ItemStore(store.connection, target.id, store.notices)
-    owners = target_store.find_owners(record.identifiers).values()
-    old_state = next((owner.state for owner in owners), None)
-    departure.release()
-    new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
-    note_signal(
-        target_store, item_state_changed, record, old_state=old_state, new_state=before.state
-    )
-    departure.settle(target.service_ibi, now, received=new_id)
+        item_id, _, primary, _, _ = find_item(store, text)
+        before = store.reader.read_record(item_id)
+        copies = dict(store.copies.find_copies(item_id))
+        departure = Departure(store, item_id, before, check_departure(before, keep_copy), copies)
+        translations = store.relations.find_others(primary)
+        record = replace(before, translations=translations, key=None)
+        contents = store.get_contents(item_id)
+        target_store = ItemStore(store.connection, target.id, store.notices)
+        owners = target_store.find_owners(record.identifiers).values()
+        old_state = next((owner.state for owner in owners), None)
+        now = context.now()
+        departure.release()
+        new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
+        note_signal(
+            target_store, item_state_changed, record, old_state=old_state, new_state=before.state
+        )
+        departure.settle(target.service_ibi, now, received=new_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -2173,16 +1956,16 @@ def give_up(
     copied: list[int] = []
     removed: list[Update] = []
     for item_id, before in items.items():
-        if before.state == State.DELETED.value:
-            tombstone = before.tombstone or Tombstone(f"transferred to {to}")
-            after = replace(before, tombstone=replace(tombstone, original_archive=to))
-            removed.append(Update(item_id, before, after, {}))
-        elif keep_copy:
+        if keep_copy and before.state != State.DELETED.value:
             after = replace(before, state=State.COPY.value, original_archive=to)
             copied.append(item_id)
         else:
-            tombstone = Tombstone(f"transferred to {to}", original_archive=to)
-            after = add_tombstone(before, tombstone, now)
+            stated = before.tombstone or Tombstone(f"transferred to {to}")
+            tombstone = replace(stated, original_archive=to)
+            if before.state == State.DELETED.value:
+                after = replace(before, tombstone=tombstone)
+            else:
+                after = add_tombstone(before, tombstone, now)
             removed.append(Update(item_id, before, after, {}))
         note_change(store, before, after)
     store.set_states(copied, State.COPY, to)

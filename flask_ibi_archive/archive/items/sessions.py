@@ -291,19 +291,16 @@ def begin_transaction(connection: Connection) -> None:
     :raises StorageError: if the connection is in autocommit mode.
     """
     driver: Any = connection.connection.dbapi_connection
-    if connection.dialect.name == "sqlite":
-        if driver.in_transaction:
-            return
-        has_rollback, statement = driver.isolation_level is not None, "BEGIN IMMEDIATE"
-    else:
-        has_rollback, statement = driver.autocommit is not True, None
-    if not has_rollback:
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite and driver.in_transaction:
+        return
+    if driver.isolation_level is None if is_sqlite else driver.autocommit is True:
         raise StorageError(
             "the connection of the session is in autocommit mode, which has no rollback; "
             "configure another isolation level for the engine"
         )
-    if statement is not None:  # other drivers begin transactions themselves
-        connection.exec_driver_sql(statement)
+    if is_sqlite:  # other drivers begin transactions themselves
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def in_transaction(connection: Connection) -> bool:

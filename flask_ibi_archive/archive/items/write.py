@@ -26,6 +26,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    null,
     select,
     update,
 )
@@ -70,9 +71,6 @@ from flask_ibi_archive.server.database.dialects import (
     run_on_postgresql,
 )
 from flask_ibi_archive.signals import Notice
-
-# --- keys --------------------------------------------------------------------------------------
-
 
 #: The number of keys that one statement reads.
 BATCH = 1000
@@ -133,23 +131,19 @@ def read_holders(
     """
     for table in (Item, ReservationRow):
         last = prefix
-        while holders := list(
-            _read(connect(), table, archive_id, _is_between(table, last, prefix))
-        ):
+        while holders := [*_read(connect(), table, archive_id, _is_between(table, last, prefix))]:
             yield holders
             last = holders[-1].key
 
 
 def count_holders(connection: Connection, archive_id: int, prefix: str) -> int:
     """Return the number of items and reservations whose keys begin with a prefix."""
-    return sum(
-        connection.scalars(
-            select(func.count()).where(
-                table.archive_id == archive_id, _is_between(table, prefix, prefix)
-            )
-        ).one()
-        for table in (Item, ReservationRow)
-    )
+    count = 0
+    for table in (Item, ReservationRow):
+        statement = select(func.count()).where(table.archive_id == archive_id)
+        statement = statement.where(_is_between(table, prefix, prefix))
+        count += connection.scalars(statement).one()
+    return count
 
 
 def _is_between(table: Any, last: str, prefix: str) -> ColumnElement[bool]:
@@ -167,38 +161,28 @@ def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHold
     keys: dict[Any, list[str]] = {Item: [], ReservationRow: []}
     for holder in holders:
         keys[ReservationRow if holder.item_id is None else Item].append(holder.key)
-    for table in keys:
+    for table, present in keys.items():
         new: Any = table.host_key + "," + func.coalesce(table.ibip, table.rep)
         if table is Item:
             new = case((Item.state != State.DELETED.value, new))
-        for part in batched(keys[table], BATCH):
-            connection.execute(
-                update(table)
-                .where(table.archive_id == archive_id, is_one_of(connection, table.host_key, part))
-                .values(host_key=new)
-            )
+        for part in batched(present, BATCH):
+            are_chosen = is_one_of(connection, table.host_key, part)
+            statement = update(table).where(table.archive_id == archive_id, are_chosen)
+            connection.execute(statement.values(host_key=new))
 
 
 def _read(
     connection: Connection, table: Any, archive_id: int, condition: ColumnElement[bool]
 ) -> Iterator[KeyHolder]:
-    is_item = table is Item
+    columns = [Item.id, Item.state] if table is Item else [null(), null()]
     statement: Select[Any] = (
-        select(table.host_key, table.rep, table.ibip, *((Item.id, Item.state) if is_item else ()))
+        select(table.host_key, table.rep, table.ibip, *columns)
         .where(table.archive_id == archive_id, table.host_key.is_not(None), condition)
         .order_by(table.host_key)
         .limit(BATCH)
     )
-    for row in connection.execute(statement).all():
-        if is_item:
-            yield KeyHolder(
-                row.host_key, row.id, row.rep, row.ibip, row.state == State.DELETED.value
-            )
-        else:
-            yield KeyHolder(row.host_key, None, row.rep, row.ibip)
-
-
-# --- same as -----------------------------------------------------------------------------------
+    for key, rep, ibip, item_id, state in connection.execute(statement).all():
+        yield KeyHolder(key, item_id, rep, ibip, state == State.DELETED.value)
 
 
 #: A process remembers for this number of seconds that a database contains no former addresses.
@@ -237,9 +221,13 @@ def find_same_as_holders(
     :returns: a dictionary with digests as keys, without those that no item has. The identifier is
         in the short form if the item has this form.
     """
-    given = {"archive_id": archive_id, "digests": json.dumps([*digests])}
-    rows = connection.execute(_select_holders(connection.dialect.name), given).all()
-    return {digest: (item_id, str(ibi)) for digest, item_id, ibi in rows}
+    holders: dict[str, tuple[int, str]] = {}
+    statement = _select_holders(connection.dialect.name)
+    for part in batched(digests):
+        values = {"archive_id": archive_id, "digests": json.dumps(part)}
+        for digest, item_id, ibi in connection.execute(statement, values).all():
+            holders[digest] = item_id, str(ibi)
+    return holders
 
 
 @lru_cache
@@ -261,16 +249,6 @@ def _select_holders(dialect: str) -> Select[Any]:
             named.archive_id == bindparam("archive_id"),
         )
     )
-
-
-def find_all_holders(
-    connection: Connection, archive_id: int, digests: Iterable[str]
-) -> dict[str, tuple[int, str]]:
-    """Return the same as :func:`find_same_as_holders`, for any number of aliases."""
-    holders: dict[str, tuple[int, str]] = {}
-    for part in batched(digests):
-        holders.update(find_same_as_holders(connection, archive_id, part))
-    return holders
 
 
 def add_same_as(
@@ -320,9 +298,6 @@ def keep_same_as(record: Record, before: Record) -> Record:
     return replace(record, same_as=(*record.same_as, *old))
 
 
-# --- items -------------------------------------------------------------------------------------
-
-
 def renew_plans(connection: Connection) -> None:
     """Make PostgreSQL plan its statements again, also those that check foreign keys.
 
@@ -339,7 +314,6 @@ def examine_tables(connection: Connection) -> None:
     run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
 
 
-REP, IBIP = Form.REP.value, Form.IBIP.value
 #: The stored contents of the files of a record. The keys are the paths of the files.
 Contents = Mapping[str, Content]
 
@@ -355,6 +329,12 @@ class Update:
     before: Record
     record: Record
     contents: Contents
+
+    def changes(self, field: str) -> bool:
+        """Return whether a field of the record changes. The contents of files belong to files."""
+        if field == "files" and self.contents:
+            return True
+        return bool(getattr(self.before, field) != getattr(self.record, field))
 
 
 class ItemStore:
@@ -399,20 +379,12 @@ class ItemStore:
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
         """Return the contents of the stored files of items, by the ids of the items."""
         contents: dict[int, dict[str, Content]] = {}
-        rows = self.connection.execute(
-            select(
-                File.item_id,
-                File.path,
-                File.sha256,
-                File.size,
-                File.source,
-                File.source_modified,
-            ).where(is_one_of(self.connection, File.item_id, items), File.size.is_not(None))
-        )
-        for row in rows:
-            source = None if row.source is None else Source(row.source, row.source_modified)
-            content = Content(str(row.sha256), int(row.size or 0), source)
-            contents.setdefault(row.item_id, {})[row.path] = content
+        columns = File.__table__.c["item_id", "path", "sha256", "size", "source", "source_modified"]
+        is_chosen = is_one_of(self.connection, File.item_id, items)
+        statement = select(*columns).where(is_chosen, File.size.is_not(None))
+        for item_id, path, sha256, size, source, modified in self.connection.execute(statement):
+            origin = None if source is None else Source(source, modified)
+            contents.setdefault(item_id, {})[path] = Content(sha256, size, origin)
         return contents
 
     # --- new items -------------------------------------------------------------------------------
@@ -483,7 +455,11 @@ class ItemStore:
             text
             for record in records
             if record.has_references
-            for text in (record.next_edition, *record.translations.values(), _metadata_ibi(record))
+            for text in (
+                record.next_edition,
+                *record.translations.values(),
+                record.references.metadata,
+            )
             if text is not None
         }
         if not texts:
@@ -503,18 +479,13 @@ class ItemStore:
 
     def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
         """Return the row of one identifier of an item."""
-        if text == record.rep:
-            form = REP
-        elif text == record.ibip:
-            form = IBIP
-        else:
-            form = parse_identifier(text).form.value
+        form = {record.rep: Form.REP, record.ibip: Form.IBIP}.get(text)
         return {
             "text": text,
             "archive_id": self.archive_id,
             "item_id": item_id,
             "state": record.state,
-            "form": form,
+            "form": (form or parse_identifier(text).form).value,
             "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
         }
 
@@ -546,10 +517,7 @@ class ItemStore:
                         "item_id": item_id,
                         "archive_id": self.archive_id,
                         "state": State.DELETED.value,
-                        "reason": record.tombstone.reason,
-                        "citation": record.tombstone.citation,
-                        "successor": record.tombstone.successor,
-                        "original_archive": record.tombstone.original_archive,
+                        **{name: getattr(record.tombstone, name) for name in TOMBSTONE_COLUMNS},
                     }
                 )
         self._insert(File, files)
@@ -579,7 +547,7 @@ class ItemStore:
         ]
         if not changes:
             return
-        renamed = [new for new in changes if new.before.identifiers != new.record.identifiers]
+        renamed = [new for new in changes if new.changes("identifiers")]
         texts = [
             text
             for new in renamed
@@ -590,7 +558,7 @@ class ItemStore:
         for text in self.find_owners(texts) if texts else ():
             raise RuleBroken(1, text, RULES[1])
         members = self._leave_groups(changes)
-        self._delete_parts(changes)
+        stored = self._delete_parts(changes)
         table: Any = Item.__table__
         rows = [{"row_id": new.item_id, **_columns(new.record, now)} for new in changes]
         self.connection.execute(
@@ -605,7 +573,7 @@ class ItemStore:
             )
             for new in renamed:
                 self._replace_identifiers(new)
-        self._insert_changed_parts(changes)
+        self._insert_changed_parts(changes, stored)
         self.relations.insert(members)
 
     def _leave_groups(self, updates: Sequence[Update]) -> list[Member]:
@@ -616,7 +584,7 @@ class ItemStore:
         languages = {
             new.before.identifiers[0]: new.record.language
             for new in updates
-            if new.before.language != new.record.language
+            if new.changes("language")
         }
         if not languages:
             return []
@@ -624,39 +592,32 @@ class ItemStore:
         self.relations.remove(heads)
         return [Member(ibi, head, languages[ibi]) for ibi, head in heads.items()]
 
-    def _delete_parts(self, updates: Sequence[Update]) -> None:
-        """Delete the parts that change. A tombstone must go before the state of its item."""
-        for model, changed in (
-            (
-                TombstoneRow,
-                [new for new in updates if new.before.tombstone != new.record.tombstone],
-            ),
-            (File, [new for new in updates if _changes_files(new)]),
-            (SameAs, [new for new in updates if new.before.same_as != new.record.same_as]),
-        ):
-            if changed:
-                ids = [new.item_id for new in changed]
-                if model is File:
-                    self._stored = self.get_contents_of(ids)
-                self.connection.execute(
-                    delete(model).where(is_one_of(self.connection, model.item_id, ids))
-                )
+    def _delete_parts(self, updates: Sequence[Update]) -> dict[int, dict[str, Content]]:
+        """Delete the parts that change. A tombstone must go before the state of its item.
 
-    def _insert_changed_parts(self, updates: Sequence[Update]) -> None:
+        :returns: the contents of the stored files of the items whose files change.
+        """
+        stored: dict[int, dict[str, Content]] = {}
+        models: dict[str, Any] = {"tombstone": TombstoneRow, "files": File, "same_as": SameAs}
+        for name, model in models.items():
+            ids = [new.item_id for new in updates if new.changes(name)]
+            if ids:
+                if model is File:
+                    stored = self.get_contents_of(ids)
+                are_changed = is_one_of(self.connection, model.item_id, ids)
+                self.connection.execute(delete(model).where(are_changed))
+        return stored
+
+    def _insert_changed_parts(
+        self, updates: Sequence[Update], stored: Mapping[int, Contents]
+    ) -> None:
+        none: dict[str, Any] = {"files": (), "same_as": (), "tombstone": None}
         items: list[tuple[int, Record, Contents]] = []
         for new in updates:
-            kept: dict[str, Any] = {}
-            if not _changes_files(new):
-                kept["files"] = ()
-            if new.before.same_as == new.record.same_as:
-                kept["same_as"] = ()
-            if new.before.tombstone == new.record.tombstone:
-                kept["tombstone"] = None
-            contents = {}
-            if "files" not in kept:
-                stored = self._stored.get(new.item_id, {})
-                contents = {**find_unchanged(stored, new.record.files), **new.contents}
-            items.append((new.item_id, replace(new.record, **kept), contents))
+            unchanged = {name: value for name, value in none.items() if not new.changes(name)}
+            kept = find_unchanged(stored.get(new.item_id, {}), new.record.files)
+            contents = {**kept, **new.contents}
+            items.append((new.item_id, replace(new.record, **unchanged), contents))
         self._insert_parts(items)
 
     def _replace_identifiers(self, new: Update) -> None:
@@ -706,19 +667,16 @@ class ItemStore:
 
         :param original_archive: for Copies: the service IBI of the Archive that has the Original.
         """
-        if items:
-            self.connection.execute(
-                update(Item)
-                .where(is_one_of(self.connection, Item.id, items))
-                .values(state=state.value, original_archive=original_archive)
-            )
+        self._update(items, state=state.value, original_archive=original_archive)
 
     def clear_languages(self, items: Collection[int]) -> None:
         """Remove the languages of items that are in no group of translations."""
+        self._update(items, language=None)
+
+    def _update(self, items: Collection[int], **values: str | None) -> None:
         if items:
-            self.connection.execute(
-                update(Item).where(is_one_of(self.connection, Item.id, items)).values(language=None)
-            )
+            are_chosen = is_one_of(self.connection, Item.id, items)
+            self.connection.execute(update(Item).where(are_chosen).values(**values))
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
         """Set the timestamp of an item if the item is an Original.
@@ -745,14 +703,6 @@ def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, C
         and file.url is None
         and file.sha256 in (None, stored[file.path].sha256)
     }
-
-
-def _changes_files(new: Update) -> bool:
-    return bool(new.contents) or new.before.files != new.record.files
-
-
-def _metadata_ibi(record: Record) -> str | None:
-    return record.metadata.ibi if isinstance(record.metadata, MetadataItem) else None
 
 
 def _rename(record: Record, primary: Mapping[str, str]) -> Record:
@@ -790,33 +740,28 @@ def _assign_language(record: Record, languages: Mapping[str, str | None]) -> Rec
     return replace(record, language=languages[ibi])
 
 
+#: The columns of an item and of a tombstone with the names of attributes of a record.
+ITEM_COLUMNS = [column.key for column in Item.__table__.columns if hasattr(Record, column.key)]
+TOMBSTONE_COLUMNS = ("reason", "citation", "successor", "original_archive")
+
+
 def _columns(record: Record, now: datetime) -> dict[str, Any]:
     """Return the values of the columns of an item."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None
     stored = metadata if isinstance(metadata, DublinCoreMetadata) else None
     return {
-        "state": record.state,
-        "rep": record.rep,
-        "ibip": record.ibip,
+        **{name: getattr(record, name) for name in ITEM_COLUMNS},
         "timestamp": record.timestamp or now,
-        "content_type": record.content_type,
-        "language": record.language,
-        "transferable": record.transferable,
-        "original_archive": record.original_archive,
-        "next_edition": record.next_edition,
-        "metadata_ibi": _metadata_ibi(record),
+        "metadata_ibi": record.references.metadata,
         "metadata_url": at_address and at_address.url,
         "metadata_formats": at_address and (dict(at_address.formats) or None),
         "metadata_timestamp": at_address and at_address.timestamp,
         "dublin_core": stored and format_dublin_core(stored.elements),
         "work": format_description(stored.work) if stored and stored.work else None,
         "formats": dict(record.formats) or None,
-        "target_path": record.target_path,
-        "list_files": record.list_files,
         "access_networks": record.access and " ".join(record.access.networks),
         "access_others": record.access and record.access.others,
-        "embargo": record.embargo,
         "host_key": record.key,
         "issued_year": find_year(metadata) if isinstance(metadata, DublinCoreMetadata) else None,
     }

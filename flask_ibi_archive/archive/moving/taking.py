@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.items.write import (
     Contents,
     ItemStore,
     explain_taken,
-    find_all_holders,
+    find_same_as_holders,
     renew_plans,
 )
 from flask_ibi_archive.archive.moving.acceptances import find_accepted
@@ -141,7 +141,7 @@ class Page:
             text: parse_foreign(text).digest for item in self.taken for text in item.record.same_as
         }
         connection, archive_id = self.store.connection, self.store.archive_id
-        holders = find_all_holders(connection, archive_id, digests.values())
+        holders = find_same_as_holders(connection, archive_id, digests.values())
         for item in self.taken:
             here = {self.owners[text].id for text in item.record.identifiers if text in self.owners}
             for text in item.record.same_as:
