@@ -514,6 +514,8 @@ class ImportPass:
     #: The row IDs of the items that were present before the import, and that a line has named.
     _named: set[int] = field(default_factory=set)
     _postponed: list[Postponed] = field(default_factory=list)
+    #: The heads of the groups that items have left because their relations are postponed.
+    _left: set[str] = field(default_factory=set)
     #: The row IDs of the items in groups whose lines state no language.
     _without_language: set[int] = field(default_factory=set)
     _newest: int = 0
@@ -648,6 +650,7 @@ class ImportPass:
         self._postponed.append(
             Postponed(line, item_id, head, record.next_edition, record.translations)
         )
+        self._left |= {head for head, _ in heads.values()}
 
     def _find_present(self, lines: Sequence[Line], owners: Mapping[str, Owner]) -> dict[int, Line]:
         """Return the lines that may update items, by the row IDs of the items.
@@ -694,11 +697,11 @@ class ImportPass:
             heads: dict[str, tuple[str, str]] = {}
             if view.head is not None:  # the record of another item lists this item
                 record = self._join_present(view, record, postpones)
-            if is_unchanged(before, record):
+            if is_unchanged(before, record) and ibi not in self._left:
                 self.counts.skipped += 1
                 continue
             store.copies.check_no_copies(item_id, record)
-            if record.translations != before.translations:
+            if record.translations != before.translations or ibi in self._left:
                 self._dissolve(ibi)
                 if record.translations:
                     lists[record.identifiers[0]] = record.translations

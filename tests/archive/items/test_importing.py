@@ -764,6 +764,18 @@ def test_an_update_changes_translations(app: Flask) -> None:
     assert ask(archive, A, "GetTranslation(es)")["ibi.translation(es)"] == ("rep", C)
 
 
+def test_a_member_may_leave_a_group_before_the_line_of_the_head_omits_it(app: Flask) -> None:
+    archive = archive_of(app)
+    head = item(A, language="fr", translations={"en": B, "pt": C})
+    import_records(archive, [head, item(B, language="en"), item(C, language="pt")])
+    left = [item(B, language="ja"), item(A, language="fr", translations={"pt": C})]
+    result = import_records(archive, left, on_conflict="update")
+    assert result == importing.Counts(updated=2)
+    assert "translations" not in exported(archive, B)
+    assert exported(archive, B)["language"] == "ja"
+    assert exported(archive, A)["translations"] == {"pt": C}
+
+
 @pytest.mark.postgresql
 def test_two_members_may_swap_their_languages_in_one_file(
     app: Flask, monkeypatch: pytest.MonkeyPatch
