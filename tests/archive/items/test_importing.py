@@ -434,7 +434,9 @@ def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
     for options in ({"dry_run": True}, {}, {"on_conflict": "update"}):
         reported: list[tuple[int, int]] = []
 
-        def progress(done: int, total: int, reported: list[tuple[int, int]] = reported) -> None:
+        def progress(
+            stage: str, done: int, total: int, reported: list[tuple[int, int]] = reported
+        ) -> None:
             reported.append((done, total))
 
         import_file(archive_of(app), path, progress=progress, **options)
