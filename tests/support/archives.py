@@ -166,7 +166,7 @@ def import_file(
     """Import a file of records."""
     import io
 
-    with open_source(str(path), io.BytesIO(), files_folder) as source:
+    with open_source(str(path), io.BytesIO, files_folder) as source:
         return Importer(archive.own_context, **options).run(source)
 
 

@@ -840,9 +840,8 @@ def import_command(
         bars.clear()
         write(str(error))
 
-    stream = standard_input() if source == "-" else io.BytesIO()
     with (
-        import_export.open_source(source, stream, files_folder) as opened,
+        import_export.open_source(source, standard_input, files_folder) as opened,
         Bars(check="Checking", work="Importing") as bars,
         _write_identifiers(archive, None if dry_run else identifiers) as on_identified,
         _without_old_garbage(),

@@ -238,19 +238,19 @@ class ImportSource:
 
 @contextmanager
 def open_source(
-    path: str, standard_input: BinaryIO, files_folder: Path | None = None
+    path: str, standard_input: Callable[[], BinaryIO], files_folder: Path | None = None
 ) -> Iterator[ImportSource]:
     """Open a file of records until the end of the ``with`` block.
 
     :param path: the path of the file. The path ``-`` means standard input.
-    :param standard_input: the standard input. It is copied to a temporary file.
+    :param standard_input: returns the standard input. It is copied to a temporary file.
     :param files_folder: the fields ``source`` may name files in this folder and below. None: the
         folder of the file; with standard input, they may name no files.
     :raises StorageError: if the file cannot be read.
     """
     if path == "-":
         with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(standard_input, copy)
+            shutil.copyfileobj(standard_input(), copy)
             yield ImportSource("standard input", copy, Path(), files_folder)
         return
     try:
@@ -464,16 +464,12 @@ class ImportPass:
         named = self._find_present(present, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
-        counts: dict[int, Sequence[DailyCount]] = {}
+        stored_lines: dict[int, Line] = {}
         if new:
-            ids = self._insert(new, postpones)
-            counts.update(
-                (item_id, line.counts)
-                for item_id, line in zip(ids, new, strict=True)
-                if line.counts is not None
-            )
+            stored_lines.update(zip(self._insert(new, postpones), new, strict=True))
         self._update(named, postpones)
-        counts.update((item_id, line.counts) for item_id, line in named.items() if line.counts)
+        stored_lines.update(named)
+        counts = {item_id: line.counts for item_id, line in stored_lines.items() if line.counts}
         if counts:
             stored = read_counts(store.connection, list(counts))
             changed = {
@@ -568,7 +564,9 @@ class ImportPass:
             heads: dict[str, tuple[str, str]] = {}
             if view.head is not None:  # the record of another item lists this item
                 record = self._join_present(view, record, postpones)
-            if is_unchanged(before, record) and ibi not in self._left:
+            # a line may omit the timestamp
+            stated = structs.replace(record, timestamp=record.timestamp or before.timestamp)
+            if before == stated and ibi not in self._left:
                 self.counts.skipped += 1
                 continue
             store.copies.check_no_copies(item_id, record)
@@ -648,14 +646,8 @@ class ImportPass:
             for language, text in record.translations.items()
             if others.get(language) != text
         }
-        if record.language not in (None, before.language) and not postpones:
-            raise RuleBroken(
-                8,
-                ibi,
-                f"the item states the language {record.language}, but the record of another item "
-                f"lists the item as the translation into {before.language}",
-                "language",
-            )
+        if not postpones:
+            check_language(ibi, record.language, before.language)
         if record.language is None and view.id is not None:
             self._without_language.add(view.id)
         language = record.language if postpones else before.language
@@ -670,8 +662,7 @@ class ImportPass:
         own = {owner.id for owner in owners.values()}
         for text in record.identifiers:
             if text in elsewhere and record.state == State.ORIGINAL:
-                broken = RuleBroken(3, text, RULES[3])
-                raise RecordError(self.name, line.number, find_field(record, text), str(broken))
+                raise RuleBroken(3, text, RULES[3])
         store.copies.check_original_of(record)
         if record.key is not None:
             holder = find_holders(store.connection, store.archive_id, [record.key]).get(record.key)
@@ -710,22 +701,25 @@ class ImportPass:
         present = relations.find_heads([ibi]) or one.head is None
         if one.head is not None and not present and relations.find_members(one.head[0]):
             head, language = one.head
-            if record.language not in (None, language):
-                raise RuleBroken(
-                    8,
-                    ibi,
-                    f"the item states the language {record.language}, but the record of another "
-                    f"item lists the item as the translation into {language}",
-                    "language",
-                )
+            check_language(ibi, record.language, language)
             relations.join({head: {language: ibi}})
         if stated.translations:
             relations.join({ibi: stated.translations})
 
 
-def is_unchanged(before: Record, record: Record) -> bool:
-    """Return whether a line states what the item has. A line may omit the timestamp."""
-    return before == structs.replace(record, timestamp=record.timestamp or before.timestamp)
+def check_language(ibi: str, stated: str | None, listed: str | None) -> None:
+    """Check that an item states no other language than the record that lists the item.
+
+    :raises RuleBroken: rule 8.
+    """
+    if stated not in (None, listed):
+        raise RuleBroken(
+            8,
+            ibi,
+            f"the item states the language {stated}, but the record of another item lists the item "
+            f"as the translation into {listed}",
+            "language",
+        )
 
 
 class _Rollback(Exception):
@@ -846,9 +840,6 @@ class Importer:
     def _report(self, source: ImportSource, done: int) -> None:
         if self.progress is not None:
             self.progress(self.stage, done, source.size)
-
-
-# --- works -------------------------------------------------------------------------------------
 
 
 #: The number of works that get identifiers together.
@@ -1065,9 +1056,6 @@ def _read_text(source: ImportSource) -> str:
         raise StorageError(
             f"{source.name} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
         ) from error
-
-
-# --- exporting ---------------------------------------------------------------------------------
 
 
 #: The number of items that are read with one statement.
