@@ -27,8 +27,11 @@ from flask_ibi_archive.archive.items.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.librarian.views import admin_page
 from flask_ibi_archive.archive.pages.landing import landing, respond
 from flask_ibi_archive.archive.routing import create_blueprint
-from flask_ibi_archive.archive.service.former_links import answer_former_link
-from flask_ibi_archive.archive.service.local_resolution import OwnArchive, answer_own_item
+from flask_ibi_archive.archive.service.local_resolution import (
+    OwnArchive,
+    answer_former_link,
+    answer_own_item,
+)
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
 from flask_ibi_archive.server.config import ArchiveConfig, find_address

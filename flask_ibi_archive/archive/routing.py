@@ -18,8 +18,7 @@ from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
-from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
-from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
+from flask_ibi_archive.archive.service.local_resolution import answer_unrouted
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.core.records import messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
@@ -69,12 +68,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
-    answers = (
-        redirect_home,
-        explain_mistyped_address,
-        answer_persistent_url,
-        answer_unrouted_link,
-    )
+    answers = (redirect_home, explain_mistyped_address, answer_unrouted)
     blueprint.record_once(lambda state: answer_first(state.app, *answers, before_resolver=True))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (

@@ -31,10 +31,11 @@ from support.stores import USERS, Json, MemoryCatalogue, rep_of
 
 from flask_ibi_archive.archive.archive import Archive as EmbeddedArchive
 from flask_ibi_archive.archive.items.import_export import export_records
-from flask_ibi_archive.archive.service.local_resolution import Removed, resolve_locally
+from flask_ibi_archive.archive.service.local_resolution import resolve_locally
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.records.lines import format_record
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
@@ -185,6 +186,6 @@ def test_real_archives_resolve_like_one_with_all_items(tmp_path: Path) -> None:
                     led += 1
                     assert without_address(outcome.url) in expected, (wanted, ranges, outcome)
                 else:
-                    is_final = isinstance(outcome, Alert | Removed)
+                    is_final = isinstance(outcome, Alert | ItemView)
                     assert expected == {None} or not is_final, (wanted, ranges, outcome)
         assert led > 10

@@ -158,21 +158,6 @@ def encode_url(url: str) -> str:
 # --- the delivered item --------------------------------------------------------------------------
 
 
-class DeliveredItem(NamedTuple):
-    """What was delivered.
-
-    :param ibi: an identifier of the requested item.
-    :param relation: the relation from the requested to the delivered item, such as ``.metadata``.
-    :param url: the URL in the acknowledgment; empty if this Archive does not use it for the
-        delivered item. The URL may have an additional query or fragment, because a resolver appends
-        the query of a persistent URL.
-    """
-
-    ibi: str
-    relation: str
-    url: str
-
-
 class Target(NamedTuple):
     """The target of a relation: an item, or the metadata of an item, and the URL of the target.
 
@@ -203,11 +188,15 @@ class _Delivery:
     acknowledgment: Acknowledgment
     user: str
 
-    def find(self, requested: str, today: date) -> DeliveredItem:
+    def find(self, requested: str, today: date) -> tuple[str, str, str]:
         """Return what was delivered.
 
         :param requested: an identifier of the requested item.
         :param today: the day (UTC) of the access, on which embargoes depend.
+        :returns: an identifier of the requested item; the relation from the requested to the
+            delivered item, such as ``.metadata``; and the URL in the acknowledgment, or "" if this
+            Archive does not use it for the delivered item. The URL may have an additional query or
+            fragment, because a resolver appends the query of a persistent URL.
         :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to
             the delivered item.
         """
@@ -225,7 +214,7 @@ class _Delivery:
         if item.state == State.DELETED:
             # The item was delivered before it was deleted. Its relations are no longer stored.
             if names and names <= {item.rep, item.ibip}:
-                return DeliveredItem(ibi, "", "")
+                return ibi, "", ""
             raise NotCounted(f"{requested} was deleted and no longer leads to another item")
         targets = list(self._list_targets(item))
         if names:
@@ -250,7 +239,7 @@ class _Delivery:
             for other in (*self._list_targets(item, FILE_LIST), *self._list_files(item))
             if other.item.key == best.item.key
         )
-        return DeliveredItem(ibi, best.relation, url if is_ours else "")
+        return ibi, best.relation, url if is_ours else ""
 
     def _list_targets(self, item: CatalogueItem, verbs: VerbList = NO_VERBS) -> list[Target]:
         """Return the targets with the content type; the shortest relation comes first.

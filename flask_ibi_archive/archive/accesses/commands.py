@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,7 @@ from flask_ibi_archive.server.commands.group import get_archive, json_option, re
 from flask_ibi_archive.server.commands.terminal import standard_output, write, write_json
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.accesses.statistics import Period
-
-HEADER = ("period", "views", "downloads", "double clicks", "robots")
+    from flask_ibi_archive.archive.accesses.statistics import Statistics
 
 
 @click.command("stats")
@@ -51,18 +48,15 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
         csv.writer(text, lineterminator="\n").writerows(statistics.csv_rows())
         write(text.getvalue(), nl=False)
     else:
-        write_table(statistics.periods)
+        write_table(statistics)
 
 
-def write_table(periods: Iterable[Period]) -> None:
+def write_table(statistics: Statistics) -> None:
     """Write a table. Each period has one line; the last line contains the sums."""
-    rows: list[tuple[Any, ...]] = [
-        (period.label, period.views, period.downloads, period.double_clicks, period.robots)
-        for period in periods
-    ]
-    sums = [sum(row[number] for row in rows) for number in range(1, len(HEADER))]
-    lines = [[str(word) for word in row] for row in (HEADER, *rows, ("total", *sums))]
-    widths = [max(len(line[number]) for line in lines) for number in range(len(HEADER))]
+    header, *rows = statistics.csv_rows()
+    total = ["total", *(str(getattr(statistics, name)) for name in header[1:])]
+    lines = [[word.replace("_", " ") for word in header], *rows, total]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *others in lines:
         padded = [word.rjust(width) for word, width in zip(others, widths[1:], strict=True)]
         write("  ".join([first.ljust(widths[0]), *padded]))

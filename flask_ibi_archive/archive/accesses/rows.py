@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import (
@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Base
+from flask_ibi_archive.core.records.messages import DailyCount
 from flask_ibi_archive.server.database.dialects import Key, insert_or_update, run_on_postgresql
 
 
@@ -96,16 +97,6 @@ EPOCH = date(1970, 1, 1)
 PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
 
 NUMBERS = ("accesses", "double_clicks", "robots")
-
-
-class DayCounts(NamedTuple):
-    """The numbers of accesses on one day to items of one content type."""
-
-    day: date
-    content_type: str
-    accesses: int
-    double_clicks: int
-    robots: int
 
 
 def get_utc_day(second: int) -> date:
@@ -214,16 +205,12 @@ def has_recent_access(
 
     :param second: the time as a POSIX timestamp in seconds.
     """
-    found = connection.execute(
-        sa.select(Access.id)
-        .where(
-            Access.archive_id == archive_id,
-            Access.second.between(second - DOUBLE_CLICK, second),
-            Access.visitor == visitor,
-        )
-        .limit(1)
+    accesses = sa.exists().where(
+        Access.archive_id == archive_id,
+        Access.second.between(second - DOUBLE_CLICK, second),
+        Access.visitor == visitor,
     )
-    return found.first() is not None
+    return connection.execute(sa.select(accesses)).scalar_one()
 
 
 def read_salts(connection: sa.Connection, days: list[date]) -> dict[date, bytes]:
@@ -251,23 +238,23 @@ def delete_old_salts(connection: sa.Connection, today: date) -> None:
 
 def read_counts(
     connection: sa.Connection, archive_id: int, identifiers: Collection[str] | None = None
-) -> list[DayCounts]:
+) -> list[DailyCount]:
     """Return the counts of an item or of a whole Archive.
 
     :param identifiers: the identifiers of the item. None returns the counts of the whole Archive.
     """
     table: Any = ArchiveAccessCount if identifiers is None else AccessCount
-    statement = sa.select(*(getattr(table, name) for name in DayCounts._fields)).where(
+    statement = sa.select(*(getattr(table, name) for name in DailyCount._fields)).where(
         table.archive_id == archive_id
     )
     if identifiers is not None:
         statement = statement.where(AccessCount.ibi.in_(identifiers))
-    return [DayCounts(*row) for row in connection.execute(statement)]
+    return [DailyCount(*row) for row in connection.execute(statement)]
 
 
 def read_months(
     connection: sa.Connection, archive_id: int, identifiers: Collection[str]
-) -> list[DayCounts]:
+) -> list[DailyCount]:
     """Return the counts, by month, of the accesses by readers who requested an item.
 
     The day of each row is the first day of a month. Double clicks and accesses by robots are not
@@ -280,7 +267,7 @@ def read_months(
         .where(AccessCount.archive_id == archive_id, AccessCount.ibi.in_(identifiers))
         .group_by(month, AccessCount.content_type)
     )
-    return [DayCounts(date.fromisoformat(f"{row[0]}-01"), row[1], row[2], 0, 0) for row in rows]
+    return [DailyCount(date.fromisoformat(f"{row[0]}-01"), row[1], row[2], 0, 0) for row in rows]
 
 
 # --- purging -------------------------------------------------------------------------------------

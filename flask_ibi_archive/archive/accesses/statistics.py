@@ -10,18 +10,19 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.accesses import rows as access_rows
-from flask_ibi_archive.archive.accesses.rows import DayCounts
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import select_readable_files
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.records.messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.server.pages.requests import current_archive
@@ -78,38 +79,26 @@ class Statistics:
     :param by: the kind of the periods: day, month or year.
     :param periods: the counts of accesses by readers who requested the item, in ascending order and
         without gaps. Empty if there are no accesses.
+    :param views: the number of accesses to metadata by readers who requested the item.
+    :param downloads: the number of accesses to data by readers who requested the item.
+    :param double_clicks: the number of double clicks.
+    :param robots: the number of accesses by robots.
     """
 
     ibi: str | None
     by: str
     periods: tuple[Period, ...]
-
-    @property
-    def views(self) -> int:
-        """The number of accesses to metadata by readers who requested the item."""
-        return sum(period.views for period in self.periods)
-
-    @property
-    def downloads(self) -> int:
-        """The number of accesses to data by readers who requested the item."""
-        return sum(period.downloads for period in self.periods)
-
-    @property
-    def double_clicks(self) -> int:
-        """The number of double clicks."""
-        return sum(period.double_clicks for period in self.periods)
-
-    @property
-    def robots(self) -> int:
-        """The number of accesses by robots."""
-        return sum(period.robots for period in self.periods)
+    views: int = 0
+    downloads: int = 0
+    double_clicks: int = 0
+    robots: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the sums and the periods as a JSON object."""
         return {
             "ibi": self.ibi,
             "by": self.by,
-            **dict(zip(NUMBERS, _sum_numbers(self.periods), strict=True)),
+            **{name: getattr(self, name) for name in NUMBERS},
             "periods": [{**asdict(one), "start": one.start.isoformat()} for one in self.periods],
         }
 
@@ -132,7 +121,7 @@ class Statistics:
             yield known.get(label) or Period(start, label, 0, 0, 0, 0)
 
 
-def sum_counts(ibi: str | None, by: str, counts: Sequence[DayCounts]) -> Statistics:
+def sum_counts(ibi: str | None, by: str, counts: Sequence[DailyCount]) -> Statistics:
     """Return the statistics of an item or of the whole Archive from the daily counts.
 
     The parameters mean the same as in :class:`Statistics`.
@@ -150,7 +139,7 @@ def sum_counts(ibi: str | None, by: str, counts: Sequence[DayCounts]) -> Statist
         numbers[2] += double_clicks
         numbers[3] += robots
     periods = [Period(day, day.isoformat()[:length], *numbers) for day, numbers in sums.items()]
-    return Statistics(ibi, by, tuple(periods))
+    return Statistics(ibi, by, tuple(periods), *_sum_numbers(periods))
 
 
 #: The maximum number of periods on a page, by the length of a period. A narrow screen has enough
@@ -176,8 +165,7 @@ class Choice:
     until: str | None
 
 
-@pages.with_item
-@pages.describing
+@partial(pages.with_item, needs_description=True)
 def item_statistics(item: ItemView) -> ResponseReturnValue:
     """Show the number of accesses to an item."""
     try:

@@ -47,7 +47,9 @@ def build_pseudonyms(
     if day not in salts:
         access_rows.add_salt(connection, day, os.urandom(32))
         salts = access_rows.read_salts(connection, days)
-    return tuple(_build_pseudonym(salts[day], address, agent) for day in days if day in salts)
+    user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
+    digests = (hmac.new(salts[day], user, hashlib.sha256) for day in days if day in salts)
+    return tuple(digest.hexdigest()[:LENGTH] for digest in digests)
 
 
 def choose_pseudonym(
@@ -66,11 +68,6 @@ def choose_pseudonym(
         if access_rows.has_recent_access(connection, archive_id, pseudonym, second):
             return pseudonym
     return today
-
-
-def _build_pseudonym(salt: bytes, address: str, agent: str) -> str:
-    user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
-    return hmac.new(salt, user, hashlib.sha256).hexdigest()[:LENGTH]
 
 
 def is_robot_access(agent: str | None, reader_agent: str | None) -> bool:

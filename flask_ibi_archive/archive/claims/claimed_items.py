@@ -1,6 +1,6 @@
 """What is claimed of items: of those in the tables, of noted changes, and of a host's records.
 
-Not claimed are stubs (their items are elsewhere), and items whose description is hidden from the
+Not claimed are items whose description is hidden from the
 public. A hidden item that was claimed before is claimed again only when its state changes, and then
 without anything else that is new: the log must not say for ever that the Archive has the Original.
 

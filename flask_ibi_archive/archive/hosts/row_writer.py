@@ -71,7 +71,7 @@ FILE_FIELDS = ("files", "target_file", "list_files")
 class NewItem:
     """A row whose item is stored for the first time.
 
-    :param is_simple: whether no stub and no other item can have an identifier of the item.
+    :param is_simple: whether no other item can have an identifier of the item.
     """
 
     described: DescribedRow

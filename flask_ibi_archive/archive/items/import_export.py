@@ -353,12 +353,12 @@ class Postponed:
 
     :param item_id: the row ID of the item of the line.
     :param next_edition: the next edition to set, or None. Also ``translations``.
-    :param head: the head of the group that the item has left, and its language there.
+    :param heads: the heads of the groups that the item has left, and its language there.
     """
 
     line: Line
     item_id: int
-    head: tuple[str, str] | None
+    heads: tuple[tuple[str, str], ...]
     next_edition: str | None
     translations: Mapping[str, str]
 
@@ -461,7 +461,7 @@ class ImportPass:
         present: list[Line] = []
         for line in lines:
             (new if owners.keys().isdisjoint(line.record.identifiers) else present).append(line)
-        named = self._find_present(present, owners)
+        named, seen = self._find_present(present, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
         stored_lines: dict[int, Line] = {}
@@ -479,12 +479,12 @@ class ImportPass:
             }
             if changed:
                 replace_counts(store.connection, store.archive_id, changed)
-        self._named |= {*named}
+        self._named |= seen
 
     def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
         """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
         records = [line.record for line in lines]
-        heads: dict[str, tuple[str, str]] = {}
+        heads: Sequence[tuple[str, str]] = ()
         if postpones:
             heads = self._leave(lines[0])
             records = [structs.replace(records[0], next_edition=None, translations={})]
@@ -499,37 +499,44 @@ class ImportPass:
             self._postpone(lines[0], ids[0], heads)
         return ids
 
-    def _leave(self, line: Line) -> dict[str, tuple[str, str]]:
-        """Remove the item of a line from its group; return the head and the language there."""
+    def _leave(self, line: Line) -> list[tuple[str, str]]:
+        """Remove the item of a line from its groups; return the heads and the language there."""
         texts = line.record.identifiers
-        heads = {
-            member.ibi: (member.head, str(member.language))
+        members = [
+            member
             for text in texts
             for member in self.store.relations.find_members(text)
             if member.ibi in texts and member.head not in texts
-        }
-        self.store.relations.remove(heads)
-        return heads
+        ]
+        self.store.relations.remove([member.ibi for member in members])
+        return [(member.head, str(member.language)) for member in members]
 
-    def _postpone(self, line: Line, item_id: int, heads: Mapping[str, tuple[str, str]]) -> None:
+    def _postpone(self, line: Line, item_id: int, heads: Sequence[tuple[str, str]]) -> None:
         record = line.record
-        head = next(iter(heads.values()), None)
         self._postponed.append(
-            Postponed(line, item_id, head, record.next_edition, record.translations)
+            Postponed(line, item_id, tuple(heads), record.next_edition, record.translations)
         )
-        self._left |= {head for head, _ in heads.values()}
+        self._left |= {head for head, _ in heads}
 
-    def _find_present(self, lines: Sequence[Line], owners: Mapping[str, Owner]) -> dict[int, Line]:
-        """Return the lines that may update items, by the row IDs of the items.
+    def _find_present(
+        self, lines: Sequence[Line], owners: Mapping[str, Owner]
+    ) -> tuple[dict[int, Line], set[int]]:
+        """Return the lines that update items, by the row IDs of the items, and all these IDs.
+
+        The IDs are those of skipped lines, too.
 
         :raises RecordError: if a line is refused, because an item already has its identifiers.
         """
         named: dict[int, Line] = {}
+        seen: set[int] = set()
         for line in lines:
             texts = [text for text in line.record.identifiers if text in owners]
             items = {owners[text].id for text in texts}
-            in_file = any(item > self._newest or item in self._named for item in items)
-            if self.importer.on_conflict == "skip" and not in_file and not items & named.keys():
+            in_file = any(item > self._newest for item in items) or not (
+                items.isdisjoint(self._named) and items.isdisjoint(seen)
+            )
+            seen |= items
+            if self.importer.on_conflict == "skip" and not in_file:
                 self.counts.skipped += 1
                 continue
             reason = None
@@ -537,7 +544,7 @@ class ImportPass:
                 reason = "{} is the Archive service, and the Archive service can't be imported"
             elif len(items) > 1:
                 reason = "the identifiers of the record belong to several items of the Archive"
-            elif in_file or items & named.keys():
+            elif in_file:
                 reason = "{} is already in an earlier line"
             elif self.importer.on_conflict != "update":
                 reason = "an item of the Archive already has {}; see the option --on-conflict"
@@ -545,7 +552,7 @@ class ImportPass:
                 place = find_field(line.record, texts[0])
                 raise RecordError(self.name, line.number, place, reason.format(texts[0]))
             named[items.pop()] = line
-        return named
+        return named, seen
 
     def _update(self, lines: Mapping[int, Line], postpones: bool) -> None:
         """Update items from lines. An item that does not change is not written."""
@@ -561,14 +568,16 @@ class ImportPass:
                 raise RecordError(self.name, line.number, error.field, error.reason) from error
             [record] = store.resolve([record])
             ibi = before.identifiers[0]
-            heads: dict[str, tuple[str, str]] = {}
-            if view.head is not None:  # the record of another item lists this item
+            if view.head is not None and before.language is not None:
+                # the record of another item lists this item
                 record = self._join_present(view, record, postpones)
             # a line may omit the timestamp
             stated = structs.replace(record, timestamp=record.timestamp or before.timestamp)
             if before == stated and ibi not in self._left:
                 self.counts.skipped += 1
                 continue
+            if view.head is not None and before.language is None:
+                relations.leave(ibi)  # no other record can list the item any more
             store.copies.check_no_copies(item_id, record)
             if record.translations != before.translations or ibi in self._left:
                 self._dissolve(ibi)
@@ -602,7 +611,7 @@ class ImportPass:
             ]
         )
         self._postponed = [
-            replace(one, head=None) if one.head is not None and one.head[0] == head else one
+            replace(one, heads=tuple(left for left in one.heads if left[0] != head))
             for one in self._postponed
         ]
 
@@ -698,9 +707,10 @@ class ImportPass:
         [stated] = self.store.resolve([stated])
         if stated.next_edition is not None:
             relations.set_next_edition(one.item_id, stated.next_edition)
-        present = relations.find_heads([ibi]) or one.head is None
-        if one.head is not None and not present and relations.find_members(one.head[0]):
-            head, language = one.head
+        is_member = bool(relations.find_heads([ibi]))
+        for head, language in one.heads:
+            if is_member or not relations.find_members(head):
+                continue
             check_language(ibi, record.language, language)
             relations.join({head: {language: ibi}})
         if stated.translations:

@@ -42,14 +42,14 @@ import itertools
 import json
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Text, bindparam, select, text, true, union_all, update
+from sqlalchemy import Connection, Text, bindparam, func, select, text, true, union_all, update
 
 from flask_ibi_archive.archive.items.tables import (
     ArchiveRow,
@@ -72,8 +72,8 @@ from flask_ibi_archive.core.identifiers import (
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
+    insert_or_update,
     is_listed,
-    make_insert,
     run_on_postgresql,
 )
 from flask_ibi_archive.server.files import new_file
@@ -156,6 +156,7 @@ class Minter:
         :param connection: a connection to SQLite that has begun a transaction.
         :raises MintingError: as in :meth:`mint`, or if the file of the last date cannot be written.
         """
+        insert_prefixes(connection, self.prefixes)  # acquires the write lock
         finer = replace(self, granularity=min(self.granularity, COARSEST_IN_TRANSACTION))
         minted, date, moment = finer._issue(connection, count)
         if (path := find_date_file(connection)) is not None:
@@ -206,9 +207,9 @@ class Minter:
             if delay > self.max_wait:
                 raise self._refuse(count, now, last, delay)
             last = dates[-1]
-            minted += leave_out_used(connection, [self.build(date) for date in dates])
+            new = [self.build(date) for date in dates]
+            minted += store_last_date(connection, self.prefixes, last, new)
         assert last is not None
-        store_last_date(connection, self.prefixes, last)
         return minted, last, now + delay if delay else None
 
     def _wait_until(self, moment: Fraction | None) -> None:
@@ -251,24 +252,21 @@ class Minter:
 # --- the state ---------------------------------------------------------------------------------
 
 
-# The statements are made once, because SQLAlchemy needs more time to make them than to run them.
+# The statements are constant, because SQLAlchemy needs more time to make them than to run them.
+
+
+# The rows are sorted: if two processes locked the same prefixes in different orders, a deadlock
+# would be possible. On SQLite, the transaction has the write lock.
+_IS_LOCKED = Prefix.prefix.in_([bindparam("rep"), bindparam("ibip")])
+_LOCK = select(Prefix.last_date).where(_IS_LOCKED).order_by(Prefix.prefix).with_for_update()
 
 
 @cache
-def make_lock(dialect: str) -> Any:
-    """Return the statement that locks prefixes, inserts missing ones, and returns the dates."""
-    insert = make_insert(dialect, Prefix)
-    # the update changes nothing, but locks a row that exists
-    return insert.on_conflict_do_update(
-        index_elements=["prefix"], set_={"last_date": Prefix.last_date}
-    ).returning(Prefix.last_date)
+def make_store(dialect: str) -> Any:
+    """Return the statement that stores a date, and returns the used identifiers of two lists.
 
-
-@cache
-def make_search(dialect: str) -> Any:
-    """Return the statement that finds the identifiers of items and reservations in two lists.
-
-    An identifier to which an item refers is found too, because it may be that of another item.
+    Items and reservations use identifiers. An identifier to which an item refers is returned too,
+    because it may be that of another item.
     """
     reps, ibips = bindparam("reps", type_=Text), bindparam("ibips", type_=Text)
     # the indexes of references begin with the Archive
@@ -286,19 +284,18 @@ def make_search(dialect: str) -> Any:
         (ReservationRow.rep, reps, true()),
         (ReservationRow.ibip, ibips, true()),
     ]
-    return union_all(
+    used = union_all(
         *(
-            select(column).where(is_listed(dialect, column, listed), where)
+            select(column.label("label")).where(is_listed(dialect, column, listed), where)
             for column, listed, where in searched
         )
+    ).subquery()
+    return (
+        update(Prefix)
+        .where(_IS_LOCKED)
+        .values(last_date=bindparam("date"))
+        .returning(select(func.aggregate_strings(used.c.label, " ")).scalar_subquery())
     )
-
-
-_STORE = (
-    update(Prefix)
-    .where(Prefix.prefix.in_(bindparam("prefixes", expanding=True)))
-    .values(last_date=bindparam("date"))
-)
 
 
 def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fraction | None:
@@ -307,31 +304,45 @@ def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fractio
     :returns: POSIX seconds; None if no date was issued yet.
     :raises MintingError: if the file of the last date cannot be read.
     """
-    # The rows are sorted: if two processes locked the same prefixes in different orders, a deadlock
-    # would be possible.
-    rows = [{"prefix": prefix, "last_date": ""} for prefix in sorted(prefixes)]
-    dates = {*connection.scalars(make_lock(connection.dialect.name), rows)}
-    issued = [parse_decimal(date) for date in dates if date]
+    names = dict(zip(("rep", "ibip"), prefixes, strict=True))
+    dates = connection.scalars(_LOCK, names).all()
+    if len(dates) < len(prefixes):
+        insert_prefixes(connection, prefixes)
+        dates = connection.scalars(_LOCK, names).all()
+    issued = [parse_decimal(date) for date in {*dates} if date]
     if (path := find_date_file(connection)) is not None:
         issued += read_date_file(path)
     return max(issued, default=None)
 
 
-def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fraction) -> None:
-    """Store a date as the last date of prefixes that :func:`lock_last_date` has locked."""
-    connection.execute(_STORE, {"prefixes": prefixes, "date": format_decimal(date)})
+def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
+    """Insert the rows of prefixes that have no row. On SQLite, this acquires the write lock."""
+    connection.execute(
+        insert_or_update(connection, Prefix).on_conflict_do_nothing(),
+        [{"prefix": prefix, "last_date": ""} for prefix in sorted(prefixes)],
+    )
 
 
-def leave_out_used(connection: Connection, minted: list[Minted]) -> list[Minted]:
-    """Return the identifiers that no item of any Archive has, and that were never reserved."""
+def store_last_date(
+    connection: Connection, prefixes: tuple[str, str], date: Fraction, minted: list[Minted]
+) -> list[Minted]:
+    """Store a date as the last date of prefixes that :func:`lock_last_date` has locked.
+
+    :returns: the given identifiers that no item of any Archive has, and that were never reserved.
+    """
     if len(minted) > 1:
         # a plan that PostgreSQL has made for an empty table becomes slow while the table grows
         run_on_postgresql(connection, "DISCARD PLANS")
-    names = {
+    rep, ibip = prefixes
+    values = {
+        "rep": rep,
+        "ibip": ibip,
+        "date": format_decimal(date),
         "reps": json.dumps([new.rep for new in minted]),
         "ibips": json.dumps([new.ibip for new in minted]),
     }
-    used = {*connection.scalars(make_search(connection.dialect.name), names)}
+    rows = connection.scalars(make_store(connection.dialect.name), values)
+    used = {label for labels in rows if labels for label in labels.split()}
     return [new for new in minted if new.rep not in used and new.ibip not in used]
 
 
@@ -351,9 +362,12 @@ def find_date_file(connection: Connection) -> Path | None:
     """Return the path of the file for a database; None if the database is not an SQLite file."""
     if connection.dialect.name != "sqlite":
         return None
-    # SQLite resolves symbolic links in the name. So every process uses the same file.
-    database = connection.scalar(_MAIN_FILE)
-    return Path(f"{database}-ibi-last-date") if database else None
+    if _MAIN_FILE not in connection.info:  # the info is that of the connection of the driver
+        # SQLite resolves symbolic links in the name. So every process uses the same file.
+        database = connection.scalar(_MAIN_FILE)
+        connection.info[_MAIN_FILE] = Path(f"{database}-ibi-last-date") if database else None
+    path: Path | None = connection.info[_MAIN_FILE]
+    return path
 
 
 def read_date_file(path: Path) -> list[Fraction]:

@@ -301,7 +301,9 @@ def page_instead(item: ItemView) -> ResponseReturnValue | None:
 
 
 def with_item(
-    view: Callable[..., ResponseReturnValue], shows_description: bool = False
+    view: Callable[..., ResponseReturnValue],
+    shows_description: bool = False,
+    needs_description: bool = False,
 ) -> Callable[..., ResponseReturnValue]:
     """Decorate a view that needs an item.
 
@@ -310,6 +312,7 @@ def with_item(
     removed, the decorated view returns the tombstone.
 
     :param shows_description: True: the view also shows the description of a removed item.
+    :param needs_description: True: users who must not see the description are refused.
     """
 
     @answering
@@ -326,20 +329,10 @@ def with_item(
             shows_description and item.dublin_core and find_refusal(item) is None
         ):
             return tombstone(item)
-        return view(item, **rest)
+        instead = page_instead(item) if needs_description else None
+        return view(item, **rest) if instead is None else instead
 
     return find_and_view
-
-
-def describing(view: Callable[..., ResponseReturnValue]) -> Callable[..., ResponseReturnValue]:
-    """Decorate a view of an item: users who must not see its description are refused."""
-
-    @wraps(view)
-    def check_and_view(item: ItemView) -> ResponseReturnValue:
-        instead = page_instead(item)
-        return view(item) if instead is None else instead
-
-    return check_and_view
 
 
 def redirect_to(url: str, status: int = 302) -> Response:

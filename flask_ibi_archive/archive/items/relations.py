@@ -156,7 +156,8 @@ class Relations:
         primary = {text: ibi for ibi, texts in names.items() for text in texts}
         editions: dict[str, Row[Any]] = {}
         members: dict[str, list[Row[Any]]] = {}
-        for row in self.connection.execute(self._select_references(primary)).all():
+        references = self.connection.execute(self._select_references(primary)).all()
+        for row in references:
             ibi = primary[row.text]
             if row.kind == "edition":
                 other = editions.setdefault(ibi, row)
@@ -169,6 +170,8 @@ class Relations:
                     )
             elif row.kind == "translation":
                 members.setdefault(ibi, []).append(row)
+        for row in references:
+            ibi = primary[row.text]
             if row.text != ibi and row.kind != "translation":
                 column = Item.next_edition if row.kind == "edition" else Item.metadata_ibi
                 self.connection.execute(

@@ -28,9 +28,9 @@ rule  meaning                                         constraints
       translations, and is that of the item           tr_ibi_translation_language
 ====  ==============================================  ============================
 
-Beside these rules, at most one item of an Archive has a key of the host (uq_ibi_item_key). Neither
-the service nor an item that is elsewhere has one (ck_ibi_item_key). At most one item of an Archive
-has an identifier of another system or a former address (ibi_same_as_pkey).
+Beside these rules, at most one item of an Archive has a key of the host (uq_ibi_item_key), and the
+service item has none (ck_ibi_item_key). At most one item of an Archive has an identifier of another
+system or a former address (ibi_same_as_pkey).
 """
 
 from __future__ import annotations

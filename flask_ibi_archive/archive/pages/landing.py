@@ -159,21 +159,19 @@ def sort_texts(texts: Sequence[Text]) -> list[Text]:
     return sorted(texts, key=lambda text: (text[1] or "").partition("-")[0] != language)
 
 
-@pages.with_item
-@pages.describing
+@partial(pages.with_item, needs_description=True)
 def landing(item: ItemView) -> ResponseReturnValue:
     """Show the landing page of an item, with a description of the item and links to its files.
 
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
     shown = Shown(item)
-    return _add_item_links(negotiate(item) or _landing_page(shown), shown)
-
-
-def _landing_page(shown: Shown) -> Response:
-    counts = current_archive().count_views(shown.item)
-    months = list(counts.list_recent_months(shown.item.today, MONTHS))
-    return pages.page("landing", counts=counts, months=months, **shown.values)
+    response = negotiate(item)
+    if response is None:
+        counts = current_archive().count_views(item)
+        months = list(counts.list_recent_months(item.today, MONTHS))
+        response = pages.page("landing", counts=counts, months=months, **shown.values)
+    return _add_item_links(response, shown)
 
 
 def _add_item_links(response: Response, shown: Shown) -> Response:

@@ -104,11 +104,9 @@ def list_links(item: ItemView, work: Work) -> list[page_head.Link]:
     :param item: the item without the files that the reader may not see.
     """
     addresses = current_archive().addresses
-    descriptions = [
-        page_head.Description(addresses.metadata(item, name), media_type)
-        for name, media_type in find_formats(item).items()
-    ]
-    return list(page_head.list_item_links(work, descriptions))
+    formats = find_formats(item).items()
+    metadata = {addresses.metadata(item, name): media_type for name, media_type in formats}
+    return list(page_head.list_item_links(work, metadata))
 
 
 def add_part_links(response: Response, item: ItemView, relation: str) -> Response:

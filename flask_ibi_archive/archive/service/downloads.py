@@ -41,20 +41,15 @@ def find_content_type(name: str, content: Path) -> str:
         charset.
     """
     guessed = find_media_type(name)
-    if guessed.startswith("text/") and is_utf8(content):
-        return f"{guessed}; charset=utf-8"
-    return guessed
-
-
-def is_utf8(content: Path) -> bool:
-    """Return whether the beginning of a file is UTF-8 text."""
+    if not guessed.startswith("text/"):
+        return guessed
     with content.open("rb") as stream:
         sample = stream.read(SAMPLE)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
-        return False
-    return True
+        return guessed
+    return f"{guessed}; charset=utf-8"
 
 
 def describe_version(content: Path) -> str:
@@ -80,7 +75,8 @@ def send_content(
     :raises PreconditionFailed: if If-Match or If-Unmodified-Since excludes the current version.
     """
     content_type = find_content_type(name, content)
-    modified = last_modified(content, changed)
+    stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
+    modified = max(stored, changed or stored).replace(microsecond=0)
     if not client_accepts_version(etag, modified):
         raise PreconditionFailed
     not_modified = client_has_version(etag, modified)
@@ -108,12 +104,6 @@ def send_content(
     response.headers["Content-Type"] = content_type
     policy = SANDBOX_POLICY if mimetype in ACTIVE else ""
     return set_headers(response, policy, private=restricted)
-
-
-def last_modified(content: Path, changed: datetime | None) -> datetime:
-    """Return the date of the last change of a file or of its item, in whole seconds."""
-    stored = datetime.fromtimestamp(content.stat().st_mtime, timezone.utc)
-    return max(stored, changed or stored).replace(microsecond=0)
 
 
 def client_accepts_version(etag: str, modified: datetime) -> bool:

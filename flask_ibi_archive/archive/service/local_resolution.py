@@ -1,4 +1,4 @@
-"""Answers persistent URLs on the host of an Archive.
+"""Answers persistent URLs, foreign identifiers and former addresses on the host of an Archive.
 
 The reader is redirected to an item of the Archive, or to the resolver. The Archive is asked in the
 same process, without HTTP requests, and the result is the same as that of a resolver. A resolver in
@@ -6,24 +6,27 @@ the same app uses this module, too.
 
 Another Archive may have more information about an item. In this case the outcome is
 :class:`NotHere`, and the resolver must resolve the URL.
+
+The aliases of an item (the field ``same_as``) lead to the item as its persistent URL does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, request
-from werkzeug.exceptions import BadHost
+from werkzeug.exceptions import BadHost, NotFound
 from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.archive.items.pages import tombstone
 from flask_ibi_archive.archive.items.read import Copies
 from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
-from flask_ibi_archive.core.protocol.languages import LanguageRange
+from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, Agents
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.query_strings import decode_url
@@ -31,18 +34,22 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
+from flask_ibi_archive.core.resolution.former_links import find_former_links, is_named
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, AlternativesSearch, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.pages import alerts, persistent_urls
+from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     current_archive,
     is_message,
     is_request_url,
+    request_addresses,
     request_host,
     request_origin,
     request_root,
+    request_target,
 )
 from flask_ibi_archive.server.pages.responses import set_headers
 
@@ -60,14 +67,7 @@ class NotHere:
     is_known: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """The item is an Original of this Archive that was removed."""
-
-    item: ItemView
-
-
-LocalOutcome = Redirect | NotHere | Removed | Alert
+LocalOutcome = Redirect | NotHere | ItemView | Alert
 
 
 def resolve_locally(
@@ -80,9 +80,9 @@ def resolve_locally(
 
     :param ranges: the languages that the reader prefers.
     :param client_addresses: the IP addresses of the reader, then of the proxies.
-    :returns: a redirect; or NotHere or Removed; or an alert. There is an alert in three cases: the
-        resolution returns to an earlier item, the resolution needs too many rounds, or an item of
-        this Archive does not have the requested part.
+    :returns: a redirect; or NotHere; or an Original that was removed; or an alert. There is an
+        alert in three cases: the resolution returns to an earlier item, the resolution needs too
+        many rounds, or an item of this Archive does not have the requested part.
     :raises NotReady: if the database does not respond.
     Source: [R] 6.2.
     """
@@ -102,8 +102,7 @@ def resolve_locally(
         for question in analysis.questions:
             asked.append(question.ibi)
             answer = ask(question)
-            redirect = analysis.add_answer(answer)
-            if redirect is not None:
+            if redirect := analysis.add_answer(answer):
                 return redirect
             if answer.pairs.get("state") == (State.DELETED.value,):
                 removed = _find_removed(archive, question.ibi)
@@ -122,9 +121,10 @@ def resolve_locally(
     if outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
         return outcome
     if removed is not None and outcome.kind is AlertKind.REMOVED:
-        return Removed(removed)
+        return removed
     # the Original of a Copy may have more parts
-    if wanted.requires_original or any(_is_copy(archive, ibi) for ibi in asked):
+    items = (archive.get(ibi.text) for ibi in asked)
+    if wanted.requires_original or any(item and item.record.state == State.COPY for item in items):
         return NotHere(True)
     search = AlternativesSearch(outcome)
     for question in search.questions:
@@ -164,18 +164,12 @@ def create_local_acknowledgment(
     return replace(sent, url=decode_url(redirect.url), persistent_url=decode_url(persistent_url))
 
 
-def _is_copy(archive: Archive, ibi: Identifier) -> bool:
-    item = archive.get(ibi.text)
-    return item is not None and item.record.state == State.COPY.value
-
-
 def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
     """Return an item that was removed; None if the item exists or another Archive may have it."""
     item = archive.get(ibi.text)
     if item is None or item.record.state != State.DELETED.value:
         return None
-    tombstone = item.record.tombstone
-    if tombstone is not None and tombstone.original_archive is not None:
+    if item.record.original_elsewhere is not None:
         return None
     with archive.database.reading() as connection:
         copies = Copies(connection, archive.served().id)
@@ -183,23 +177,29 @@ def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
     return None if lives else item
 
 
-def answer_persistent_url() -> Response | None:
-    """Answer a persistent URL if the app has no route for the URL, or only one for all paths.
+def answer_unrouted() -> Response | None:
+    """Answer a persistent URL or a former link without a route, or with one for all paths only.
 
     If the app also has a resolver, the resolver answers persistent URLs. A message to the service
     of another Archive looks like a persistent URL with a query. Such a message is not answered
-    here.
+    here. With a route for all paths, the pages of the app have precedence over former addresses at
+    the same host.
 
     :returns: None if this function does not answer the request.
     """
     failure = request.routing_exception
     if failure is None:
-        return answer_own_item()
-    resolves = current_archive().config.local_resolution
+        return answer_own_item() or (answer_former_link() if _is_meant_link() else None)
     others = RESOLVER_EXTENSION in current_app.extensions or is_message()
-    if (others or not resolves) and not isinstance(failure, BadHost | RequestRedirect):
+    resolves = current_archive().config.local_resolution and not others
+    if resolves or isinstance(failure, BadHost | RequestRedirect):
+        response = _answer_unrouted_url()
+        if response is not None:
+            return response
+    if type(failure) is not NotFound or _is_for_resolver():
         return None
-    return _answer_unrouted()
+    failure.__traceback__ = failure.__context__ = None  # as in create_fallback_hook()
+    return answer_former_link()
 
 
 def answer_own_item() -> Response | None:
@@ -209,21 +209,15 @@ def answer_own_item() -> Response | None:
     """
     if request.method not in ("GET", "HEAD") or is_message():
         return None
-    return persistent_urls.answer_target(_resolve_own_item, lambda target: False)
 
-
-def _resolve_own_item(
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
-    ranges: tuple[LanguageRange, ...],
-) -> Response | None:
-    archive = current_archive()
-    try:
-        is_own = archive.config.local_resolution and archive.get(wanted.ibi.text) is not None
-    except (NotReady, ConfigError):
+    def resolve_own(wanted: PersistentUrl, *parameters: Any) -> Response | None:
+        archive = current_archive()
+        with suppress(NotReady, ConfigError):
+            if archive.config.local_resolution and archive.get(wanted.ibi.text) is not None:
+                return resolve(wanted, *parameters)
         return None
-    return resolve(wanted, persistent_url, addresses, ranges) if is_own else None
+
+    return persistent_urls.answer_target(resolve_own, lambda target: False)
 
 
 def resolve(
@@ -250,7 +244,7 @@ def resolve(
     target = persistent_url.removeprefix(request_origin())
     try:
         outcome = resolve_locally(archive, wanted, ranges, addresses)
-        if isinstance(outcome, Removed):
+        if isinstance(outcome, ItemView):
             return _removed_response(archive, outcome, target)
     except (NotReady, ConfigError) as error:
         return alerts.unready_response(error)
@@ -270,7 +264,9 @@ def resolve(
     return set_headers(Response(status=302, headers=headers))
 
 
-_answer_unrouted = persistent_urls.create_fallback_hook(resolve, persistent_urls.begins_with_ibi)
+_answer_unrouted_url = persistent_urls.create_fallback_hook(
+    resolve, persistent_urls.begins_with_ibi
+)
 
 
 def redirect_and_count(
@@ -290,6 +286,79 @@ def redirect_and_count(
     if request.method == "GET":
         count_after_response(response, archive, redirect, addresses, persistent_url)
     return response
+
+
+def answer_former_link() -> Response | None:
+    """Answer a foreign identifier or a former address, whatever route the app has for it.
+
+    The response is that to the persistent URL of the item.
+
+    :returns: None if no item of this Archive has this alias.
+    """
+    archive = current_archive()
+    if not archive.config.local_resolution or is_message():
+        return None
+    target = request_target()
+    links = find_former_links(target, _list_bases())
+    if not links:
+        return None
+    aliases = [link.alias for link in links]
+    is_meant = _is_meant_link()
+    try:
+        # a page of the app that does not exist must not wait for the database
+        if not (is_meant or archive.config.former_hosts or archive.items.may_have_addresses()):
+            return None
+        found = archive.database.read(
+            lambda connection: archive.items.find_by_alias(connection, aliases)
+        )
+    except (NotReady, ConfigError) as error:
+        return alerts.unready_response(error) if is_meant else None
+    if found is None:
+        return None
+    if request.method not in ("GET", "HEAD"):
+        return alerts.method_response()
+    alias, ibi = found
+    link = links[aliases.index(alias)]
+    answer: persistent_urls.Resolve = current_app.extensions.get(persistent_urls.RESOLVE, resolve)
+    return answer(
+        add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
+        f"{request_origin()}/{ibi}{link.rest}",
+        request_addresses(),
+        parse_accept_language(",".join(request.headers.getlist("Accept-Language"))),
+    )
+
+
+def _is_meant_link() -> bool:
+    """Return whether the app cannot have a page at the address."""
+    return is_named(request_target()) or _is_former_host()
+
+
+def _is_former_host() -> bool:
+    return normalize_host(request_host()) in current_archive().config.former_hosts
+
+
+def _list_bases() -> list[str]:
+    """Return what precedes the target in addresses of this request.
+
+    A proxy may add the path under which the app is mounted to the path of a former address.
+
+    :returns: no text if the host is neither that of the Archive nor a former one.
+    """
+    host = normalize_host(request_host())
+    if host != normalize_host(current_archive().config.archive_address) and not _is_former_host():
+        return []
+    return [f"http://{host}{root}" for root in sorted({"", request_root()})]
+
+
+def _is_for_resolver() -> bool:
+    """Return whether the resolver of the same app answers, since the URL is a persistent URL."""
+    if RESOLVER_EXTENSION not in current_app.extensions:
+        return False
+    target = request_target()
+    try:
+        return persistent_urls.is_plausible_ibi(parse_persistent_target(target).ibi, target)
+    except MalformedPersistentUrl:
+        return False
 
 
 class OwnArchive:
@@ -345,9 +414,8 @@ class OwnArchive:
         return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
 
 
-def _removed_response(archive: Archive, removed: Removed, target: str) -> Response:
+def _removed_response(archive: Archive, item: ItemView, target: str) -> Response:
     """Return the page of a removed item for browsers, or a list of pairs for programs."""
-    item = removed.item
     if alerts.prefers_page():
         response = tombstone(item)
         response.headers["Vary"] = alerts.VARY

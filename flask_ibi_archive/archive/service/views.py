@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
@@ -29,9 +29,6 @@ from flask_ibi_archive.server.pages.requests import (
     is_message,
 )
 from flask_ibi_archive.signals import Notice, url_requested
-
-if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive import Archive
 
 ListUrls: TypeAlias = Callable[[messages.UrlRequest], Sequence[UrlPair]]
 
@@ -55,17 +52,18 @@ def route_service_request() -> bool:
     """
     request = current_request()
     path = request.path
-    if _SERVICE_PATH.fullmatch(path) is None:
-        return False
-    if isinstance(request.routing_exception, BadHost):
+    if _SERVICE_PATH.fullmatch(path) is None or isinstance(request.routing_exception, BadHost):
         return False
     if request.url_rule is not None and not request.url_rule.arguments:
         return False
     archive = current_archive()
     failure: NotReady | ConfigError | None = None
     try:
-        if not archive.serves(path[1:]) and not _is_other_form(archive, path[1:]):
+        # most requests have the canonical case
+        if not archive.serves(path[1:]) and not archive.serves(parse_identifier(path[1:]).text):
             return False
+    except IdentifierError:
+        return False
     except NotReady as error:  # the IBI of the service is unknown
         resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
         if resolves and not is_message():  # it may be a persistent URL
@@ -75,14 +73,6 @@ def route_service_request() -> bool:
         failure = error
     select_view(f"{EXTENSION}.service", failure=failure)
     return True
-
-
-def _is_other_form(archive: Archive, ibi: str) -> bool:
-    """Return whether a text is an IBI of the service that is not in canonical case."""
-    try:
-        return archive.serves(parse_identifier(ibi).text)
-    except IdentifierError:
-        return False
 
 
 def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
@@ -95,7 +85,6 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     if (refusal := responses.refuse_request()) is not None:
         return refusal
     request = current_request()
-    query = request.query_string
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
     count = _count_access if is_get else lambda acknowledgment: None
@@ -104,7 +93,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     if is_get and url_requested.receivers:
         list_urls = partial(_list_and_announce, list_urls)
     try:
-        message = messages.parse_request(decode_query_string(query))
+        message = messages.parse_request(decode_query_string(request.query_string))
         return responses.pairs_response(messages.build_response(message, list_urls, count))
     except PeerProtocolError as error:
         return responses.error_response(400, str(error))

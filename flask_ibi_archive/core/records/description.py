@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import quote, unquote
 
 from msgspec import Struct, field
@@ -305,7 +305,7 @@ class Title(Struct, frozen=True):
     kind: Parsed[TitleKind, choose(TitleKind)] | None = None
 
 
-class Subject(NamedTuple):
+class Subject(Struct, frozen=True):
     """A subject.
 
     :param value: the text.
@@ -314,26 +314,10 @@ class Subject(NamedTuple):
     :param uri: the URI of the subject in the vocabulary, or None.
     """
 
-    value: str
-    lang: str | None = None
-    scheme: str | None = None
-    uri: str | None = None
-
-
-class _SubjectObject(Struct, frozen=True):
-    """The JSON object of a :class:`Subject`."""
-
     value: XmlText
     lang: LanguageTag | None = None
     scheme: Line | None = None
     uri: Parsed[str, values.parse_http_url] | None = None
-
-
-def parse_subject(field: str, value: Any) -> Subject:
-    """Parse a subject: a text or an object."""
-    if not isinstance(value, dict):
-        return Subject(values.parse_xml_text(field, value))
-    return Subject(**asdict(convert(field, value, _SubjectObject)))
 
 
 class _TextObject(Struct, frozen=True):
@@ -612,7 +596,8 @@ class RelatedWork(Struct, frozen=True):
     relation: Relation | None = None
 
 
-_KINDS: dict[ForeignKind, IdentifierKind] = {
+#: The kinds of identifiers in other systems.
+FOREIGN_KINDS: dict[ForeignKind, IdentifierKind] = {
     ForeignKind.DOI: "DOI",
     ForeignKind.HANDLE: "Handle",
     ForeignKind.ARK: "ARK",
@@ -641,7 +626,7 @@ def find_related_work(field: str, value: Any) -> RelatedWork:
             f"{quoted(text)} is not an identifier: write a DOI, Handle, ARK, URN, IBI, ISBN, ISSN "
             "or an http or https URL",
         ) from None
-    return RelatedWork(foreign.text, _KINDS[foreign.kind], foreign.url)
+    return RelatedWork(foreign.text, FOREIGN_KINDS[foreign.kind], foreign.url)
 
 
 class _RelatedObject(Struct, frozen=True):
@@ -708,7 +693,7 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     degree: Parsed[Degree, _parse_degree] | None = None
     container: Parsed[Container, convert_to(Container)] | None = None
     abstracts: tuple[Parsed[Text, parse_text], ...] = ()
-    subjects: tuple[Parsed[Subject, parse_subject], ...] = ()
+    subjects: tuple[Parsed[Subject, _parse_short(Subject, values.parse_xml_text)], ...] = ()
     rights: tuple[Parsed[Text, _parse_rights], ...] = ()
     licence_url: Parsed[str, values.parse_stated_licence] | None = None
     access_right: Parsed[AccessRight, choose(AccessRight)] | None = None

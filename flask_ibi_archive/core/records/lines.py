@@ -42,6 +42,7 @@ from flask_ibi_archive.core.records.values import (
     FieldError,
     IssuedDate,
     convert,
+    convert_to,
     join_names,
     quoted,
 )
@@ -71,11 +72,11 @@ def find_errors(line: str | bytes) -> list[FieldError]:
     """
     try:
         data = read_json(line)
-        values.check_object("", data, data if isinstance(data, dict) else ())
+        values.check_object("", data, data)
     except FieldError as error:
         return [error]
-    errors = list(_find_errors("", data, _read_fields))
-    return errors or list(_find_conflicts(_read_fields("", data)))
+    errors = list(_find_errors("", data, convert_to(Record)))
+    return errors or list(_find_conflicts(convert("", data, Record)))
 
 
 def _find_errors(
@@ -169,13 +170,9 @@ def parse_record(data: Any, has_identifier: bool = True) -> Record:
     :param has_identifier: False if the identifiers of the item will be minted later.
     :raises FieldError: if a field is wrong.
     """
-    record = _read_fields("", data)
+    record = convert("", data, Record)
     check_record(record, has_identifier)
     return record
-
-
-def _read_fields(field: str, data: Any) -> Record:
-    return convert(field, data, Record)
 
 
 def check_record(record: Record, has_identifier: bool = True) -> None:
@@ -310,21 +307,15 @@ def format_description(description: Any) -> Any:
     :param description: a :class:`Description`; or an object with the fields of the JSON object,
         which may contain Python's types.
     """
-    if isinstance(description, Description):
-        return _format_members(_name_fields(description))
-    return _format_members(description) if isinstance(description, Mapping) else description
-
-
-def _name_fields(description: Description) -> dict[str, Any]:
-    """Return the fields of a description with the names of the JSON object."""
+    if not isinstance(description, Description):
+        return _format_members(description) if isinstance(description, Mapping) else description
     names = zip(Description.__struct_fields__, Description.__struct_encode_fields__, strict=True)
     url, text, type = description.licence_url, description.type_text, description.type
-    return {
-        **{name: getattr(description, attribute) for attribute, name in names},
-        "type": text or (None if type is WorkType.OTHER else type.value),
-        "type_text": None,
-        "licence": None if url is None else values.find_spdx(url) or url,
-    }
+    members = {name: getattr(description, attribute) for attribute, name in names}
+    members["type"] = text or (None if type is WorkType.OTHER else type.value)
+    members["type_text"] = None
+    members["licence"] = None if url is None else values.find_spdx(url) or url
+    return _format_members(members)
 
 
 #: The fields of a description that are lists.
@@ -346,8 +337,8 @@ def _format_members(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _format_list(value: Any) -> Any:
-    if isinstance(value, Subject) or not isinstance(value, list | tuple):
-        is_member = isinstance(value, str | Mapping | Struct | Subject)
+    if not isinstance(value, list | tuple):
+        is_member = isinstance(value, str | Mapping | Struct)
         return [_format_value(value)] if is_member else value
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value):
         return value  # two texts, or one text and its language
@@ -362,8 +353,6 @@ def _format_value(value: Any) -> Any:
         return value.text
     if isinstance(value, date):
         return value.isoformat()
-    if isinstance(value, Subject):
-        return _shorten(value._asdict(), "value")
     if isinstance(value, tuple) and len(value) == 2:
         text, language = value
         return text if language is None else {"value": text, "lang": language}
@@ -372,7 +361,7 @@ def _format_value(value: Any) -> Any:
         return _shorten({"name": value.inverted, **stated}, "name")
     if isinstance(value, RelatedWork):
         return _format_members({"identifier": value.identifier, "relation": value.relation})
-    if isinstance(value, Title | Organisation):
+    if isinstance(value, Title | Organisation | Subject):
         return _shorten(asdict(value), value.__struct_fields__[0])
     if isinstance(value, Struct):
         value = asdict(value)

@@ -34,6 +34,7 @@ from flask_ibi_archive.core.records.values import (
     choose,
     convert,
     join_names,
+    or_none,
     quoted,
 )
 
@@ -127,10 +128,6 @@ def parse_public_id(name: str, value: Any) -> str:
     return value
 
 
-def _parse_leaves(name: str, value: Any) -> str | None:
-    return None if value is None else values.parse_choice(name, value, ("Copy", "Deleted"))
-
-
 class OfferDescription(Struct, frozen=True):
     """What an offer contains.
 
@@ -145,7 +142,7 @@ class OfferDescription(Struct, frozen=True):
 
     offer: Parsed[str, parse_public_id]
     kind: Parsed[str, choose(Literal["move", "copy"])]
-    leaves: Parsed[str | None, _parse_leaves]
+    leaves: Parsed[str | None, or_none(choose(Literal["Copy", "Deleted"]))]
     giver: Ibi
     taker: Ibi
     expires: Parsed[datetime, values.parse_timestamp]
@@ -215,12 +212,7 @@ def offer_record(number: int, record: Record, sizes: Mapping[str, int]) -> Offer
 
 def format_offered(offered: OfferedRecord) -> bytes:
     """Return the line of an item, with the line end."""
-    line = {
-        "number": offered.number,
-        "version": offered.version,
-        "record": format_record(offered.record),
-        "sizes": dict(offered.sizes),
-    }
+    line = {**asdict(offered), "record": format_record(offered.record)}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 

@@ -7,7 +7,7 @@ https://signposting.org/FAIR/; RFC 8288 (Link header).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -78,8 +78,8 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
     yield "isbn", work.isbn
     yield "doi", work.doi
     yield "language", work.language
-    for subject, *_ in work.subjects:
-        yield "keywords", subject
+    for subject in work.subjects:
+        yield "keywords", subject.value
     yield "abstract_html_url", work.page_url
     yield "pdf_url", pdf_url
 
@@ -137,27 +137,18 @@ class Link:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """Metadata of a work at an address.
+def list_item_links(work: Work, metadata: Mapping[str, str | None]) -> Iterator[Link]:
+    """Yield the links of a landing page. The most important links are first.
 
-    :param url: the address.
-    :param media_type: the media type, or None if unknown.
+    :param metadata: the addresses of the metadata, and their media types; None if unknown.
     """
-
-    url: str
-    media_type: str | None = None
-
-
-def list_item_links(work: Work, descriptions: Iterable[Description]) -> Iterator[Link]:
-    """Yield the links of a landing page. The most important links are first."""
     yield Link("cite-as", work.url)
     yield Link("type", f"{_SCHEMA_ORG}AboutPage")
     yield Link("type", _SCHEMA_ORG + TYPES[work.type].schema_org)
     if work.licence_url is not None:
         yield Link("license", work.licence_url)
-    for description in descriptions:
-        yield Link("describedby", description.url, description.media_type)
+    for url, media_type in metadata.items():
+        yield Link("describedby", url, media_type)
     for author in work.creators:
         identifier = author.orcid_url or author.ror or author.lattes_url
         if identifier is not None:

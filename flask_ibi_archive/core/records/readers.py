@@ -18,7 +18,13 @@ from flask_ibi_archive.core.records.description import THESES, WORK_FIELDS, find
 from flask_ibi_archive.core.records.formats.csl_json import OTHER_TYPES
 from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.lines import check_json, decode_json, read_json
-from flask_ibi_archive.core.records.values import FieldError, find_licence, quoted, quoted_name
+from flask_ibi_archive.core.records.values import (
+    FieldError,
+    check_object,
+    find_licence,
+    quoted,
+    quoted_name,
+)
 
 # --- work fields -------------------------------------------------------------------------------
 
@@ -129,19 +135,9 @@ def read_date(text: str) -> str:
     return re.sub(r"^\[?(?:c|ca|circa)\.? ?([0-9]{4})\]?$", r"c. \1", text)
 
 
-def read_licence(text: str) -> str:
-    """Return the URL of a licence such as ``CC BY 4.0``; other texts stay."""
-    return find_licence(text) or text
-
-
 def read_file(text: str) -> dict[str, str]:
     """Return the file at a path: its name in the item is that of the file."""
     return {"path": re.split(r"[/\\]", text)[-1], "source": text.replace("\\", "/")}
-
-
-def read_doi(text: str) -> str:
-    """Return a DOI with its scheme."""
-    return f"doi:{text}" if re.match(r"10\.[0-9]", text) else text
 
 
 #: The fields: the English name, the path in a record, and the other names. A dot at the beginning
@@ -219,8 +215,8 @@ _CONVERT: Mapping[str, Callable[[str], Any]] = {
     "degree_level": _LEVELS,
     "access_right": _RIGHTS,
     "language": read_language,
-    "licence": read_licence,
-    "doi": read_doi,
+    "licence": lambda text: find_licence(text) or text,
+    "doi": lambda text: f"doi:{text}" if re.match(r"10\.[0-9]", text) else text,
     "files": read_file,
 }
 
@@ -566,11 +562,9 @@ def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
             continue
         try:
             data = read_json(text)
+            check_object("", data, data)
         except FieldError as error:
             yield Entry(place, {}, "", (error,))
-            continue
-        if not isinstance(data, dict):
-            yield _refuse(place, "", f'{quoted(data)} is not an object (write {{"...": ...}})')
             continue
         errors = tuple(
             FieldError(name, "an item that gets new identifiers has none; import without --mint")

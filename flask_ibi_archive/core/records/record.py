@@ -5,7 +5,7 @@ The types of the fields parse the JSON object of a record; see :mod:`.values` an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -30,6 +30,7 @@ from flask_ibi_archive.core.records.values import (
     choose,
     convert,
     join_names,
+    or_none,
     quoted,
 )
 
@@ -44,11 +45,6 @@ ELEMENTS = (
 
 #: The values of each Dublin Core element. The elements are in the order of the standard.
 DublinCore = Mapping[str, tuple[Text, ...]]
-
-
-def _or_none(parse: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """Return the parser of a field whose value may be null."""
-    return lambda field, value: None if value is None else parse(field, value)
 
 
 Ibi = Parsed[str, values.parse_ibi]
@@ -96,7 +92,7 @@ class MetadataAddress(Struct, frozen=True):
 
     url: Url
     formats: Formats = field(default_factory=dict)
-    timestamp: Parsed[datetime | None, _or_none(values.parse_timestamp)] = None
+    timestamp: Parsed[datetime | None, or_none(values.parse_timestamp)] = None
 
 
 def parse_dublin_core(field: str, value: Any) -> DublinCore:
@@ -210,9 +206,9 @@ class Tombstone(Struct, frozen=True):
     """
 
     reason: Parsed[str, values.parse_text]
-    citation: Parsed[str | None, _or_none(values.parse_text)] = None
-    successor: Parsed[str | None, _or_none(values.parse_ibi)] = None
-    original_archive: Parsed[str | None, _or_none(values.parse_ibi)] = None
+    citation: Parsed[str | None, or_none(values.parse_text)] = None
+    successor: Parsed[str | None, or_none(values.parse_ibi)] = None
+    original_archive: Parsed[str | None, or_none(values.parse_ibi)] = None
     discard_description: bool = False
 
     def __eq__(self, other: object) -> bool:
@@ -293,7 +289,7 @@ class Record(Struct, frozen=True):
     access: Parsed[AccessRule, parse_access] | None = None
     embargo: Parsed[date, values.parse_day] | None = None
     tombstone: Parsed[Tombstone, parse_tombstone] | None = None
-    key: Parsed[str | None, _or_none(values.parse_key)] = None
+    key: Parsed[str | None, or_none(values.parse_key)] = None
 
     @property
     def identifiers(self) -> tuple[str, ...]:
@@ -493,10 +489,3 @@ class ItemView(Struct, frozen=True):
     def is_hidden(self) -> bool:
         """Whether users who may not read the files must not see the description either."""
         return self.record.is_hidden
-
-    def shows_itself(self, address: str) -> bool:
-        """Return whether a user with an IP address may see that the item exists.
-
-        A user who may not read the files usually sees the description; of a hidden item, nothing.
-        """
-        return not self.is_hidden or self.allows(address)

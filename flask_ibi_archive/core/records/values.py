@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -119,6 +120,11 @@ def convert(field: str, value: Any, kind: type[T]) -> T:
 
 #: Types of a host that msgspec would read as lists; the meaning of such a value is not certain.
 _NOT_IN_JSON = frozenset({tuple, set, frozenset})
+
+
+def or_none(parse: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """Return the parser of a field whose value may be null."""
+    return lambda field, value: None if value is None else parse(field, value)
 
 
 def convert_to(kind: type[T]) -> Callable[[str, Any], T]:
@@ -368,10 +374,8 @@ def parse_url(field: str, value: Any) -> str:
 def parse_network(field: str, value: Any) -> str:
     """Parse an IP network and return the network in CIDR form."""
     text = parse_text(field, value)
-    try:
+    with suppress(ValueError):
         return str(ip_network(text))
-    except ValueError:
-        pass
     try:
         meant = f"; did you mean {ip_network(text, strict=False)}?"
     except ValueError:
@@ -554,10 +558,8 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def parse_timestamp(field: str, value: Any) -> datetime:
     """Parse a time such as ``2009-07-21T13:23:45Z``."""
     if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
-        try:
+        with suppress(ValueError):
             return datetime.fromisoformat(f"{value[:-1]}+00:00")
-        except ValueError:
-            pass
     if isinstance(value, datetime) and value.tzinfo is None:
         raise FieldError(field, f"{quoted(value)} has no time zone; add tzinfo=timezone.utc")
     raise FieldError(field, f"{quoted(value)} is not a time such as 2009-07-21T13:23:45Z (UTC)")
@@ -566,10 +568,8 @@ def parse_timestamp(field: str, value: Any) -> datetime:
 def parse_day(field: str, value: Any) -> date:
     """Parse a day such as ``2027-03-01``."""
     if isinstance(value, str) and _DAY.fullmatch(value):
-        try:
+        with suppress(ValueError):
             return date.fromisoformat(value)
-        except ValueError:
-            pass
     raise FieldError(field, f"{quoted(value)} is not a day such as 2027-03-01")
 
 

@@ -157,11 +157,6 @@ class Work(Description, frozen=True, kw_only=True):
         """The year of publication."""
         return None if self.issued is None else self.issued.year
 
-    @property
-    def is_described(self) -> bool:
-        """Whether the metadata state a title or an author."""
-        return self.has_title or bool(self.creators)
-
 
 def make_work(
     record: Record,
@@ -249,7 +244,15 @@ def read_dublin_core(elements: DublinCore) -> Description:
     type_text, type = find_best_type(values["type"])
     rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
     numbers = values["identifier"] + values["source"]
-    sources = [text for text in values["source"] if type in CONTAINED and _is_container(text)]
+    sources = (
+        []
+        if type not in CONTAINED
+        else [
+            text
+            for text in values["source"]
+            if not (is_url(text) or find_doi(text) or find_issn(text) or find_isbn(text))
+        ]
+    )
     return Description(
         titles=tuple(Title(one_line(text), lang) for text, lang in elements.get("title", ())),
         creators=tuple(map(parse_name, values["creator"])),
@@ -307,10 +310,6 @@ def _language(text: str) -> str | None:
     if not is_language_tag(tag):
         return None
     return _THREE_LETTERS.get(tag.lower(), tag)
-
-
-def _is_container(text: str) -> bool:
-    return not (is_url(text) or find_doi(text) or find_issn(text) or find_isbn(text))
 
 
 def _find_related(text: str) -> RelatedWork | None:

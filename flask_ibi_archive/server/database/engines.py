@@ -103,7 +103,7 @@ def begin(connection: Connection, limit: float | None) -> None:
         if driver.in_transaction:
             raise NotReady("another transaction uses the database in memory", "try again later")
         wait = milliseconds or BUSY_TIMEOUT * 1000
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {wait}")
+        driver.execute(f"PRAGMA busy_timeout = {wait}")
     elif milliseconds:
         statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:

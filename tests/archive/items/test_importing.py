@@ -451,9 +451,7 @@ def test_postgresql_knows_how_many_rows_were_imported(
 ) -> None:
     monkeypatch.setattr(importing, "BATCH", 2)
     archive = archive_of(app)
-    before = count_known_rows(archive.database, "ibi_item")
     import_records(archive, [item(A), item(B), item(C), item(D), item(E)])
-    assert before <= 1
     assert count_known_rows(archive.database, "ibi_item") == 3  # before the second batch
 
 

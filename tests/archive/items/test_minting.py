@@ -244,7 +244,7 @@ def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
         minter.mint()
     later = time.now + 1
     with database.writing() as connection:
-        store_last_date(connection, [prefix], later)
+        store_last_date(connection, (prefix, prefix), later, [])
     before = stored(database)
     minter.max_wait = 0
     with pytest.raises(MintingError):

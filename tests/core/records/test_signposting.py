@@ -13,17 +13,16 @@ from support.metadata import make, works
 from flask_ibi_archive.core.records.description import Name
 from flask_ibi_archive.core.records.page_head import (
     MAX_HEADER,
-    Description,
     Link,
     format_link_header,
     list_item_links,
 )
 from flask_ibi_archive.core.records.work import Work, WorkFile
 
-DESCRIPTIONS = (
-    Description("http://example.org/metadata?choice=oai_dc", "text/xml"),
-    Description("http://example.org/metadata?choice=far"),
-)
+METADATA = {
+    "http://example.org/metadata?choice=oai_dc": "text/xml",
+    "http://example.org/metadata?choice=far": None,
+}
 THESIS = replace(
     make(
         title="Rain",
@@ -42,7 +41,7 @@ def test_the_package_signposting_reads_the_header() -> None:
         Name("Sá", "Edu", kind="person", lattes="1234567890123456"),
     )
     work = replace(THESIS, creators=people)
-    header = format_link_header(list_item_links(work, DESCRIPTIONS))
+    header = format_link_header(list_item_links(work, METADATA))
     found = find_signposting_http_link([header], work.page_url)
     assert found.citeAs is not None
     assert found.citeAs.target == work.url
@@ -57,7 +56,7 @@ def test_the_package_signposting_reads_the_header() -> None:
         ("http://example.org/a.pdf", "application/pdf")
     ]
     assert {(one.target, one.type and str(one.type)) for one in found.describedBy} == {
-        (one.url, one.media_type) for one in DESCRIPTIONS
+        *METADATA.items()
     }
     assert {one.target for one in found.types} == {
         "https://schema.org/AboutPage", "https://schema.org/Thesis",
@@ -67,7 +66,7 @@ def test_the_package_signposting_reads_the_header() -> None:
 def test_a_header_contains_the_links_that_fit() -> None:
     files = tuple(WorkFile(f"{n}", f"http://example.org/{n:0200}") for n in range(500))
     work = replace(THESIS, files=files, licence_url="http://example.org/" + "x" * MAX_HEADER)
-    header = format_link_header(list_item_links(work, DESCRIPTIONS))
+    header = format_link_header(list_item_links(work, METADATA))
     assert MAX_HEADER - 250 < len(header.encode()) <= MAX_HEADER
     relations = [link.rel for link in parse(header).links]
     assert relations.count("item") < 20
@@ -77,7 +76,7 @@ def test_a_header_contains_the_links_that_fit() -> None:
 
 @given(works)
 def test_any_work_has_valid_links(work: Work) -> None:
-    links = list(list_item_links(work, DESCRIPTIONS))
+    links = list(list_item_links(work, METADATA))
     header = format_link_header(links)
     assert re.fullmatch(r"[\x21-\x7e ]*", header)
     assert [link.rel for link in parse(header).links] == [link.relation for link in links]

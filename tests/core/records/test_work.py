@@ -298,7 +298,7 @@ def test_the_language_of_the_metadata_is_used_if_the_record_states_none() -> Non
 
 def test_a_work_without_a_title_has_a_substitute() -> None:
     work = make_work(Record(ibip=IBI), {"title": ((" ", None),)}, BASE, title="a.pdf")
-    assert (work.title, work.has_title, work.is_described) == ("a.pdf", False, False)
+    assert (work.title, work.has_title) == ("a.pdf", False)
     assert make().title == IBI
 
 

@@ -8,10 +8,8 @@ describe them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
 
 from flask_ibi_archive.core.records.description import (
     IN_JOURNALS,
@@ -24,8 +22,6 @@ from flask_ibi_archive.core.records.formats.vocabularies import find_contributor
 from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
 from flask_ibi_archive.core.records.work import Work
 
-Style = Literal["", "bold", "italic"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -36,7 +32,7 @@ class Part:
     """
 
     text: str
-    style: Style = ""
+    style: str = ""
 
 
 #: Abbreviations of the months (annex A). Dates are in the language of the work.
@@ -69,7 +65,8 @@ _PROCEEDINGS = re.compile(
     r"(?: (?:do|da|dos|das|de|del|de la|of the|of))? (.+)",
     re.IGNORECASE,
 )
-_NO_PLACE, _NO_PUBLISHER = Part("S. l.", "italic"), Part("s. n.", "italic")
+#: What separates the parts of a citation; the texts of works have no control characters.
+_MARK = "\0"
 #: The number of authors above which only the first author is named (8.1).
 MAX_AUTHORS = 3
 
@@ -81,43 +78,42 @@ def cite(work: Work, accessed: date | None = None, *, has_address: bool = True) 
     :param has_address: False if the citation names the IBI instead of the persistent URL, as for a
         removed item.
     """
-    parts = [*_list_authors(work), *_describe(work)]
-    if work.doi_url:
-        parts.append(Part(f" DOI: {work.doi_url}."))
-    if has_address:
-        parts.append(Part(f" Disponível em: {work.url}."))
-    else:
-        parts.append(Part(f" IBI: {work.ibi}."))
+    doi = f" DOI: {work.doi_url}." if work.doi_url else ""
+    address = f" Disponível em: {work.url}." if has_address else f" IBI: {work.ibi}."
     if accessed is not None and has_address:
         day = f"{accessed.day} {_MONTHS['pt'][accessed.month - 1]} {accessed.year}"
-        parts.append(Part(f" Acesso em: {day}."))
-    return tuple(part for part in parts if part.text)
+        address += f" Acesso em: {day}."
+    styles_and_texts = ["", *f"{_list_authors(work)}{_describe(work)}{doi}{address}".split(_MARK)]
+    pairs = zip(styles_and_texts[::2], styles_and_texts[1::2], strict=True)
+    return tuple(Part(text, style) for style, text in pairs if text)
 
 
-def _describe(work: Work) -> Iterator[Part]:
-    """Yield the title and the data of publication, which depend on the type."""
+def _style(text: str, style: str) -> str:
+    """Return a text with marks around it, where :func:`cite` divides the citation into parts."""
+    return f"{_MARK}{style}{_MARK}{text}{_MARK}{_MARK}"
+
+
+_NO_PLACE = _style("S. l.", "italic")
+
+
+def _describe(work: Work) -> str:
+    """Return the title and the data of publication, which depend on the type."""
     if work.type.is_thesis:
-        yield from _describe_thesis(work)
-    elif work.type in IN_JOURNALS and work.container:
-        yield from _describe_article(work, work.container)
-    elif work.container:
-        yield from _describe_section(work, work.container)
-    else:
-        yield from _list_titles(work, "bold")
-        yield Part(" ")
-        yield from _list_imprint(work, work.archive_name)
+        return _describe_thesis(work)
+    if work.container is None:
+        return f"{_format_title(work, 'bold')} {_format_imprint(work, work.archive_name)}"
+    if work.type in IN_JOURNALS:
+        return _describe_article(work, work.container)
+    return _describe_section(work, work.container)
 
 
-def _list_authors(work: Work) -> Iterator[Part]:
-    """Yield the authors (8.1): of more than three authors, only the first one."""
+def _list_authors(work: Work) -> str:
+    """Return the authors (8.1): of more than three authors, only the first one."""
     if not work.creators:
-        return
+        return ""
     if len(work.creators) > MAX_AUTHORS:
-        yield Part(f"{_format_author(work.creators[0])} ")
-        yield Part("et al.", "italic")
-        yield Part(" ")
-    else:
-        yield Part(_end_sentence("; ".join(map(_format_author, work.creators))) + " ")
+        return f"{_format_author(work.creators[0])} {_style('et al.', 'italic')} "
+    return _end_sentence("; ".join(map(_format_author, work.creators))) + " "
 
 
 def _format_author(name: Name) -> str:
@@ -134,8 +130,8 @@ def _format_author(name: Name) -> str:
     return main.upper() + bracket + addition + rest
 
 
-def _list_titles(work: Work, style: Style) -> Iterator[Part]:
-    """Yield the title and the subtitle, as a sentence. Only the title is in the style.
+def _format_title(work: Work, style: str = "") -> str:
+    """Return the title and the subtitle, as a sentence. Only the title is in the style.
 
     If the work has no author, its first word is in capitals instead (8.1).
     """
@@ -143,13 +139,9 @@ def _list_titles(work: Work, style: Style) -> Iterator[Part]:
     title, *subtitle = re.split(" ?: ", work.title, maxsplit=1)
     if not work.creators and work.has_title:
         title, style = _capitalize_first_word(title), ""
-    if subtitle:
-        yield Part(title, style)
-        yield Part(_end_sentence(f": {subtitle[0]}"))
-    else:
-        sentence = _end_sentence(title)
-        yield Part(title, style)
-        yield Part(sentence[len(title) :])  # the full stop is not in the style
+    # the full stop is not in the style
+    end = _end_sentence(f": {subtitle[0]}") if subtitle else _end_sentence(title)[len(title) :]
+    return _style(title, style) + end
 
 
 def _capitalize_first_word(title: str) -> str:
@@ -160,9 +152,8 @@ def _capitalize_first_word(title: str) -> str:
     return first.upper() + space + rest
 
 
-def _describe_thesis(work: Work) -> Iterator[Part]:
-    """Yield title, year of deposit, degree, institution and year of the defence (7.1)."""
-    yield from _list_titles(work, "bold")
+def _describe_thesis(work: Work) -> str:
+    """Return title, year of deposit, degree, institution and year of the defence (7.1)."""
     known = work.degree or Degree()
     defended = _format_year(known.defended or work.issued)
     year = _format_year(work.issued or known.defended)
@@ -172,71 +163,56 @@ def _describe_thesis(work: Work) -> Iterator[Part]:
         degree = f"{degree.partition(' (')[0]} ({known.name})"
     place = split_publisher(work.publisher)[0]
     institution = ", ".join(filter(None, (find_institution(work), place)))
-    yield Part(f" {year}. {degree}")
-    yield Part(f" – {institution}, {defended}." if institution else ".")
+    granted = f" – {institution}, {defended}" if institution else ""
+    return f"{_format_title(work, 'bold')} {year}. {degree}{granted}."
 
 
-def _describe_article(work: Work, journal: Container) -> Iterator[Part]:
-    """Yield title, journal, volume, number, pages and date of an article (7.7)."""
-    yield from _list_titles(work, "")
-    yield Part(" ")
-    yield Part(journal.title, "bold")
-    yield Part(", ")
-    if journal.place:
-        yield Part(journal.place)
-    else:
-        yield from (Part("["), _NO_PLACE, Part("]"))
+def _describe_article(work: Work, journal: Container) -> str:
+    """Return title, journal, volume, number, pages and date of an article (7.7)."""
     numbers = (("v.", journal.volume), ("n.", journal.number), ("p.", journal.pages))
-    for name, number in numbers:
-        if number:
-            yield Part(f", {name} {number}")
-    yield Part(f", {_format_date(work)}.")
+    parts = [
+        _style(journal.title, "bold"),
+        journal.place or f"[{_NO_PLACE}]",
+        *(f"{name} {number}" for name, number in numbers if number),
+        _format_date(work),
+    ]
+    return f"{_format_title(work)} {', '.join(parts)}."
 
 
-def _describe_section(work: Work, container: Container) -> Iterator[Part]:
-    """Yield title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8).
+def _describe_section(work: Work, container: Container) -> str:
+    """Return title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8).
 
     If the editors of the book are unknown, the title of the book is its entry, with the first word
     in capitals (8.1).
     """
-    yield from _list_titles(work, "")
-    yield Part(" ")
-    yield Part("In", "italic")
-    proceedings = _PROCEEDINGS.fullmatch(container.title)
     if work.type is not WorkType.CHAPTER:
+        proceedings = _PROCEEDINGS.fullmatch(container.title)
         collection, event = proceedings.groups() if proceedings else ("Anais", container.title)
         name, comma, rest = event.partition(",")
         place = f", {container.place}" if container.place else ""
-        yield Part(f": {_end_sentence(name.upper() + comma + rest + place)} ")
-        yield Part(collection.capitalize(), "bold")
-        yield Part(" [...]. ")
+        entry = _end_sentence(name.upper() + comma + rest + place)
+        book = f"{entry} {_style(collection.capitalize(), 'bold')} [...]."
     elif editors := find_contributors(work, "editor"):
-        yield Part(f": {'; '.join(map(_format_author, editors))} (org.). ")
-        yield Part(container.title, "bold")
-        yield Part(". ")
+        names = "; ".join(map(_format_author, editors))
+        book = f"{names} (org.). {_style(container.title, 'bold')}."
     else:
-        yield Part(f": {_end_sentence(_capitalize_first_word(container.title))} ")
-    yield from _list_imprint(work)
-    if container.pages:
-        yield Part(f" p. {container.pages}.")
+        book = _end_sentence(_capitalize_first_word(container.title))
+    pages = f" p. {container.pages}." if container.pages else ""
+    return f"{_format_title(work)} {_style('In', 'italic')}: {book} {_format_imprint(work)}{pages}"
 
 
-def _list_imprint(work: Work, archive_name: str | None = None) -> Iterator[Part]:
-    """Yield place, publisher and year (8.4 to 8.6); expressions replace what is unknown.
+def _format_imprint(work: Work, archive_name: str | None = None) -> str:
+    """Return place, publisher and year (8.4 to 8.6); expressions replace what is unknown.
 
     :param archive_name: the repository, which is the publisher of a work if no publisher is stated.
         None for a part of a book or of proceedings, because the repository did not publish these.
     """
     place, publisher = split_publisher(work.publisher)
-    if publisher is None and archive_name is not None:
-        yield Part(archive_name)
-    elif publisher is None:
-        yield from (Part("["), _NO_PLACE, Part(": "), _NO_PUBLISHER, Part("]"))
-    elif place is None:
-        yield from (Part("["), _NO_PLACE, Part(f"]: {publisher}"))
+    if publisher is None:
+        imprint = archive_name or f"[{_NO_PLACE}: {_style('s. n.', 'italic')}]"
     else:
-        yield Part(f"{place}: {publisher}")
-    yield Part(f", {_format_year(work.issued)}.")
+        imprint = f"{place or f'[{_NO_PLACE}]'}: {publisher}"
+    return f"{imprint}, {_format_year(work.issued)}."
 
 
 def _format_year(issued: IssuedDate | None) -> str:

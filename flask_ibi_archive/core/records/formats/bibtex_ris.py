@@ -66,7 +66,7 @@ def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
         "edition" if kind == "book" else "version": work.version,
         "type": _find_degree(work) if kind.endswith(("thesis", "report")) else None,
         "abstract": work.abstracts[0][0] if work.abstracts else None,
-        "keywords": ", ".join(text for text, *_ in work.subjects),
+        "keywords": ", ".join(subject.value for subject in work.subjects),
         "language": work.language,
         "isbn": work.isbn,
         "issn": work.issn,
@@ -178,7 +178,7 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     yield "ET", work.version
     yield "M1", work.number
     yield from (("AB", text) for text, _ in work.abstracts[:1])
-    yield from (("KW", text) for text, *_ in work.subjects)
+    yield from (("KW", subject.value) for subject in work.subjects)
     yield from (("N1", text) for text in _list_notes(work))
     yield "LA", work.language
     yield "SN", work.isbn or work.issn

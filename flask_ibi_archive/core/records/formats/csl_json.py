@@ -124,7 +124,7 @@ def _list_other_fields(work: Work) -> dict[str, Any]:
         "contributors": _are_names(stated.get("contributors", []))
         and all(any(name.role in roles for roles in _ROLES.values()) for name in work.contributors),
         "abstracts": len(work.abstracts) < 2,
-        "subjects": all(subject[2:] == (None, None) for subject in work.subjects)
+        "subjects": all(not (subject.scheme or subject.uri) for subject in work.subjects)
         and not any(";" in subject.value for subject in work.subjects),
         "notes": len(work.notes) < 2,
         "type": [terms.csl for terms in TYPES.values()].count(TYPES[work.type].csl) == 1

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.records.description import (
     CONTAINED,
+    FOREIGN_KINDS,
     IN_JOURNALS,
     Grant,
     Name,
@@ -60,14 +60,6 @@ _TITLES = {
     "translated": "TranslatedTitle",
     "other": "Other",
 }
-#: The types of identifiers in other systems.
-_FOREIGN_TYPES = {
-    ForeignKind.HANDLE: "Handle",
-    ForeignKind.DOI: "DOI",
-    ForeignKind.ARK: "ARK",
-    ForeignKind.URN: "URN",
-    ForeignKind.ADDRESS: "URL",
-}
 #: Matches the DOIs that the JSON schema allows; it knows no divided prefixes such as 10.1000.5.
 _PLAIN_DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
 
@@ -88,8 +80,10 @@ def describe_datacite(work: Work) -> Value:
         "creators": map(_describe_name, work.creators or (Name(_UNAVAILABLE),)),
         "titles": _list_titles(work),
         "subjects": (
-            _omit_empty(subject=text, subjectScheme=scheme, valueUri=uri, lang=language)
-            for text, language, scheme, uri in work.subjects
+            _omit_empty(
+                subject=one.value, subjectScheme=one.scheme, valueUri=one.uri, lang=one.lang
+            )
+            for one in work.subjects
         ),
         "contributors": map(_describe_contributor, work.contributors),
         "dates": _list_dates(work),
@@ -217,7 +211,7 @@ def _list_related(work: Work) -> Iterator[Value]:
     """Yield the identifiers of the work in other systems except its DOI, and the related works."""
     for alias in work.same_as:
         if not work.is_doi(alias):
-            yield _relate(alias.text, _FOREIGN_TYPES[alias.kind], "IsIdenticalTo")
+            yield _relate(alias.text, FOREIGN_KINDS[alias.kind], "IsIdenticalTo")
     urls: list[tuple[str | None, str]] = [
         (work.next_edition, "IsPreviousVersionOf"),
         (work.previous_edition, "IsNewVersionOf"),
@@ -332,9 +326,11 @@ _ATTRIBUTES = {
     "schemeUri": "schemeURI",
     "valueUri": "valueURI",
 }
-#: The element of each member of the groups whose members have a text and attributes. The element
-#: has the same name as the text in JSON.
-_TEXTS = {
+#: The element of each member of a group. The text of an element with attributes has the same name
+#: in JSON.
+_MEMBERS = {
+    "creators": "creator",
+    "contributors": "contributor",
     "titles": "title",
     "subjects": "subject",
     "dates": "date",
@@ -342,9 +338,9 @@ _TEXTS = {
     "relatedIdentifiers": "relatedIdentifier",
     "rightsList": "rights",
     "descriptions": "description",
+    "sizes": "size",
+    "formats": "format",
 }
-_LISTS = {"sizes": "size", "formats": "format"}
-_NAMES = {"creators": "creator", "contributors": "contributor"}
 _GIVEN = ("givenName", "familyName")
 #: The elements of a grant, and their attributes.
 _GRANT = {
@@ -372,7 +368,7 @@ def _write(work: Work) -> Iterator[str]:
     for name in ("language", "version"):
         if name in values:
             yield element(name, values[name])
-    for name in (*_NAMES, *_TEXTS, *_LISTS):
+    for name in _MEMBERS:
         yield from write_group(name, values)
     places = (_write_text("geoLocationPlace", place) for place in values.get("geoLocations", ()))
     yield from group("geoLocations", (f"<geoLocation>{place}</geoLocation>" for place in places))
@@ -397,24 +393,21 @@ def write_group(name: str, values: Mapping[str, Any], prefix: str = "") -> Itera
     :param prefix: the prefix of the elements with a colon, or "".
     """
     members = values.get(name, ())
-    if name in _NAMES:
-        lines = (_write_name(f"{prefix}{_NAMES[name]}", member) for member in members)
-    elif name in _TEXTS:
-        lines = (_write_text(_TEXTS[name], member, prefix) for member in members)
-    else:
-        lines = (element(prefix + _LISTS[name], member) for member in members)
-    return group(prefix + name, lines)
+    write = _write_name if name in ("creators", "contributors") else _write_text
+    return group(prefix + name, (write(_MEMBERS[name], member, prefix) for member in members))
 
 
-def _write_text(name: str, member: Mapping[str, str], prefix: str = "") -> str:
-    """Return an element whose attributes are the other values of a member."""
+def _write_text(name: str, member: Mapping[str, str] | str, prefix: str = "") -> str:
+    """Return an element whose attributes are the other values of a member, if it is an object."""
+    if isinstance(member, str):
+        return element(prefix + name, member)
     attributes = {_ATTRIBUTES.get(key, key): text for key, text in member.items() if key != name}
     return element(prefix + name, member[name], attributes)
 
 
-def _write_name(name: str, member: Mapping[str, Any]) -> str:
+def _write_name(name: str, member: Mapping[str, Any], prefix: str) -> str:
     """Return a creator or a contributor."""
-    prefix = name.removesuffix("creator").removesuffix("contributor")
+    name = prefix + name
     parts = [element(f"{name}Name", member["name"], {"nameType": member.get("nameType")})]
     parts += [element(prefix + key, member[key]) for key in _GIVEN if key in member]
     parts += [

@@ -135,19 +135,17 @@ class Term(NamedTuple):
     uri: str
 
 
-METADATA_ONLY = Term(
-    f"{SEMANTICS}closedAccess", "metadata only access", f"{_COAR}access_right/c_14cb"
-)
-_ACCESS: dict[AccessRight, Term] = {
-    "open": Term(f"{SEMANTICS}openAccess", "open access", f"{_COAR}access_right/c_abf2"),
-    "embargoed": Term(
-        f"{SEMANTICS}embargoedAccess", "embargoed access", f"{_COAR}access_right/c_f1cf"
-    ),
-    "restricted": Term(
-        f"{SEMANTICS}restrictedAccess", "restricted access", f"{_COAR}access_right/c_16ec"
-    ),
-    "metadata only": METADATA_ONLY,
+_ACCESS_CODES: dict[AccessRight, tuple[str, str]] = {
+    "open": ("openAccess", "c_abf2"),
+    "embargoed": ("embargoedAccess", "c_f1cf"),
+    "restricted": ("restrictedAccess", "c_16ec"),
+    "metadata only": ("closedAccess", "c_14cb"),
 }
+_ACCESS = {
+    access: Term(SEMANTICS + name, f"{access} access", f"{_COAR}access_right/{code}")
+    for access, (name, code) in _ACCESS_CODES.items()
+}
+METADATA_ONLY = _ACCESS["metadata only"]
 
 
 def find_access(work: Work) -> Term | None:
