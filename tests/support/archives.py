@@ -166,10 +166,8 @@ def import_file(
     """Import a file of records."""
     import io
 
-    with open_source(str(path), io.BytesIO(), files_folder) as source:
-        return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
-            source
-        )
+    with open_source(str(path), io.BytesIO, files_folder) as source:
+        return Importer(archive.own_context, **options).run(source)
 
 
 def import_records(
@@ -180,6 +178,4 @@ def import_records(
 
     lines = "".join(json.dumps(record) + "\n" for record in records)
     source = ImportSource("records", io.BytesIO(lines.encode()), folder, Path("/"))
-    return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
-        source
-    )
+    return Importer(archive.own_context, **options).run(source)

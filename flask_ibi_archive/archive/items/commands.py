@@ -840,45 +840,27 @@ def import_command(
         bars.clear()
         write(str(error))
 
-    stream = standard_input() if source == "-" else io.BytesIO()
     with (
-        import_export.open_source(source, stream, files_folder) as opened,
+        import_export.open_source(source, standard_input, files_folder) as opened,
         Bars(check="Checking", work="Importing") as bars,
         _write_identifiers(archive, None if dry_run else identifiers) as on_identified,
         _without_old_garbage(),
     ):
-        progress = bars.show if bars.shown else None
+        importer = import_export.Importer(
+            context,
+            on_conflict,
+            take_back,
+            dry_run,
+            progress=bars.show if bars.shown else None,
+            on_error=write_error,
+        )
         if mint:
             works = import_export.read_works(opened, columns, separator, ignored)
-            counts = import_export.WorksImporter(
-                context,
-                write_error,
-                dry_run=dry_run,
-                updates=on_conflict == "update",
-                take_back=take_back,
-                on_identified=on_identified,
-                progress=progress,
-            ).run(opened, works, Path(source).name)
+            works_importer = import_export.WorksImporter(importer, on_identified)
+            counts = works_importer.run(opened, works, Path(source).name)
         else:
-            importer = import_export.Importer(
-                context.database,
-                context.archive.id,
-                context.folder,
-                on_conflict=on_conflict,
-                take_back=take_back,
-                dry_run=dry_run,
-                progress=partial(progress, "work") if progress else None,
-                clock=context.now,
-                on_error=write_error,
-                notifier=context.notifier,
-            )
-            try:
-                counts = importer.run(opened)
-            except RecordError as error:
-                if not dry_run:
-                    raise
-                write_error(error)  # a dry run also ends after some errors
-        if errors or counts is None:
+            counts = importer.run(opened)
+        if errors:
             text = "1 error" if errors == 1 else f"{errors} errors"
             raise click.ClickException(f"{opened.name} has {text}; nothing was changed")
     would = "would be " if dry_run else ""

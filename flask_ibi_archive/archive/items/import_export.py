@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -84,10 +84,7 @@ from flask_ibi_archive.server.database.dialects import (
     is_one_of,
     run_on_postgresql,
 )
-from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_deposited, item_minted
-
-# --- daily counts ------------------------------------------------------------------------------
-
+from flask_ibi_archive.signals import Notice, item_deposited, item_minted
 
 NUMBERS = ("accesses", "double_clicks", "robots")
 #: The number of counts that are stored with one statement.
@@ -177,9 +174,6 @@ def _add(connection: Connection, model: Any, rows: Sequence[dict[str, Any]]) -> 
         connection.execute(statement, part)
 
 
-# --- source ------------------------------------------------------------------------------------
-
-
 MAX_LINE = 16 << 20
 #: With these flags, the system neither follows a symbolic link nor waits for the writer of a FIFO.
 #: Windows has no such flags.
@@ -200,46 +194,8 @@ class Line:
 
     number: int
     record: Record
-    contents: Mapping[str, Content] = field(default_factory=dict)
+    contents: dict[str, Content] = field(default_factory=dict)
     counts: tuple[DailyCount, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a batch of lines.
-
-    The batch ends with the line that reaches one of the limits.
-
-    :param lines: the number of lines.
-    :param bytes: the number of bytes.
-    :param identifiers: the number of identifiers.
-    """
-
-    lines: int
-    bytes: int = 4 << 20
-    identifiers: int = 5000
-
-
-class Errors:
-    """The errors of an import. Either the first error is raised, or all errors are reported.
-
-    :param report: a function that is called with each error. The line with the error is then
-        ignored. None means that the first error is raised.
-    :ivar lines: the numbers of the ignored lines.
-    :ivar collects: whether all errors are reported.
-    """
-
-    def __init__(self, report: Callable[[RecordError], None] | None = None) -> None:
-        self._report = report
-        self.lines: set[int] = set()
-        self.collects = report is not None
-
-    def add(self, error: RecordError) -> None:
-        """Report the error, or raise the error if there is no function ``report``."""
-        if self._report is None:
-            raise error
-        self.lines.add(error.line)
-        self._report(error)
 
 
 @dataclass(slots=True)
@@ -266,22 +222,35 @@ class ImportSource:
         self.stream.seek(position)
         return size
 
+    def read_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines that are not empty, and their numbers. The first line has the number 1.
+
+        :raises RecordError: if a line is too long.
+        """
+        self.stream.seek(0)
+        for number, text in enumerate(iter(partial(self.stream.readline, MAX_LINE + 1), b""), 1):
+            if len(text) > MAX_LINE:
+                reason = f"the line is longer than {MAX_LINE} bytes"
+                raise RecordError(self.name, number, None, reason)
+            if text.strip():
+                yield number, text.removeprefix(b"\xef\xbb\xbf") if number == 1 else text
+
 
 @contextmanager
 def open_source(
-    path: str, standard_input: BinaryIO, files_folder: Path | None = None
+    path: str, standard_input: Callable[[], BinaryIO], files_folder: Path | None = None
 ) -> Iterator[ImportSource]:
     """Open a file of records until the end of the ``with`` block.
 
     :param path: the path of the file. The path ``-`` means standard input.
-    :param standard_input: the standard input. It is copied to a temporary file.
+    :param standard_input: returns the standard input. It is copied to a temporary file.
     :param files_folder: the fields ``source`` may name files in this folder and below. None: the
         folder of the file; with standard input, they may name no files.
     :raises StorageError: if the file cannot be read.
     """
     if path == "-":
         with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(standard_input, copy)
+            shutil.copyfileobj(standard_input(), copy)
             yield ImportSource("standard input", copy, Path(), files_folder)
         return
     try:
@@ -295,119 +264,25 @@ def open_source(
         yield ImportSource(path, stream, folder, files_folder or folder)
 
 
-class LineReader:
-    """Reads the lines of a source.
+def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[FieldError]:
+    """Add the files that a record names to the contents of its line.
 
-    :ivar line: the number of the line that was read last.
+    Yield an error for each file that cannot be read or has a wrong checksum.
     """
-
-    def __init__(self, source: ImportSource) -> None:
-        self.source = source
-        self.line = 0
-        self._lines = self._read_lines()
-        source.stream.seek(0)
-
-    def _read_lines(self) -> Iterator[bytes]:
-        while text := self.source.stream.readline(MAX_LINE + 1):
-            self.line += 1
-            if len(text) > MAX_LINE:
-                raise self.error(None, f"the line is longer than {MAX_LINE} bytes")
-            yield text.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else text
-
-    def read_batch(self, limits: Limits, errors: Errors, add_file: AddFile) -> list[Line]:
-        """Return the next lines that contain records, and add their files.
-
-        Empty lines are skipped. At the end of the file, the result is an empty list.
-
-        :param errors: the object to which the errors of lines are added.
-        :param add_file: a function that adds a file.
-        """
-        lines: list[Line] = []
-        size = identifiers = 0
-        for text in self._lines:
-            if not text.strip():
-                continue
-            try:
-                line = self.parse(text)
-            except RecordError as error:
-                # an error in the counts is the only one of its line
-                for each in (errors.collects and self.find_errors(text)) or [error]:
-                    errors.add(each)
-                continue
-            line.contents = add_files(self.source, line, add_file, errors)
-            if line.number in errors.lines:
-                continue
-            lines.append(line)
-            size += len(text)
-            identifiers += len(line.record.identifiers)
-            if (
-                len(lines) >= limits.lines
-                or size >= limits.bytes
-                or identifiers >= limits.identifiers
-            ):
-                break
-        return lines
-
-    def parse(self, text: bytes) -> Line:
-        """Parse the line that was read last.
-
-        :raises RecordError: if the line is not a valid record.
-        """
-        try:
-            data, counts = read_json(text), None
-            if isinstance(data, dict) and "counts" in data:
-                counts = parse_counts("counts", data.pop("counts"))
-            return Line(self.line, parse_record(data), counts=counts)
-        except FieldError as error:
-            raise self.error(error.field or None, error.reason) from error
-
-    def find_errors(self, text: bytes) -> list[RecordError]:
-        """Return all errors in the record of the line that was read last."""
-        return [
-            self.error(error.field or None, error.reason)
-            for error in find_errors(text)
-            if error.field != "counts"  # a field of the line, but not of the record
-        ]
-
-    def error(self, field: str | None, reason: str) -> RecordError:
-        """Return an error in the line that was read last.
-
-        :param field: the wrong field; None if the whole line is wrong.
-        """
-        return RecordError(self.source.name, self.line, field, reason)
-
-
-def measure_file(stream: BinaryIO) -> Content:
-    """Return the checksum and the size of a file."""
-    return copy_and_measure(stream, None)
-
-
-def add_files(
-    source: ImportSource, line: Line, add_file: AddFile, errors: Errors
-) -> dict[str, Content]:
-    """Add the files that a record names, and return the checksum and size of each file by path.
-
-    :param add_file: a function that adds a file.
-    :param errors: the object to which an error is added for each file that cannot be read or has a
-        wrong checksum.
-    """
-    found: dict[str, Content] = {}
     for number, file in enumerate(line.record.files):
         if file.source is None:
             continue
         path, name = find_file(source, file.source), f"files[{number}]"
         try:
             with open_file(path, source.files_folder) as stream:
-                content = add_file(stream)
+                content = line.contents[file.path] = add_file(stream)
         except (OSError, ValueError) as error:
             reason = f"{quoted(path)} can't be read: {getattr(error, 'strerror', error)}"
-            errors.add(RecordError(source.name, line.number, f"{name}.source", reason))
+            yield FieldError(f"{name}.source", reason)
             continue
         if file.sha256 not in (None, content.sha256):
             reason = f"the file {quoted(path)} has the checksum {content.sha256}"
-            errors.add(RecordError(source.name, line.number, f"{name}.sha256", reason))
-        found[file.path] = content
-    return found
+            yield FieldError(f"{name}.sha256", reason)
 
 
 def find_file(source: ImportSource, name: str) -> str:
@@ -442,11 +317,10 @@ def open_file(path: str, folder: Path | None) -> Iterator[BinaryIO]:
         yield stream
 
 
-# --- items -------------------------------------------------------------------------------------
-
-
-#: The maximum number of lines that are stored together.
+#: A batch of lines that are stored together ends with the line that reaches one of these numbers.
 BATCH = 500
+BATCH_BYTES = 4 << 20
+BATCH_IDENTIFIERS = 5000
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 #: The fields that may contradict other items until a later line changes these items.
@@ -500,20 +374,19 @@ class ImportPass:
     their languages.
 
     :param name: the name of the file in messages.
-    :param on_conflict: see :class:`Importer`; also ``take_back``.
     :param now: the timestamp of items whose records have no timestamp.
     """
 
     store: ItemStore
     name: str
-    errors: Errors
-    on_conflict: str
-    take_back: bool
+    importer: Importer
     now: datetime
     counts: Counts = field(default_factory=Counts)
     #: The row IDs of the items that were present before the import, and that a line has named.
     _named: set[int] = field(default_factory=set)
     _postponed: list[Postponed] = field(default_factory=list)
+    #: The heads of the groups that items have left because their relations are postponed.
+    _left: set[str] = field(default_factory=set)
     #: The row IDs of the items in groups whose lines state no language.
     _without_language: set[int] = field(default_factory=set)
     _newest: int = 0
@@ -528,7 +401,7 @@ class ImportPass:
         self._batches += 1
         if self._batches.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
             examine_tables(self.store.connection)
-        if len(lines) > 1 and not self.errors.collects:
+        if len(lines) > 1 and not self.importer.collects:
             with suppress(IntegrityError, StorageError):
                 self._attempt(lines)
                 return
@@ -536,7 +409,7 @@ class ImportPass:
             try:
                 self._write_one(line)
             except RecordError as error:
-                self.errors.add(error)
+                self.importer.handle(error)
 
     def _write_one(self, line: Line) -> None:
         """Store one line; if its relations are refused, without them.
@@ -591,16 +464,12 @@ class ImportPass:
         named, seen = self._find_present(present, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
-        counts: dict[int, Sequence[DailyCount]] = {}
+        stored_lines: dict[int, Line] = {}
         if new:
-            ids = self._insert(new, postpones)
-            counts.update(
-                (item_id, line.counts)
-                for item_id, line in zip(ids, new, strict=True)
-                if line.counts is not None
-            )
+            stored_lines.update(zip(self._insert(new, postpones), new, strict=True))
         self._update(named, postpones)
-        counts.update((item_id, line.counts) for item_id, line in named.items() if line.counts)
+        stored_lines.update(named)
+        counts = {item_id: line.counts for item_id, line in stored_lines.items() if line.counts}
         if counts:
             stored = read_counts(store.connection, list(counts))
             changed = {
@@ -647,6 +516,7 @@ class ImportPass:
         self._postponed.append(
             Postponed(line, item_id, tuple(heads), record.next_edition, record.translations)
         )
+        self._left |= {head for head, _ in heads}
 
     def _find_present(
         self, lines: Sequence[Line], owners: Mapping[str, Owner]
@@ -666,7 +536,7 @@ class ImportPass:
                 items.isdisjoint(self._named) and items.isdisjoint(seen)
             )
             seen |= items
-            if self.on_conflict == "skip" and not in_file:
+            if self.importer.on_conflict == "skip" and not in_file:
                 self.counts.skipped += 1
                 continue
             reason = None
@@ -676,7 +546,7 @@ class ImportPass:
                 reason = "the identifiers of the record belong to several items of the Archive"
             elif in_file:
                 reason = "{} is already in an earlier line"
-            elif self.on_conflict != "update":
+            elif self.importer.on_conflict != "update":
                 reason = "an item of the Archive already has {}; see the option --on-conflict"
             if reason is not None:
                 place = find_field(line.record, texts[0])
@@ -701,13 +571,15 @@ class ImportPass:
             if view.head is not None and before.language is not None:
                 # the record of another item lists this item
                 record = self._join_present(view, record, postpones)
-            if is_unchanged(before, record):
+            # a line may omit the timestamp
+            stated = structs.replace(record, timestamp=record.timestamp or before.timestamp)
+            if before == stated and ibi not in self._left:
                 self.counts.skipped += 1
                 continue
             if view.head is not None and before.language is None:
                 relations.leave(ibi)  # no other record can list the item any more
             store.copies.check_no_copies(item_id, record)
-            if record.translations != before.translations:
+            if record.translations != before.translations or ibi in self._left:
                 self._dissolve(ibi)
                 if record.translations:
                     lists[record.identifiers[0]] = record.translations
@@ -746,7 +618,7 @@ class ImportPass:
     def _merge(self, line: Line, before: Record) -> Record:
         """Return the new record of an item: that of the line, with what the item always keeps."""
         record, elsewhere = line.record, before.original_elsewhere
-        if elsewhere and record.state == State.ORIGINAL and not self.take_back:
+        if elsewhere and record.state == State.ORIGINAL and not self.importer.take_back:
             reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
             raise FieldError("state", reason)
         record = with_all_identifiers(record, before)
@@ -783,14 +655,8 @@ class ImportPass:
             for language, text in record.translations.items()
             if others.get(language) != text
         }
-        if record.language not in (None, before.language) and not postpones:
-            raise RuleBroken(
-                8,
-                ibi,
-                f"the item states the language {record.language}, but the record of another item "
-                f"lists the item as the translation into {before.language}",
-                "language",
-            )
+        if not postpones:
+            check_language(ibi, record.language, before.language)
         if record.language is None and view.id is not None:
             self._without_language.add(view.id)
         language = record.language if postpones else before.language
@@ -805,8 +671,7 @@ class ImportPass:
         own = {owner.id for owner in owners.values()}
         for text in record.identifiers:
             if text in elsewhere and record.state == State.ORIGINAL:
-                broken = RuleBroken(3, text, RULES[3])
-                raise RecordError(self.name, line.number, find_field(record, text), str(broken))
+                raise RuleBroken(3, text, RULES[3])
         store.copies.check_original_of(record)
         if record.key is not None:
             holder = find_holders(store.connection, store.archive_id, [record.key]).get(record.key)
@@ -830,7 +695,7 @@ class ImportPass:
                 with self.store.connection.begin_nested():
                     self._set_relations(one)
             except (IntegrityError, StorageError) as error:
-                self.errors.add(self._explain(one.line, error))
+                self.importer.handle(self._explain(one.line, error))
 
     def _set_relations(self, one: Postponed) -> None:
         relations = self.store.relations
@@ -846,62 +711,64 @@ class ImportPass:
         for head, language in one.heads:
             if is_member or not relations.find_members(head):
                 continue
-            if record.language not in (None, language):
-                raise RuleBroken(
-                    8,
-                    ibi,
-                    f"the item states the language {record.language}, but the record of another "
-                    f"item lists the item as the translation into {language}",
-                    "language",
-                )
+            check_language(ibi, record.language, language)
             relations.join({head: {language: ibi}})
         if stated.translations:
             relations.join({ibi: stated.translations})
 
 
-def is_unchanged(before: Record, record: Record) -> bool:
-    """Return whether a line states what the item has. A line may omit the timestamp."""
-    return before == structs.replace(record, timestamp=record.timestamp or before.timestamp)
+def check_language(ibi: str, stated: str | None, listed: str | None) -> None:
+    """Check that an item states no other language than the record that lists the item.
 
-
-# --- importer ----------------------------------------------------------------------------------
+    :raises RuleBroken: rule 8.
+    """
+    if stated not in (None, listed):
+        raise RuleBroken(
+            8,
+            ibi,
+            f"the item states the language {stated}, but the record of another item lists the item "
+            f"as the translation into {listed}",
+            "language",
+        )
 
 
 class _Rollback(Exception):
     """Raised at the end of a dry run to roll back the transaction."""
 
 
-def _now() -> datetime:
-    return datetime.now(timezone.utc).replace(microsecond=0)
-
-
 @dataclass
 class Importer:
     """Imports the records of one file, in one transaction: an interrupted import leaves nothing.
 
-    :param files: the folder of stored files.
     :param on_conflict: what is done if an item already exists: error, skip or update.
     :param take_back: whether a line may make an item an Original again whose Original is in another
         Archive.
     :param dry_run: if true, the file is only checked and nothing is changed.
-    :param progress: a function that is called with the number of units of work that are done, and
-        with the total number of units. None means that the progress is not reported.
-    :param clock: a function that returns the timestamp for items whose records have no timestamp.
+    :param progress: called with the stage, the number of units of work that are done, and the total
+        number of units. None: the progress is not reported.
     :param on_error: a function that is called with each error of a dry run. The dry run then
-        continues with the next line. None means that the first error ends the dry run.
-    :param notifier: sends the signals after the commit.
+        ignores the line. None means that the first error ends the dry run.
+    :param stage: the stage of the work, for ``progress``.
     """
 
-    database: Database
-    archive_id: int
-    files: FileStore
+    context: OperationContext
     on_conflict: str = "error"
     take_back: bool = False
     dry_run: bool = False
-    progress: Callable[[int, int], None] | None = None
-    clock: Callable[[], datetime] = _now
+    progress: Callable[[str, int, int], None] | None = None
     on_error: Callable[[RecordError], None] | None = None
-    notifier: Notifier = NOBODY
+    stage: str = "work"
+
+    @property
+    def collects(self) -> bool:
+        """Whether all errors are reported. Otherwise, the first error is raised."""
+        return self.dry_run and self.on_error is not None
+
+    def handle(self, error: RecordError) -> None:
+        """Report an error of a dry run, or raise the error."""
+        if self.on_error is None or not self.dry_run:
+            raise error
+        self.on_error(error)
 
     def run(self, source: ImportSource) -> Counts:
         """Import the file.
@@ -909,42 +776,80 @@ class Importer:
         :raises RecordError: if a record is wrong. The error names the line and the field. Nothing
             was changed.
         """
-        errors = Errors(self.on_error if self.dry_run else None)
+        context = self.context
         self._report(source, 0)
+        notices: list[Notice] = []
+        counts = Counts()
         try:
-            with self.files.staging() as staging:
+            with context.folder.staging() as staging:
+                measure_file = partial(copy_and_measure, target=None)
                 add_file = measure_file if self.dry_run else staging.add_stream
-                reader = LineReader(source)
-                read = partial(reader.read_batch, Limits(BATCH), errors, add_file)
+                batches = self._read_batches(source, add_file)
                 # the first files are copied before the transaction, which blocks other writers
-                first = read()
-                with self.database.writing() as connection:
+                first = next(batches, [])
+                with context.database.writing() as connection:
                     begin_change(connection)
-                    store = ItemStore(connection, self.archive_id)
+                    store = ItemStore(connection, context.archive.id)
                     store.lock_relations(limited=False)
-                    lines = ImportPass(
-                        store, source.name, errors, self.on_conflict, self.take_back, self.clock()
-                    )
-                    for batch in chain(filter(None, [first]), iter(read, [])):
+                    lines = ImportPass(store, source.name, self, context.now())
+                    for batch in chain([first] if first else [], batches):
                         lines.write(batch)
                         self._report(source, source.stream.tell())
                     lines.finish()
+                    counts = lines.counts
                     if self.dry_run:
                         raise _Rollback
                     staging.move_all_to_store()
                     notices = name_archives(store, {})
-            self.notifier.send(notices)
         except _Rollback:
             pass
+        except RecordError as error:
+            self.handle(error)  # some errors end a dry run, too
+        context.notifier.send(notices)
         self._report(source, source.size)
-        return lines.counts
+        return counts
+
+    def _read_batches(self, source: ImportSource, add_file: AddFile) -> Iterator[list[Line]]:
+        lines: list[Line] = []
+        size = identifiers = 0
+        for number, text in source.read_lines():
+            line = self._read_line(source, number, text, add_file)
+            if line is None:
+                continue
+            lines.append(line)
+            size += len(text)
+            identifiers += len(line.record.identifiers)
+            if len(lines) >= BATCH or size >= BATCH_BYTES or identifiers >= BATCH_IDENTIFIERS:
+                yield lines
+                lines, size, identifiers = [], 0, 0
+        if lines:
+            yield lines
+
+    def _read_line(
+        self, source: ImportSource, number: int, text: bytes, add_file: AddFile
+    ) -> Line | None:
+        """Parse a line, and add its files; None if the line is wrong."""
+        line: Line | None = None
+        errors: Iterable[FieldError]
+        try:
+            data, counts = read_json(text), None
+            if isinstance(data, dict) and "counts" in data:
+                counts = parse_counts("counts", data.pop("counts"))
+            line = Line(number, parse_record(data), counts=counts)
+            errors = add_files(source, line, add_file)
+        except FieldError as error:
+            # "counts" is a field of the line, but not of the record
+            found = find_errors(text) if self.collects else ()
+            # an error in the counts is the only one of its line
+            errors = [each for each in found if each.field != "counts"] or [error]
+        for each in errors:
+            self.handle(RecordError(source.name, number, each.field or None, each.reason))
+            line = None
+        return line
 
     def _report(self, source: ImportSource, done: int) -> None:
         if self.progress is not None:
-            self.progress(done, source.size)
-
-
-# --- works -------------------------------------------------------------------------------------
+            self.progress(self.stage, done, source.size)
 
 
 #: The number of works that get identifiers together.
@@ -969,49 +874,38 @@ class IdentifiedWork:
 class WorksImporter:
     """Imports the works of a file into an Archive.
 
-    :param on_error: called with each error of the file. If there is one, nothing is imported.
-    :param dry_run: if true, the file is only checked.
-    :param updates: whether entries that were imported earlier update their items. Otherwise they
-        are skipped.
-    :param take_back: see :class:`~.importer.Importer`.
+    :param importer: imports the records of the works. With ``on_conflict="update"``, entries that
+        were imported earlier update their items. Otherwise they are skipped. Its ``on_error`` is
+        called with each error of the file. If there is one, nothing is imported.
     :param on_identified: called with each work and its identifiers, also if it was imported before.
-    :param progress: called with a stage (``check`` or ``work``), the number of units of work that
-        are done, and the total number of units. None: the progress is not reported.
     """
 
-    context: OperationContext
-    on_error: Callable[[RecordError], None]
-    dry_run: bool = False
-    updates: bool = False
-    take_back: bool = False
+    importer: Importer
     on_identified: Callable[[IdentifiedWork], None] | None = None
-    progress: Callable[[str, int, int], None] | None = None
     _errors: int = 0
     _places: list[str] = field(default_factory=list)
 
-    def run(self, source: ImportSource, works: WorksFile, prefix: str) -> Counts | None:
+    def __post_init__(self) -> None:
+        if self.importer.on_conflict != "update":
+            self.importer = replace(self.importer, on_conflict="skip")
+
+    def run(self, source: ImportSource, works: WorksFile, prefix: str) -> Counts:
         """Import the works of a file.
 
         :param source: the file. Its folder contains the files that the works name.
         :param works: what a reader reads in the file.
         :param prefix: the beginning of the keys of entries that state no key.
-        :returns: the numbers of items; None if there are errors, and nothing was imported.
+        :returns: the numbers of items. If there are errors, nothing was imported.
         :raises RecordError: if a work cannot be imported although the check has found no error.
         :raises MintingError: if no identifiers can be minted.
         """
-        self.context.get_minter()  # reports wrong settings before anything is read
+        self.importer.context.get_minter()  # reports wrong settings before anything is read
         with tempfile.TemporaryFile() as records:
             self._write_records(records, source.name, works, prefix)
-            records.seek(0)
             counts = self._check(records, source, works)
-            if self._errors:
-                return None
-            if self.dry_run:
+            if self._errors or self.importer.dry_run:
                 return counts
-            records.seek(0)
             return self._import(records, source, works)
-
-    # --- the check -------------------------------------------------------------------------------
 
     def _write_records(self, records: BinaryIO, name: str, works: WorksFile, prefix: str) -> None:
         """Write the record of each entry as a line, without identifiers and with its key."""
@@ -1041,22 +935,19 @@ class WorksImporter:
 
     def _check(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
         """Check the records together, and report their errors."""
-        dates = self.context.get_minter().invent()
+        dates = self.importer.context.get_minter().invent()
         with self._identify(records, lambda count: list(islice(dates, count))) as identified:
 
             def report(error: RecordError) -> None:
                 self._report(self._explain(error, works))
 
-            importer = replace(self._importer("check"), dry_run=True, on_error=report)
-            try:
-                return importer.run(replace(source, stream=identified))
-            except RecordError as error:  # some errors end the check
-                report(error)
-                return Counts()
+            importer = replace(self.importer, dry_run=True, on_error=report, stage="check")
+            return importer.run(replace(source, stream=identified))
 
     def _report(self, error: RecordError) -> None:
         self._errors += 1
-        self.on_error(error)
+        if self.importer.on_error is not None:
+            self.importer.on_error(error)
 
     def _explain(self, error: RecordError, works: WorksFile) -> RecordError:
         """Return the error with the place and the field of the file instead of those of records."""
@@ -1064,12 +955,10 @@ class WorksImporter:
         field = name_field(error.field, works.names)
         return RecordError(error.source, 0, field, error.reason, place)
 
-    # --- the import ------------------------------------------------------------------------------
-
     def _import(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
         with self._identify(records, self._mint) as identified:
             try:
-                counts = self._importer("work").run(replace(source, stream=identified))
+                counts = self.importer.run(replace(source, stream=identified))
             except RecordError as error:
                 raise self._explain(error, works) from error
             identified.seek(0)
@@ -1078,9 +967,10 @@ class WorksImporter:
 
     def _mint(self, count: int) -> list[Minted]:
         """Return new identifiers, and send the signals about them."""
-        minted = self.context.get_minter().for_many(count).mint(count)
-        archive = self.context.archive.service_ibi
-        self.context.notifier.send(
+        context = self.importer.context
+        minted = context.get_minter().for_many(count).mint(count)
+        archive = context.archive.service_ibi
+        context.notifier.send(
             [
                 Notice(
                     item_minted,
@@ -1092,20 +982,6 @@ class WorksImporter:
         )
         return minted
 
-    def _importer(self, stage: str) -> Importer:
-        """Return the importer of records, which reports its progress as that of a stage."""
-        progress, context = self.progress, self.context
-        return Importer(
-            context.database,
-            context.archive.id,
-            context.folder,
-            on_conflict="update" if self.updates else "skip",
-            take_back=self.take_back,
-            clock=context.now,
-            notifier=context.notifier,
-            progress=None if progress is None else lambda done, total: progress(stage, done, total),
-        )
-
     @contextmanager
     def _identify(
         self, records: BinaryIO, mint: Callable[[int], list[Minted]]
@@ -1114,10 +990,11 @@ class WorksImporter:
 
         A work whose key belongs to an item gets the identifiers of this item.
         """
+        records.seek(0)
         with tempfile.TemporaryFile() as identified:
             while lines := list(islice(records, WORKS_PER_BATCH)):
                 keys = [json.loads(line)["key"] for line in lines]
-                with self.context.reading() as store:
+                with self.importer.context.reading() as store:
                     holders = find_holders(store.connection, store.archive_id, keys)
                 known = {
                     key: Minted(holder.rep, holder.ibip)
@@ -1142,9 +1019,6 @@ class WorksImporter:
                 title = title["value"]
             work = IdentifiedWork(place, data["key"], data["rep"], data["ibip"], title)
             self.on_identified(work)
-
-
-# --- works source ------------------------------------------------------------------------------
 
 
 TABLES = (".csv", ".tsv")
@@ -1192,9 +1066,6 @@ def _read_text(source: ImportSource) -> str:
         raise StorageError(
             f"{source.name} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
         ) from error
-
-
-# --- exporting ---------------------------------------------------------------------------------
 
 
 #: The number of items that are read with one statement.

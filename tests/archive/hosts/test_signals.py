@@ -391,9 +391,7 @@ def test_signals_of_an_import_are_sent_after_the_commit_to_receivers_that_may_fa
 
     connect(signals.item_deposited, receive, sender=app)
     with caplog.at_level(logging.ERROR):
-        assert (
-            import_records(archive, [{"rep": A}, {"rep": B}], notifier=archive.notifier).added == 2
-        )
+        assert import_records(archive, [{"rep": A}, {"rep": B}]).added == 2
     assert len(seen) == len(caplog.records) == 2
     assert None not in seen[0]
 
@@ -419,7 +417,7 @@ def test_an_import_without_receivers_notes_nothing(
     records = [{"rep": A}, {"rep": B, **COPY}]
     for language in ("en", "pt"):
         records[0]["language"] = language
-        import_records(archive, records, on_conflict="update", notifier=archive.notifier)
+        import_records(archive, records, on_conflict="update")
 
 
 # --- models of the host ---------------------------------------------------------------------------

@@ -434,7 +434,9 @@ def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
     for options in ({"dry_run": True}, {}, {"on_conflict": "update"}):
         reported: list[tuple[int, int]] = []
 
-        def progress(done: int, total: int, reported: list[tuple[int, int]] = reported) -> None:
+        def progress(
+            stage: str, done: int, total: int, reported: list[tuple[int, int]] = reported
+        ) -> None:
             reported.append((done, total))
 
         import_file(archive_of(app), path, progress=progress, **options)
@@ -760,6 +762,18 @@ def test_an_update_changes_translations(app: Flask) -> None:
     )
     assert exported(archive, C)["language"] == "es"
     assert ask(archive, A, "GetTranslation(es)")["ibi.translation(es)"] == ("rep", C)
+
+
+def test_a_member_may_leave_a_group_before_the_line_of_the_head_omits_it(app: Flask) -> None:
+    archive = archive_of(app)
+    head = item(A, language="fr", translations={"en": B, "pt": C})
+    import_records(archive, [head, item(B, language="en"), item(C, language="pt")])
+    left = [item(B, language="ja"), item(A, language="fr", translations={"pt": C})]
+    result = import_records(archive, left, on_conflict="update")
+    assert result == importing.Counts(updated=2)
+    assert "translations" not in exported(archive, B)
+    assert exported(archive, B)["language"] == "ja"
+    assert exported(archive, A)["translations"] == {"pt": C}
 
 
 @pytest.mark.postgresql
