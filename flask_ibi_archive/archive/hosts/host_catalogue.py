@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.hosts.record_catalogue import (
 )
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
-from flask_ibi_archive.archive.items.read import find_owners, view_host_item
+from flask_ibi_archive.archive.items.read import view_host_item
 from flask_ibi_archive.archive.service.catalogue import (
     CannotList,
     ItemKey,
@@ -32,7 +32,7 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
 from flask_ibi_archive.core.records.record import ItemView, MetadataItem, Record
-from flask_ibi_archive.errors import NotReady, StorageError, UnknownItem, one_line
+from flask_ibi_archive.errors import NotReady, StorageError, one_line
 from flask_ibi_archive.server.database.database import Database
 
 
@@ -107,19 +107,6 @@ class HostItems(RecordSource):
 
     def count(self) -> None:
         """Return None, because the number of items is unknown."""
-
-    def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
-        """Return the IDs of the rows to which the accesses of an item refer.
-
-        An item of a host has a row only after its first access.
-        """
-        if self.is_service(ibi):
-            return super().find_rows(connection, ibi)
-        record = self.find_record(ibi)
-        if record is None:
-            raise UnknownItem(ibi)
-        owners = find_owners(connection, self.find_served().id, record.identifiers)
-        return {owner.id for owner in owners.values()}
 
     def find_by_alias(
         self, connection: Connection, aliases: Sequence[ForeignIdentifier]

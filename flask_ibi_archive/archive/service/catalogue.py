@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -23,7 +23,6 @@ from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.items.read import (
     ItemReader,
     find_files,
-    find_owners,
     select_items,
     view_item,
 )
@@ -44,7 +43,7 @@ from flask_ibi_archive.core.protocol.relation_targets import list_next_items
 from flask_ibi_archive.core.protocol.relations import split_shapes
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView, Record
-from flask_ibi_archive.errors import StorageError, UnknownItem
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import Key, expand_list, is_listed, list_few
 
@@ -429,17 +428,6 @@ class ItemCatalogue:
         return self._database.read(
             lambda connection: ItemReader(connection, archive_id).count_records()
         )
-
-    def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
-        """Return the IDs of the rows to which the accesses of an item refer.
-
-        :param ibi: an identifier of the item, in canonical case.
-        :raises UnknownItem: if there is no such item.
-        """
-        owner = find_owners(connection, self.find_served().id, [ibi]).get(ibi)
-        if owner is None:
-            raise UnknownItem(ibi)
-        return [owner.id]
 
     def find_by_alias(
         self, connection: Connection, aliases: Sequence[ForeignIdentifier]
