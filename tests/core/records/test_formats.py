@@ -202,14 +202,6 @@ CC_BY = {
 }
 
 
-def test_datacite_states_the_licence_where_it_is_named() -> None:
-    licence = "https://creativecommons.org/licenses/by/4.0/"
-    named = make(rights=["Copyright INPE", "CC BY 4.0"])
-    assert find(named, "rightsList/rights") == [("Copyright INPE", {}), ("CC BY 4.0", CC_BY)]
-    linked = make(rights=["Copyright INPE", licence])
-    assert find(linked, "rightsList/rights") == [("Copyright INPE", {}), ("CC BY 4.0", CC_BY)]
-
-
 def test_datacite_states_editions_translations_and_related_works() -> None:
     record = Record(ibip=IBI, next_edition="8J/2", translations={"en": "8J/3", "es": "8J/4"})
     related = ("doi:10.1000/a<b>", "https://doi.org/10.1000/182", "http://a.example/x")

@@ -141,17 +141,15 @@ def test_a_line_is_read_as_it_was_written(record: Record) -> None:
     assert offered.record == replace(record, key=None)
 
 
-@given(st.sampled_from(["language", "embargo", "list_files", "timestamp", "files"]))
-def test_each_change_of_a_record_is_another_version(name: str) -> None:
-    changes = {
-        "language": "pt",
-        "embargo": date(2030, 1, 1),
-        "list_files": False,
-        "timestamp": MOMENT.replace(second=1),
-        "files": (FileRecord("a.txt", sha256="1" * 64), *RECORD.files[1:]),
-    }
-    changed = replace(RECORD, **{name: changes[name]})
-    assert offer_record(1, changed, {}).version != offer_record(1, RECORD, {}).version
+def test_each_change_of_a_record_is_another_version() -> None:
+    for changes in (
+        {"language": "pt"},
+        {"embargo": date(2030, 1, 1)},
+        {"timestamp": MOMENT.replace(second=1)},
+        {"files": (FileRecord("a.txt", sha256="1" * 64), *RECORD.files[1:])},
+    ):
+        changed = offer_record(1, replace(RECORD, **changes), {})
+        assert changed.version != offer_record(1, RECORD, {}).version
 
 
 @for_each(

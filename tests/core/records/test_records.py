@@ -185,6 +185,11 @@ def test_any_value_of_any_field_is_accepted_or_refused_in_one_line(field: str, v
     check_refusal(lambda: parse_record({"rep": A, field: value}))
 
 
+@given(st.sampled_from(sorted(Record.__struct_fields__)), json_values)
+def test_any_value_of_a_host_is_accepted_or_refused_in_one_line(field: str, value: Any) -> None:
+    check_refusal(lambda: parse_record(format_record(Record(**{"rep": A, field: value}))))
+
+
 @given(json_values)
 def test_any_value_is_accepted_or_refused_in_one_line(value: Any) -> None:
     check_refusal(lambda: parse_record(value))
@@ -279,31 +284,21 @@ def test_a_url_without_http_is_refused(url: str) -> None:
 
 @for_each(
     "url",
-    [
-        "http://me:hush@a.example/x",
-        "https://me@a.example/",
-        "http://:hush@a.example:8080",
-        "http://@a.example/",
-        "http://me:hush@[2001:db8::1]/",
-    ],
+    ["http://me:hush@a.example/x", "http://:hush@a.example:8080", "http://me:hush@[2001:db8::1]/"],
 )
 @for_each(
-    ("field", "record"),
+    ("field", "fields"),
     [
-        ("files[0].url", lambda url: {"files": [{"path": "a", "url": url}]}),
-        ("metadata.url", lambda url: {"metadata": {"url": url}}),
-        (
-            "metadata.formats.oai_dc",
-            lambda url: {"metadata": {"url": "http://a.br/", "formats": {"oai_dc": url}}},
-        ),
-        ("formats.oai_dc", lambda url: {"content_type": "Metadata", "formats": {"oai_dc": url}}),
+        ("files[0].url", '{"files": [{"path": "a", "url": "URL"}]}'),
+        ("metadata.url", '{"metadata": {"url": "URL"}}'),
+        ("formats.oai_dc", '{"content_type": "Metadata", "formats": {"oai_dc": "URL"}}'),
     ],
 )
-def test_a_url_with_a_user_name_or_password_is_refused_without_repeating_it(
-    field: str, record: Callable[[str], dict[str, Any]], url: str
+def test_a_url_with_a_password_is_refused_without_repeating_it(
+    field: str, fields: str, url: str
 ) -> None:
     with pytest.raises(FieldError, match="user name or password") as refused:
-        parse_record({"rep": A, **record(url)})
+        parse_record({"rep": A, **json.loads(fields.replace("URL", url))})
     assert refused.value.field == field
     assert "hush" not in str(refused.value)
 
@@ -363,18 +358,13 @@ def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
             "files[1].path: the field is missing",
         ),
         ({"files": [{"path": "a"}] * 2}, "files: the path 'a' appears twice"),
-        ({"langauge": "pt"}, "langauge: this field is unknown; the known fields are rep, ibip, "),
+        ({"langauge": "pt"}, "did you mean language?"),
     ],
 )
 def test_an_error_names_the_path_of_its_value(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(FieldError) as refused:
         parse_record({"rep": A, **changes})
-    assert str(refused.value).startswith(message)
-
-
-def test_an_unknown_field_is_compared_with_the_known_ones() -> None:
-    with pytest.raises(FieldError, match="; did you mean language\\?"):
-        parse_record({"rep": A, "langauge": "pt"})
+    assert message in str(refused.value)
 
 
 # --- records of a host application -------------------------------------------------------------
