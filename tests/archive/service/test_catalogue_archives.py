@@ -136,19 +136,6 @@ def test_settings_determine_the_answer(
     assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
 
 
-@pytest.mark.rule("R72-06")
-def test_the_ibi_of_the_platform_software_is_returned(new_app: Callable[..., Flask]) -> None:
-    for ibi, words in ((X, ("rep", X)), ("8jmkd3mgp8w/34pgrbs", ("ibip", "8JMKD3MGP8W/34PGRBS"))):
-        app = new_app(IBI_PLATFORM_SOFTWARE_IBI=ibi)
-        archive_of(app).init()
-        assert ask(app, SERVICE)["ibi.platformsoftware"] == words
-
-
-@pytest.mark.rule("R72-09")
-def test_every_answer_has_a_different_key(app: Flask) -> None:
-    assert len({ask(app, SERVICE)["urlkey"] for _ in range(20)}) == 20
-
-
 def test_transferred_items_are_treated_as_items_of_another_archive(
     apps: tuple[Flask, Flask],
 ) -> None:
@@ -199,14 +186,3 @@ def test_a_removed_copy_is_treated_as_an_item_of_another_archive(apps: tuple[Fla
     archive_of(there).delete(X, "too large")
     archive_of(here).delete(Z, "wrong")
     assert not [name for name in ask(here, X) if "(pt)" in name]
-
-
-def test_an_item_that_is_transferred_back_is_a_translation_again(apps: tuple[Flask, Flask]) -> None:
-    here, there = apps
-    import_records(
-        archive_of(here), [{"rep": X, "language": "en", "translations": {"pt": Z}}, {"rep": Z}]
-    )
-    archive_of(here).transfer(Z, OTHER)
-    archive_of(there).transfer(Z, SERVICE)
-    assert ask(here, X)["url.translation(pt)"].endswith(f"/col/{Z}/")
-    assert ask(here, Z)["url.translation(en)"].endswith(f"/col/{X}/")

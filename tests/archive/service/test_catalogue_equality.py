@@ -87,25 +87,6 @@ def test_the_complete_list_contains_the_targets_of_all_relations(store: Flask) -
             assert sort_pairs(stored) == sort_pairs(expected), request
 
 
-def test_each_item_has_its_own_key_which_is_the_same_for_all_its_identifiers(store: Flask) -> None:
-    archive = archive_of(store)
-    keys: dict[int, str] = {}
-    facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
-    with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
-        for record in MAKER.records[:60]:
-            if record.get("state") == "Deleted":
-                continue
-            seen: list[int] = []
-            for ibi in identifiers_of(record):
-                request = make_request(random.Random(1), ibi)
-                pairs = answer_url_request(catalogue, request, facts, lambda item: str(item.key))
-                seen.append(int(str(dict(pairs)["urlkey"])))
-            assert len(set(seen)) == 1
-            assert seen[0] not in keys
-            keys[seen[0]] = identifiers_of(record)[0]
-
-
 def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_written(
     uri: str, tmp_path: Path
 ) -> None:
