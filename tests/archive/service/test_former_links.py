@@ -181,12 +181,6 @@ def test_former_addresses_lead_to_items(old: Flask, host: str, target: str) -> N
     assert ask_at(old, host, target, "POST").status == 405
 
 
-def test_modifiers_work_behind_an_address(old: Flask) -> None:
-    metadata = f"{HOST}/col/{REPORT}/metadata"
-    assert location(ask_at(old, OLD_HOST, "/handle/1/2:(oai_dc)")) == f"{metadata}?choice=oai_dc"
-    assert location(ask_at(old, OLD_HOST, "/handle/1/2?show=full")) == f"{REPORT_URL}?show=full"
-
-
 @pytest.mark.rule("FI-3")
 @for_each(
     ("host", "target"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,6 @@ from support.web import (
 
 from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
-
-NewApp = Callable[..., Flask]
 
 SHORT_RUN = 250
 LONG_RUN = int(os.environ.get("IBI_FUZZ_REQUESTS", "12000"))

@@ -408,47 +408,20 @@ def test_the_alert_names_init_and_no_restart_is_needed_after_init(
     check_host_routes(app)
 
 
-def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
-    new_app: Callable[..., Flask],
-) -> None:
-    archive_of(new_app()).init()
-    app = new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY)
-    alert = refused(ask(app, f"/{NOBODY}?servicesubject=acknowledgment"), 503)
-    assert NOBODY in alert
-    assert "flask ibi init" in alert
-
-
-def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
+def test_the_alert_names_the_setting_or_the_command_that_selects_an_archive(
     new_app: Callable[..., Flask],
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     archive_of(new_app()).init()
-    other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
-    with other.database.writing() as connection:
-        create_archive(connection, ArchiveRecord("a.b", None, "1", None), NOBODY, None)
-    add_host_routes(app)
-    alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
-    assert "IBI_ARCHIVE_SERVICE_IBI" in alert
-    assert SERVICE in alert
+    other = new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY)
+    alert = refused(ask(other, f"/{NOBODY}?servicesubject=acknowledgment"), 503)
     assert NOBODY in alert
+    assert "flask ibi init" in alert
+    with archive_of(other).database.writing() as connection:
+        create_archive(connection, ArchiveRecord("a.b", None, "1", None), NOBODY, None)
+    alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
+    assert all(text in alert for text in ("IBI_ARCHIVE_SERVICE_IBI", SERVICE, NOBODY))
     assert ask(app, f"/col/{REPORT}/").status == 503
-    check_host_routes(app)
-
-
-@pytest.mark.postgresql
-def test_a_running_app_recovers_when_the_database_is_back(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = archive_of(app)
-    assert ask_service(app, SUBJECT, USER, IBI).status == 200
-    gone = make_app("postgresql+psycopg://nobody@127.0.0.1:1/none", Path(app.instance_path))
-    with monkeypatch.context() as patch:
-        patch.setattr(archive, "database", archive_of(gone).database)
-        assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
-        # an incomplete acknowledgment counts nothing
-        assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
-    assert ask_service(app, SUBJECT, USER, IBI).status == 200
-    close(gone)
 
 
 class Upper(BaseConverter):
@@ -457,10 +430,7 @@ class Upper(BaseConverter):
     regex = "[A-Z]+"
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_converter_of_the_app_may_have_the_name_ibi(
-    shelf_place: tuple[str, Path], is_first: bool
-) -> None:
+def test_a_converter_of_the_app_may_have_the_name_ibi(shelf_place: tuple[str, Path]) -> None:
     uri, folder = shelf_place
     app = Flask("host", instance_path=str(folder / "instance"))
     app.config.from_mapping(
@@ -469,8 +439,7 @@ def test_a_converter_of_the_app_may_have_the_name_ibi(
         IBI_FILES_FOLDER=str(folder / "files"),
         IBI_ARCHIVE_SERVICE_IBI=SERVICE_PATH[1:],
     )
-    if is_first:
-        app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
+    app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
     IBIArchive(app)
     app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
     app.add_url_rule("/own/<ibi:name>/<ibi_service:other>", "own", lambda name, other: name + other)
