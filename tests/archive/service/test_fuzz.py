@@ -66,20 +66,9 @@ PATHS = [
     "a%5Cb.txt",
 ]
 NAMES = [
-    "servicesubject",
-    "clientinformation.ipaddress",
-    "parsedibiurl.ibi",
-    "parsedibiurl.filepath",
-    "parsedibiurl.verblist",
-    "urlkey",
-    "state",
-    "ibi",
-    "url",
-    "contenttype",
-    "choice",
-    "x",
-    "",
-]
+    "servicesubject", "clientinformation.ipaddress", "parsedibiurl.ibi", "parsedibiurl.filepath",
+    "parsedibiurl.verblist", "urlkey", "state", "ibi", "url", "contenttype", "choice", "x", "",
+]  # fmt: skip
 VALUES = ["urlRequest", "urlRequest", "acknowledgment", "inclusionConfirmationRequest",
           "GetMetadata",
           "GetMetadata(oai_dc)", "GetLastEdition+GetFileList", "GetTranslation(pt)", "oai_dc",
@@ -89,19 +78,7 @@ VALUES = ["urlRequest", "urlRequest", "acknowledgment", "inclusionConfirmationRe
           "1e309"]  # fmt: skip
 
 
-MODIFIERS = [
-    b"",
-    b"!",
-    b"+",
-    b":",
-    b"+(pt)",
-    b":(oai_dc)",
-    b"!+:+",
-    b"??",
-    b"%21%3a",
-    b"::",
-    b"+(xx)",
-]
+MODIFIERS = b" ! + : +(pt) :(oai_dc) !+:+ ?? %21%3a :: +(xx)".split(b" ")
 PREFIXES = [b"", b"", b"", b"", b"ibi/", b"rep/", b"upn:EEAFFE:", b"http://urlib.net/", b"/"]
 
 
