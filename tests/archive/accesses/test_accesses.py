@@ -145,13 +145,6 @@ def test_a_file_requested_by_its_path_counts(
     assert row["url"].isascii()
 
 
-@for_each("path", ["日本.pdf", "self é.pdf"])
-def test_a_file_on_another_server_counts_by_its_url(archive: Archive, path: str) -> None:
-    forget_accesses(archive)
-    acknowledgment = acknowledge(archive, SERVED_ELSEWHERE, path=path, ibi=None)
-    assert archive.take_acknowledgment(acknowledgment) is COUNTED
-
-
 @for_each("added", ["", "?utm_source=x", "#page=2"])
 @for_each("verbs", ["GetTranslation(pt) GetFileList", "GetMetadata"])
 def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: str) -> None:
@@ -204,7 +197,7 @@ def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
 
 
 def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) -> None:
-    named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf")
+    named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf", ibi=None)
     other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
     for acknowledgment in (named, other):
         assert archive.take_acknowledgment(acknowledgment) is COUNTED

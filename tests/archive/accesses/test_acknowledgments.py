@@ -111,17 +111,6 @@ def test_the_answer_is_always_the_same_and_the_log_has_the_result(
     assert "150.163.2.175" not in caplog.text
 
 
-def test_robots_are_recognised_by_both_user_agents(filled: Flask) -> None:
-    for agents in (
-        {"User_Agent": "Tcl http client package 2.9.5"},
-        {"User_Agent": "Tcl http client package 2.9.5", "X_Forwarded_User_Agent": "Googlebot/2.1"},
-        {"User_Agent": "Googlebot/2.1"},
-        {},
-    ):
-        assert send(filled, query(filled, key_of(filled)), **agents).body == NOTICE
-    assert [bool(row["robot"]) for row in stored(archive_of(filled))] == [False, True, True, False]
-
-
 @contextmanager
 def locked(archive: Archive) -> Iterator[None]:
     """Hold a lock in another connection, so that accesses cannot be stored."""

@@ -26,7 +26,6 @@ from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents
-from flask_ibi_archive.errors import IdentifierError, UnknownItem
 
 A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
 NOON = start_of_day(date(2026, 3, 1)) + 43_200
@@ -100,15 +99,6 @@ def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     numbers = {"views": 1, "downloads": 1, "double_clicks": 1, "robots": 0}
     period = {"start": "2026-01-01", "label": "2026", **numbers}
     assert whole.to_json() == {"ibi": None, "by": "year", **numbers, "periods": [period]}
-
-
-def test_wrong_arguments_are_refused(archive: Archive) -> None:
-    with pytest.raises(UnknownItem):
-        archive.statistics("a.br/x/1999/01.01.00.00")
-    with pytest.raises(IdentifierError):
-        archive.statistics("x")
-    with pytest.raises(ValueError, match="day, month, year"):
-        archive.statistics(by="week")
 
 
 # --- against a naive model

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.accesses import insert_counts
-from support.archives import archive_of, close, import_records, make_app, open_app
+from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 from support.pages import Page, see
 from support.web import (
@@ -282,14 +282,3 @@ def test_a_hidden_item_hides_its_statistics(counted: Flask) -> None:
     assert see(counted, f"/col/{HIDDEN}/statistics").text("h1") == "Statistics: Hidden"
     # the rule of this item restricts only its files
     assert see(counted, f"/col/{CLOSED}/statistics", remote=OUTSIDE)
-
-
-@for_each("target", [ARCHIVE])
-def test_an_unreachable_database_is_503(tmp_path: Path, target: str) -> None:
-    app = make_app(f"sqlite:///{tmp_path / 'ibi.sqlite'}", tmp_path)
-    answer = ask(app, target)
-    close(app)
-    assert answer.status == 503
-    assert answer.headers["Retry-After"] == "10"
-    assert Page(answer.text).text("h1") == "The Archive is temporarily unavailable"
-    assert "ibi_" not in answer.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,8 @@ import pytest
 from flask import Flask
 from link_header import parse
 from lxml import html
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, import_records
 from support.cases import for_each
-from support.databases import new_database
 from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, rep, source
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
@@ -200,21 +199,16 @@ HOSTILE = '</script><script>alert(1)</script><!-- "&\u2028 😀'
 
 
 @pytest.fixture
-def new_shelf(tmp_path: Path) -> Iterator[Create]:
+def new_shelf(new_app: Create) -> Create:
     """A function that creates an app with records, for an extension object of the test."""
-    apps: list[Flask] = []
-    with new_database("sqlite", tmp_path, ready=True) as uri:
 
-        def create(records: list[dict[str, Any]], ibi: IBIArchive | None = None) -> Flask:
-            app = make_app(uri, tmp_path, ibi)
-            apps.append(app)
-            archive_of(app).init()
-            import_records(archive_of(app), records)
-            return app
+    def create(records: list[dict[str, Any]], ibi: IBIArchive | None = None) -> Flask:
+        app = new_app(ibi=ibi)
+        archive_of(app).init()
+        import_records(archive_of(app), records)
+        return app
 
-        yield create
-        for app in apps:
-            close(app)
+    return create
 
 
 def test_json_ld_never_ends_its_element(new_shelf: Create) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from flask import Flask, Response
 from support.accesses import stored
-from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
+from support.archives import FAR_SERVICE, archive_of, import_records
 from support.operations import make_archives
 from support.pages import Page
 from support.web import (
@@ -332,26 +332,6 @@ def test_local_resolution_can_be_switched_off(web_with: NewApp) -> None:
         for method in ("GET", "POST"):
             assert ask(app, f"/{target}", method).status == 404
     assert ask(app, SERVICE_PATH).status == 400
-
-
-@pytest.mark.no_tables
-def test_before_init_the_answer_is_503(new_app: NewApp) -> None:
-    app = new_app()
-
-    @app.get("/<first>/<second>")
-    def other(first: str, second: str) -> str:
-        return f"{first} and {second}"
-
-    for target in (REPORT, f"{REPORT}:", SERVICE):
-        answer = ask(app, f"/{target}")
-        assert (answer.status, answer.headers["Retry-After"]) == (503, "10")
-        assert "flask ibi" in answer.alert
-        shown = ask_with(app, f"/{target}", "pt", BROWSER)
-        assert (shown.status, shown.headers["Retry-After"]) == (503, "10")
-        assert "flask" not in shown.text
-    # other pages of the host are still available
-    assert ask(app, f"/{REPORT_IBIP}").text == REPORT_IBIP.replace("/", " and ")
-    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
 
 
 # --- the host's own routes

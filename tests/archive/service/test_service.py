@@ -398,7 +398,9 @@ def test_the_alert_names_init_and_no_restart_is_needed_after_init(
     answer = ask_service(app, SUBJECT, USER, IBI)
     assert "flask ibi init" in refused(answer, 503) or "flask ibi upgrade" in answer.alert
     assert "Retry-After" in answer.headers
-    assert ask(app, f"/col/{REPORT}/").status == 503
+    assert "flask ibi" in refused(ask(app, f"/{REPORT}"), 503)
+    page = ask(app, f"/col/{REPORT}/", headers={"Accept": "text/html"})
+    assert (page.status, page.headers["Retry-After"], "flask" in page.text) == (503, "10", False)
     check_host_routes(app)
     other = new_app()
     archive_of(other).init()

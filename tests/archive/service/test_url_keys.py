@@ -147,14 +147,3 @@ def test_url_keys_use_the_settings_of_the_app(new_app: Callable[..., Flask]) -> 
     assert verify(now, keys("older", now=now.clock()).issue(IBI)) is not None
     assert verify(before, now.issue(IBI)) is None
     assert verify(keys("new", now=now.clock()), now.issue(IBI)) is not None
-
-
-def test_an_expired_key_is_distinguished_from_a_forged_one() -> None:
-    key = keys().issue(IBI)
-    late = keys(now=NOW + 4000)
-    facts = late.read(key)
-    assert facts is not None
-    assert (facts.ibi, late.is_current(facts)) == (IBI, False)
-    assert keys().is_current(facts)
-    assert keys("another").read(key) is None
-    assert facts.name == f"{int(NOW)}-{facts.nonce.hex()}"
