@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 
-import pytest
 from flask import Flask
 from flask_babel import Babel
 from jinja2 import ChoiceLoader, DictLoader, FileSystemLoader
@@ -23,9 +22,7 @@ from support.web import (
     resolver_app,
 )
 
-from flask_ibi_archive.archive.pages.labels import TYPES
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.server.pages import texts as translations
 from flask_ibi_archive.server.pages.alerts import alert_response
@@ -59,16 +56,6 @@ def test_the_url_precedes_the_cookie_and_the_browser(
     assert answer.headers["Content-Language"] == language
     assert {"Accept-Language", "Cookie"} <= set(answer.headers["Vary"].split(", "))
     assert Page(answer.text).html["lang"] == language
-
-
-def test_pages_are_in_the_same_language_of_another_country_rather_than_in_another_language(
-    web: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = translations._catalogues()
-    brazilian = {"en": found["en"], "pt-br": found["pt"]}
-    monkeypatch.setattr(translations, "_catalogues", lambda: brazilian)
-    answer = ask(web, f"/col/{REPORT}/files", headers={"Accept-Language": "pt-AO, en;q=0.9"})
-    assert answer.headers["Content-Language"] == "pt"
 
 
 # --- the language switch
@@ -279,14 +266,3 @@ def test_the_language_of_flask_babel_is_used(web_with: NewApp) -> None:
 
 
 # --- no text without a translation
-
-
-@for_each("language", ["es", "pt"])
-def test_the_names_of_types_and_moments_are_translated(language: str) -> None:
-    with reading(language):
-        names = {kind: translations.gettext(name) for kind, name in TYPES.items()}
-        assert translations.format_moment("2009-02-16T17:46:00Z").startswith("16 de ")
-    assert names.keys() == set(WorkType) - {WorkType.OTHER}
-    # words that are the same in the languages
-    same = {TYPES[kind] for kind in names if names[kind] == TYPES[kind]}
-    assert same <= {"Preprint", "Software"}

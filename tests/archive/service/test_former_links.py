@@ -62,17 +62,14 @@ SAME_AS: dict[str, list[str]] = {
     NEW: ["hdl:20.500.12345/678!"],
     GONE: ["hdl:20.500.12345/gone"],
     CLOSED: ["hdl:20.500.12345/closed"],
-    rep(31): ["http://old.example.org/loop"],
 }
 FORMER = [OLD_HOST, f"{OLD_HOST}:8080"]
 REPORT_URL = f"{HOST}/col/{REPORT}/doc/report.pdf"
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    """Return the shelf with aliases, and an item whose file is at its former address."""
-    loop = {"path": "loop", "url": "http://old.example.org/loop"}
-    items = [*shelf(folder), {"rep": rep(31), "files": [loop]}]
-    return [{**item, "same_as": SAME_AS.get(item.get("rep", ""), [])} for item in items]
+    """Return the shelf with aliases."""
+    return [{**item, "same_as": SAME_AS.get(item.get("rep", ""), [])} for item in shelf(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -200,15 +197,6 @@ def test_other_paths_get_the_404_of_the_app(old: Flask, host: str, target: str) 
     assert ask_at(old, host, target, "POST").status == 404
 
 
-def test_an_app_answers_its_own_routes_at_a_former_host(old_with: NewApp) -> None:
-    def add(app: Flask) -> None:
-        app.add_url_rule("/handle/<int:prefix>/<int:number>", "own", lambda **given: "own page")
-
-    app = old_with(after=add)
-    assert ask_at(app, OLD_HOST, "/handle/1/2").text == "own page"
-    assert ask_at(app, OLD_HOST, "/ibi/health").status == 200
-
-
 # --- the same resolution as for persistent URLs
 
 
@@ -238,11 +226,6 @@ def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
     assert location(ask(old, target)) == expected
 
 
-def test_a_file_at_its_former_address_is_a_loop(old: Flask) -> None:
-    assert ask_at(old, OLD_HOST, "/loop").status == 508
-    assert location(ask(old, f"/{rep(31)}")) == "http://old.example.org/loop"
-
-
 def test_an_access_is_counted_once(new_app: NewApp, tmp_path: Path) -> None:
     old = new_app(IBI_FORMER_HOSTS=FORMER)
     archive_of(old).init()
@@ -269,17 +252,6 @@ def test_without_local_resolution_the_app_answers(old_with: NewApp) -> None:
         (OLD_HOST, "/handle/1/2"),
     ):
         assert ask_at(app, host, target).status == 404
-
-
-def test_an_app_waits_for_the_database_only_for_former_links(
-    new_app: NewApp, tmp_path: Path
-) -> None:
-    missing = f"sqlite:///{tmp_path / 'empty.sqlite'}"
-    app = new_app(IBI_FORMER_HOSTS=FORMER, IBI_DATABASE_URI=missing)
-    # a crawler must not take it for a link that is dead
-    assert ask(app, "/hdl:20.500.12345/678").status == 503
-    assert ask_at(app, OLD_HOST, "/handle/1/2").status == 503
-    assert ask(app, "/no/such/page").status == 404
 
 
 @pytest.mark.parametrize("process", ["own", "other"])

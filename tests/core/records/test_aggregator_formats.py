@@ -19,7 +19,6 @@ from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 
 WRITE: dict[str, Any] = {format.name: format.write for format in BUILT_IN}
 SCHEMAS = {name: load_schema(name) for name in SCHEMA_FILES}
-ROR = "https://ror.org/04xbn6x09"
 
 #: The descriptions, and what XPath finds in each format.
 CASES = json.loads(Path(__file__).with_name("aggregator_cases.json").read_text("utf-8"))

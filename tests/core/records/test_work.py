@@ -47,11 +47,6 @@ def test_what_is_certain_of_a_date_is_read(
     )
 
 
-def test_a_date_is_written_as_far_as_it_is_known() -> None:
-    written = [parse_date(text).iso for text in ("2009-7-1", "1998-08", "c. 800", "0800", "spring")]
-    assert written == ["2009-07-01", "1998-08", None, "0800", None]
-
-
 def test_the_end_of_an_embargo_is_no_date_of_publication() -> None:
     embargo = "info:eu-repo/date/embargoEnd/2027-01-01"
     assert make(date=[embargo]).issued is None
