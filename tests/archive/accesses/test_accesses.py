@@ -156,14 +156,7 @@ def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: s
     assert (row["relation"] == ".translation(pt)") is ("pt" in verbs)
 
 
-def test_the_relation_with_the_same_url_is_preferred(archive: Archive) -> None:
-    for verbs, relation in (
-        ("GetMetadata(oai_dc)", ".metadata(oai_dc)"),
-        ("GetMetadata", ".metadata"),
-    ):
-        archive.take_acknowledgment(acknowledge(archive, WITH_METADATA, verbs))
-        assert stored(archive)[-1]["relation"] == relation
-    # no relation has the URL: the shortest relation is stored
+def test_the_shortest_relation_is_stored_if_none_has_the_url(archive: Archive) -> None:
     other = acknowledge(archive, WITH_METADATA, "GetMetadata(oai_dc)", url="http://far.br/x")
     assert archive.take_acknowledgment(other) is COUNTED
     assert stored(archive)[-1]["relation"] == ".metadata"

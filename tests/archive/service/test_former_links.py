@@ -22,7 +22,6 @@ from support.web import (
     GONE,
     NEW,
     OLD,
-    PORTUGUESE,
     REPORT,
     REPORT_IBIP,
     Answer,
@@ -150,15 +149,6 @@ def test_an_alias_leads_where_the_persistent_url_leads(old: Flask, rest: str) ->
         answer = ask(old, f"/{alias}{rest}")
         assert location(answer) == location(expected)
         assert dict(answer.headers) == dict(expected.headers)
-
-
-def test_modifiers_work_behind_an_alias(old: Flask) -> None:
-    # the whole text is an alias of another item
-    assert location(ask(old, "/hdl:20.500.12345/678!")) == f"{HOST}/col/{NEW}/doc/page.html"
-    assert location(ask(old, "/hdl:20.500.12345/old!")) == f"{HOST}/col/{NEW}/doc/page.html"
-    assert location(ask(old, "/hdl:20.500.12345/old")) == f"{HOST}/col/{OLD}/doc/old.txt"
-    answer = ask(old, "/doi:10.5281/zenodo.1234567+", headers={"Accept-Language": "pt"})
-    assert location(answer) == f"{HOST}/col/{PORTUGUESE}/doc/new.txt"
 
 
 @pytest.mark.rule("FI-3")

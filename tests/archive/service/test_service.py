@@ -28,9 +28,7 @@ from support.web import (
     ask_service,
     ask_urls,
 )
-from werkzeug.routing import BaseConverter
 
-from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.items.archives import ArchiveRecord, create_archive
 
 SUBJECT = ("servicesubject", "urlRequest")
@@ -424,37 +422,6 @@ def test_the_alert_names_the_setting_or_the_command_that_selects_an_archive(
     alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
     assert all(text in alert for text in ("IBI_ARCHIVE_SERVICE_IBI", SERVICE, NOBODY))
     assert ask(app, f"/col/{REPORT}/").status == 503
-
-
-class Upper(BaseConverter):
-    """A converter of the app that uses the extension."""
-
-    regex = "[A-Z]+"
-
-
-def test_a_converter_of_the_app_may_have_the_name_ibi(shelf_place: tuple[str, Path]) -> None:
-    uri, folder = shelf_place
-    app = Flask("host", instance_path=str(folder / "instance"))
-    app.config.from_mapping(
-        SECRET_KEY="a secret for tests",
-        IBI_DATABASE_URI=uri,
-        IBI_FILES_FOLDER=str(folder / "files"),
-        IBI_ARCHIVE_SERVICE_IBI=SERVICE_PATH[1:],
-    )
-    app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
-    IBIArchive(app)
-    app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
-    app.add_url_rule("/own/<ibi:name>/<ibi_service:other>", "own", lambda name, other: name + other)
-    try:
-        assert ask(app, "/own/A/B").text == "AB"
-        assert ask(app, "/own/a/B").status == 404
-        assert ask(app, f"/col/{REPORT}/").status == 200
-        assert ask(app, f"/col/{REPORT}/files").status == 200
-        assert ask(app, f"/{REPORT}").status == 302
-        confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
-        assert ask(app, confirmation).body == b"confirmation yes"
-    finally:
-        app.extensions["ibi_archive"].archive.database.close()
 
 
 def test_an_app_can_replace_the_service_with_a_route_for_its_address(
