@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 
 from flask import Flask
 from flask_babel import Babel
@@ -136,24 +135,6 @@ def test_only_the_switch_sets_a_cookie_and_only_if_it_is_needed(
 
 
 # --- values
-
-
-@for_each(
-    ("value", "width", "english", "spanish", "portuguese"),
-    [
-        (date(2027, 3, 1), "long", "1 March 2027", "1 de marzo de 2027", "1 de março de 2027"),
-        ("2026-12-31", "long", "31 December 2026", "31 de diciembre de 2026", None),
-        ("2026-12-31", "short", "31/12/2026", "31/12/2026", "31/12/2026"),
-        ("2026-12", "long", "December 2026", "diciembre de 2026", "dezembro de 2026"),
-    ],
-)
-def test_dates_are_written_as_readers_write_them(
-    value: date | str, width: str, english: str, spanish: str, portuguese: str | None
-) -> None:
-    for language, text in zip(LANGUAGES, (english, spanish, portuguese), strict=True):
-        with reading(language):
-            if text is not None:
-                assert translations.format_date(value, width) == text  # type: ignore[arg-type]
 
 
 def test_numbers_and_sizes_have_the_separators_of_the_language() -> None:
