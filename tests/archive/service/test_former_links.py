@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from flask import Flask, Response
-from support.accesses import stored
 from support.archives import archive_of, close, import_records, make_app, make_host
 from support.cases import for_each
 from support.databases import new_database
@@ -214,22 +213,6 @@ def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
     expected = location(ask(old, target.replace("/hdl:20.500.12345/678", f"/{REPORT_IBIP}")))
     assert expected.startswith(f"http://urlib.net/{REPORT_IBIP}+(fr)?")
     assert location(ask(old, target)) == expected
-
-
-def test_an_access_is_counted_once(new_app: NewApp, tmp_path: Path) -> None:
-    old = new_app(IBI_FORMER_HOSTS=FORMER)
-    archive_of(old).init()
-    import_records(archive_of(old), records(tmp_path / "sources"))
-    agent = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}
-    ask(old, "/hdl:20.500.12345/678", "HEAD", headers=agent)
-    assert stored(archive_of(old)) == []
-    ask(old, "/hdl:20.500.12345/678?x=1", headers=agent)
-    [row] = stored(archive_of(old))
-    assert (row["ibi"], row["robot"]) == (REPORT, False)
-    assert row["persistent_url"] == f"{HOST}:80/{REPORT_IBIP}?x=1"
-    ask_at(old, OLD_HOST, "/handle/1/2:", **agent)
-    found = archive_of(old).statistics(REPORT)
-    assert (found.downloads, found.views) == (1, 1)
 
 
 # --- apps
