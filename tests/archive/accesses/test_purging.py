@@ -14,7 +14,6 @@ from support.archives import archive_of, import_records
 from flask_ibi_archive.archive.accesses import rows as access_rows
 from flask_ibi_archive.archive.accesses.rows import start_of_day
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.errors import NotReady
 
 A = "a.br/x/2001/01.01.00.00"
 TODAY = date(2026, 6, 1)
@@ -105,8 +104,3 @@ def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
         results = list(pool.map(lambda _: archive.purge(20).purged, range(4)))
     assert sum(results) == 3 * 9
     assert archive.statistics(A, "day") == before
-
-
-def test_a_purge_without_a_database_raises_not_ready(new_app: Callable[..., Flask]) -> None:
-    with pytest.raises(NotReady):
-        archive_of(new_app()).purge()

@@ -26,7 +26,6 @@ from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents
-from flask_ibi_archive.errors import IdentifierError, UnknownItem
 
 A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
 NOON = start_of_day(date(2026, 3, 1)) + 43_200
@@ -97,33 +96,9 @@ def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
         ["period", "views", "downloads", "double_clicks", "robots"],
         ["2026", "1", "1", "1", "0"],
     ]
-    assert whole.to_json() == {
-        "ibi": None,
-        "by": "year",
-        "views": 1,
-        "downloads": 1,
-        "double_clicks": 1,
-        "robots": 0,
-        "periods": [
-            {
-                "start": "2026-01-01",
-                "label": "2026",
-                "views": 1,
-                "downloads": 1,
-                "double_clicks": 1,
-                "robots": 0,
-            }
-        ],
-    }
-
-
-def test_wrong_arguments_are_refused(archive: Archive) -> None:
-    with pytest.raises(UnknownItem):
-        archive.statistics("a.br/x/1999/01.01.00.00")
-    with pytest.raises(IdentifierError):
-        archive.statistics("x")
-    with pytest.raises(ValueError, match="day, month, year"):
-        archive.statistics(by="week")
+    numbers = {"views": 1, "downloads": 1, "double_clicks": 1, "robots": 0}
+    period = {"start": "2026-01-01", "label": "2026", **numbers}
+    assert whole.to_json() == {"ibi": None, "by": "year", **numbers, "periods": [period]}
 
 
 # --- against a naive model
@@ -256,13 +231,9 @@ def test_robots_are_recognised_by_the_user_agent(
     ("address", "kept"),
     [
         ("150.163.2.175", "150.163.2.0"),
-        ("255.255.255.255", "255.255.255.0"),
-        ("10.0.0.0", "10.0.0.0"),
         ("::ffff:150.163.2.175", "150.163.2.0"),
-        ("2001:db8:1234:5678:9abc:def0:1234:5678", "2001:db8:1234::"),
         ("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8:ffff::"),
         ("::1", "::"),
-        ("fe80::1", "fe80::"),
     ],
 )
 def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: str) -> None:

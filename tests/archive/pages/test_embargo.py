@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone
 from ipaddress import ip_address, ip_network
@@ -18,6 +19,7 @@ from support.accesses import acknowledge
 from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 from support.clocks import Clock
+from support.commands import command
 from support.tables import SECOND
 from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
 
@@ -244,6 +246,16 @@ def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Arc
     other = first.deposit(embargo=DAY).rep
     first.transfer(other, SECOND)
     assert (embargo_of(first, other), embargo_of(second, other)) == (None, DAY)
+
+
+def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: Flask) -> None:
+    archive = archive_of(app)
+    ibi = archive.deposit(embargo=DAY).rep
+    for output in (command(app, "show", ibi, "--json").data, command(app, "export", "-").data):
+        assert json.loads(output)["embargo"] == "2027-03-01"
+    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
+    archive.delete(ibi, "withdrawn")
+    assert embargo_of(archive, ibi) is None
 
 
 @pytest.mark.postgresql

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from flask import Flask, redirect
+from flask import Flask
 from support.archives import archive_of, close, make_host
 from support.web import ask
 
@@ -26,13 +26,4 @@ def test_it_leads_to_the_list_of_items(uri: str, tmp_path: Path) -> None:
 def test_the_page_of_the_app_has_precedence(uri: str, tmp_path: Path, order: str) -> None:
     app = make_host(uri, tmp_path, **{order: add_home})
     assert ask(app, "/").text == "the app's own"
-    close(app)
-
-
-def test_the_hooks_of_the_app_answer_first(uri: str, tmp_path: Path) -> None:
-    def need_login(app: Flask) -> None:
-        app.before_request(lambda: redirect("/login"))
-
-    app = make_host(uri, tmp_path, after=need_login)
-    assert ask(app, "/").headers["Location"] == "/login"
     close(app)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
 from support.pages import see
@@ -14,12 +13,11 @@ from support.web import rep, source
 OLD, NEW, NEWEST, TRANSLATION, METADATA = map(rep, range(1, 6))
 
 
-@pytest.fixture
-def items(app: Flask, tmp_path: Path) -> Flask:
-    """An app with an item that has files, editions, a translation and a metadata item."""
+def test_a_landing_page_shows_related_items_by_title_with_few_statements(
+    app: Flask, tmp_path: Path
+) -> None:
     dc = {"title": [{"value": "The metadata", "lang": "en"}], "creator": ["Silva, Ana"]}
     files = [{"path": name, "source": source(tmp_path, name)} for name in ("report.pdf", "new.txt")]
-    archive_of(app).init()
     import_records(
         archive_of(app),
         [
@@ -37,19 +35,11 @@ def items(app: Flask, tmp_path: Path) -> Flask:
             {"rep": METADATA, "content_type": "Metadata", "metadata": {"dc": dc}},
         ],
     )
-    return app
-
-
-def test_a_landing_page_needs_few_statements(items: Flask) -> None:
-    see(items, f"/col/{NEW}/")  # finds the Archive
-    assert len(count_statements(items, lambda: see(items, f"/col/{NEW}/"))) <= 7
-
-
-def test_a_landing_page_shows_what_is_related_by_title(items: Flask) -> None:
-    page = see(items, f"/col/{NEW}/", language="en")
+    page = see(app, f"/col/{NEW}/", language="en")
     # title and author are those of the metadata item
     assert page.text("h1") == "The metadata"
     assert "Silva, Ana" in page.source
     for title in ("First edition", "Third edition", "Tradução"):
         assert f">{title}</cite>" in page.source
     assert page.source.index("A newer edition of this item exists") < page.source.index("Files")
+    assert len(count_statements(app, lambda: see(app, f"/col/{NEW}/"))) <= 7

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 
-import pytest
 from flask import Flask
 from flask_babel import Babel
 from jinja2 import ChoiceLoader, DictLoader, FileSystemLoader
@@ -23,9 +21,7 @@ from support.web import (
     resolver_app,
 )
 
-from flask_ibi_archive.archive.pages.labels import TYPES
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.server.pages import texts as translations
 from flask_ibi_archive.server.pages.alerts import alert_response
@@ -45,10 +41,7 @@ BROWSER = {"Accept": "text/html"}
     ("query", "cookie", "browser", "language"),
     [
         ("", "", "", "en"),
-        ("", "", "pt-BR", "pt"),
-        ("", "", "en;q=0.3, pt;q=0.5, es;q=0.4", "pt"),
         ("", "", "pt;q=0, es;q=0.1", "es"),
-        ("", "xx", "pt", "pt"),
         ("", "../../x", "pt", "pt"),
         ("?lang=es", "pt", "en", "es"),
         ("?x=%FF&lang=es&lang=pt", "", "en", "pt"),
@@ -62,16 +55,6 @@ def test_the_url_precedes_the_cookie_and_the_browser(
     assert answer.headers["Content-Language"] == language
     assert {"Accept-Language", "Cookie"} <= set(answer.headers["Vary"].split(", "))
     assert Page(answer.text).html["lang"] == language
-
-
-def test_pages_are_in_the_same_language_of_another_country_rather_than_in_another_language(
-    web: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = translations._catalogues()
-    brazilian = {"en": found["en"], "pt-br": found["pt"]}
-    monkeypatch.setattr(translations, "_catalogues", lambda: brazilian)
-    answer = ask(web, f"/col/{REPORT}/files", headers={"Accept-Language": "pt-AO, en;q=0.9"})
-    assert answer.headers["Content-Language"] == "pt"
 
 
 # --- the language switch
@@ -152,24 +135,6 @@ def test_only_the_switch_sets_a_cookie_and_only_if_it_is_needed(
 
 
 # --- values
-
-
-@for_each(
-    ("value", "width", "english", "spanish", "portuguese"),
-    [
-        (date(2027, 3, 1), "long", "1 March 2027", "1 de marzo de 2027", "1 de março de 2027"),
-        ("2026-12-31", "long", "31 December 2026", "31 de diciembre de 2026", None),
-        ("2026-12-31", "short", "31/12/2026", "31/12/2026", "31/12/2026"),
-        ("2026-12", "long", "December 2026", "diciembre de 2026", "dezembro de 2026"),
-    ],
-)
-def test_dates_are_written_as_readers_write_them(
-    value: date | str, width: str, english: str, spanish: str, portuguese: str | None
-) -> None:
-    for language, text in zip(LANGUAGES, (english, spanish, portuguese), strict=True):
-        with reading(language):
-            if text is not None:
-                assert translations.format_date(value, width) == text  # type: ignore[arg-type]
 
 
 def test_numbers_and_sizes_have_the_separators_of_the_language() -> None:
@@ -282,14 +247,3 @@ def test_the_language_of_flask_babel_is_used(web_with: NewApp) -> None:
 
 
 # --- no text without a translation
-
-
-@for_each("language", ["es", "pt"])
-def test_the_names_of_types_and_moments_are_translated(language: str) -> None:
-    with reading(language):
-        names = {kind: translations.gettext(name) for kind, name in TYPES.items()}
-        assert translations.format_moment("2009-02-16T17:46:00Z").startswith("16 de ")
-    assert names.keys() == set(WorkType) - {WorkType.OTHER}
-    # words that are the same in the languages
-    same = {TYPES[kind] for kind in names if names[kind] == TYPES[kind]}
-    assert same <= {"Preprint", "Software"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ import pytest
 from flask import Flask
 from link_header import parse
 from lxml import html
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, import_records
 from support.cases import for_each
-from support.databases import new_database
-from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, ask_urls, rep, source
+from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, rep, source
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
@@ -38,14 +37,8 @@ CHROME = (
     "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;"
     "q=0.8,application/signed-exchange;v=b3;q=0.7"
 )
-FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
-SAFARI = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-#: The default of R's httr, of axios, and of Java.
-HTTR, AXIOS = (
-    "application/json, text/xml, application/xml, */*",
-    "application/json, text/plain, */*",
-)
-JAVA = "text/html, image/gif, image/jpeg, */*; q=0.2"
+#: The default of R's httr.
+HTTR = "application/json, text/xml, application/xml, */*"
 
 
 class Head:
@@ -74,20 +67,11 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
 @for_each(
     ("accept", "expected"),
     [
-        ("", ""),
         (CHROME, ""),
-        (HTTR, ""),
-        (JAVA, ""),
-        ("application/xhtml+xml", ""),
-        ("application/xml", "oai_dc"),
         ("application/json", "json-ld"),
-        ("application/ld+json", "json-ld"),
-        ("APPLICATION/X-BIBTEX", "bibtex"),
         ("application/x-bibtex, text/html;q=0.9", "bibtex"),
         ("text/html;q=0, application/xhtml+xml;q=0, */*;q=0.1", "oai_dc"),
-        ("application/*", "datacite"),
         ("text/html;q=0", None),
-        ("nonsense", None),
     ],
 )
 def test_the_quality_values_decide_the_format(accept: str, expected: str | None) -> None:
@@ -97,15 +81,10 @@ def test_the_quality_values_decide_the_format(accept: str, expected: str | None)
 @for_each(
     ("accept", "file_type", "expected"),
     [
-        ("", None, False),
         (CHROME, None, False),
-        (HTTR, None, False),
-        ("application/x-bibtex", None, True),
         ("application/x-bibtex, */*;q=0.1", None, True),
-        ("application/x-bibtex, application/pdf;q=0.9", None, True),
         ("application/x-bibtex;q=0", None, False),
         ("application/*", None, False),
-        ("application/json", "application/pdf", True),
         ("application/json", "application/json", False),
     ],
 )
@@ -124,7 +103,10 @@ PLACES = (
 )
 
 
-@for_each(("name", "first"), [(name, place) for name in FORMATS for place in PLACES])
+@for_each(
+    ("name", "first"),
+    [("bibtex", place) for place in PLACES] + [(name, PLACES[0]) for name in FORMATS],
+)
 def test_a_program_is_redirected_to_the_metadata_it_prefers(
     web: Flask, name: str, first: str
 ) -> None:
@@ -162,7 +144,7 @@ def test_the_answer_has_the_type_that_the_client_named(
 
 @for_each("place", PLACES)
 def test_a_browser_gets_the_page_or_the_file(web: Flask, place: str) -> None:
-    for accept in (CHROME, FIREFOX, SAFARI, HTTR, AXIOS, "*/*", "application/pdf, text/html"):
+    for accept in (CHROME, HTTR, "*/*", "application/pdf, text/html"):
         answer = ask(web, place, headers={"Accept": accept})
         assert answer.status == (302 if place == PLACES[0] else 200)
         assert "choice=" not in answer.headers.get("Location", "")
@@ -217,21 +199,16 @@ HOSTILE = '</script><script>alert(1)</script><!-- "&\u2028 😀'
 
 
 @pytest.fixture
-def new_shelf(tmp_path: Path) -> Iterator[Create]:
+def new_shelf(new_app: Create) -> Create:
     """A function that creates an app with records, for an extension object of the test."""
-    apps: list[Flask] = []
-    with new_database("sqlite", tmp_path, ready=True) as uri:
 
-        def create(records: list[dict[str, Any]], ibi: IBIArchive | None = None) -> Flask:
-            app = make_app(uri, tmp_path, ibi)
-            apps.append(app)
-            archive_of(app).init()
-            import_records(archive_of(app), records)
-            return app
+    def create(records: list[dict[str, Any]], ibi: IBIArchive | None = None) -> Flask:
+        app = new_app(ibi=ibi)
+        archive_of(app).init()
+        import_records(archive_of(app), records)
+        return app
 
-        yield create
-        for app in apps:
-            close(app)
+    return create
 
 
 def test_json_ld_never_ends_its_element(new_shelf: Create) -> None:
@@ -290,12 +267,6 @@ def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
     assert f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml" in links_of(page)["describedby"]
     assert ">marcxml</a>" in page.text
     assert ">Text</a>" in page.text
-    # a resolver that asks for a format gets it
-    urls = ask_urls(app, rep(1), "GetMetadata(marcxml)")
-    assert urls["url.metadata(marcxml)"] == (f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml",)
-    for name, is_listed in (("oai_dc", True), ("plain", True), ("far", False)):
-        found = ask_urls(app, rep(1), f"GetMetadata({name})")
-        assert (f"url.metadata({name})" in found) is is_listed
 
 
 @pytest.mark.parametrize("result", [ValueError("no author"), None, 7])

@@ -14,6 +14,7 @@ from support.web import (
     CLOSED_METADATA,
     FAR,
     FAR_METADATA,
+    HOSTILE,
     INSIDE,
     METADATA,
     NEW,
@@ -74,6 +75,19 @@ def test_oai_dc_has_its_namespaces(web: Flask) -> None:
     ]
 
 
+def test_oai_dc_contains_every_value_unchanged(app: Flask) -> None:
+    values = [HOSTILE, "<![CDATA[x]]>", "&#0;", "a\r\nb", "{{ 7 * 7 }}", "</oai_dc:dc>"]
+    dc = {"title": values, "description": [{"value": HOSTILE, "lang": "zh-Hant-TW"}]}
+    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
+    root = oai_dc(app, REPORT)
+    assert [child.text for child in root.iter(f"{DC}title")] == values
+    [description] = root.iter(f"{DC}description")
+    assert (description.text, description.get(LANG)) == (HOSTILE, "zh-Hant-TW")
+    page = ask(app, f"/col/{REPORT}/metadata").text
+    assert "<script>" not in page
+    assert "{{ 7 * 7 }}" in page
+
+
 @for_each(
     "choice",
     ["marc", "oai_dc2", "oai_dc) GetTranslation(pt", "%ff", "日本"],
@@ -115,13 +129,6 @@ def test_the_address_redirects_to_the_persistent_url_of_metadata_in_another_arch
     assert leads_to(app, f"/col/{FAR_METADATA}/metadata") == [f"{start}/{FAR}"]
     assert leads_to(app, f"/col/{FAR_METADATA}/metadata?choice=oai_dc") == [
         f"{start}/{FAR}:(oai_dc)"
-    ]
-
-
-def test_the_address_redirects_to_metadata_with_a_url_in_each_format(web: Flask) -> None:
-    assert leads_to(web, f"/col/{URL_METADATA}/metadata") == ["https://example.org/m?x=1"]
-    assert leads_to(web, f"/col/{URL_METADATA}/metadata?choice=oai_dc") == [
-        "https://example.org/m.xml"
     ]
 
 

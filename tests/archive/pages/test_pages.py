@@ -170,13 +170,10 @@ def test_the_list_of_files_is_not_shown_if_the_owner_forbids_it(web: Flask) -> N
     assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
 
 
-def test_an_unknown_item_can_be_searched_in_all_archives(web: Flask) -> None:
+def test_the_page_of_an_unknown_item_links_to_what_was_probably_meant(web: Flask) -> None:
     page = see(web, f"/col/{NOBODY.upper()}/", 404)
     assert page.links == ["/ibi/items", f"http://urlib.net/{NOBODY}"]
     assert "may be in another Archive" in page.text("p")
-
-
-def test_the_page_for_a_mistyped_identifier_links_to_the_similar_one(web: Flask) -> None:
     page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
     assert page.links == ["/ibi/items", "http://urlib.net/8JMKD3MGP8W/35MME4U"]
     assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == ["/ibi/items"]

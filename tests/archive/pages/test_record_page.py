@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from io import BytesIO
@@ -22,65 +23,9 @@ from flask_ibi_archive.archive.pages import zip as zip_files
 from flask_ibi_archive.core.records import description
 from flask_ibi_archive.core.records.description import Description
 
-ROR = "https://ror.org/04xbn6x09"
-ANA = {
-    "name": "Silva, Ana", "orcid": "0000-0002-1825-0097", "lattes": "1234567890123456",
-    "affiliations": [{"name": "INPE", "ror": ROR}, "USP"],
-}  # fmt: skip
-#: A complete description. Each field has a value that the page must show.
-WORK: dict[str, Any] = {
-    "titles": ["Rain", {"value": "Chuva", "lang": "pt", "kind": "translated"}],
-    "creators": [ANA, *(f"Author{n}, Bia" for n in range(11))],
-    "contributors": [{"name": "Souza, Davi", "role": "advisor"}],
-    "type": "doctoral thesis",
-    "publisher": "The Press",
-    "issued": "2009-07-21",
-    "dates": {"submitted": "2008-01-02"},
-    "degree": {"name": "Doctor of Rain", "level": "doctoral", "programme": "Meteorology",
-               "institution": {"name": "The Institute", "ror": ROR}, "defended": "2009-02-03"},
-    "container": {"title": "The Journal", "volume": "40", "number": "2", "pages": "7-18"},
-    "abstracts": [{"value": "It rains.", "lang": "en"}, {"value": "Chove.", "lang": "pt"}],
-    "subjects": [{"value": "clouds", "scheme": "LCSH", "uri": "https://example.org/clouds"}],
-    "rights": ["Free for teaching"],
-    "licence": "CC-BY-4.0",
-    "access_right": "open",
-    "issn": "0034-7183",
-    "isbn": "978-0-306-40615-7",
-    "number": "TDI-3000",
-    "version": "7",
-    "extent": "171 p.",
-    "coverage": ["Amazonas"],
-    "notes": ["With maps"],
-    "related": [{"identifier": "doi:10.1000/182", "relation": "IsSupplementedBy"}],
-    "funding": [{"funder": "FAPESP", "number": "2013/05014-0", "title": "CHUVA",
-                 "url": "https://example.org/grant"}],
-}  # fmt: skip
-#: What the page shows for each field of the description.
-SHOWN = {
-    "titles": ("Rain", "Translated title", "Chuva"),
-    "creators": ("Silva, Ana", "https://orcid.org/0000-0002-1825-0097", "1234567890123456", ROR),
-    "contributors": ("Advisor", "Souza, Davi"),
-    "type": ("Doctoral thesis",),
-    "publisher": ("The Press",),
-    "issued": ("21 July 2009",),
-    "dates": ("Submitted", "2 January 2008"),
-    "degree": ("Doctor of Rain", "Meteorology", "The Institute", "3 February 2009"),
-    "container": ("The Journal", "volume 40", "number 2", "pages 7-18"),
-    "abstracts": ("It rains.", "Chove.", "Abstract in Portuguese"),
-    "subjects": ("clouds", "LCSH", "https://example.org/clouds"),
-    "rights": ("Free for teaching",),
-    "licence_url": ("CC BY 4.0", "https://creativecommons.org/licenses/by/4.0/"),
-    "access_right": ("Open access",),
-    "issn": ("0034-7183",),
-    "isbn": ("978-0-306-40615-7",),
-    "number": ("TDI-3000",),
-    "version": ("Version 7",),
-    "extent": ("171 p.",),
-    "coverage": ("Amazonas",),
-    "notes": ("With maps",),
-    "related": ("is supplemented by", "https://doi.org/10.1000/182"),
-    "funding": ("FAPESP", "2013/05014-0", "CHUVA", "https://example.org/grant"),
-}
+#: A complete description, and what the page shows for each of its fields.
+DESCRIBED = json.loads(Path(__file__).with_name("described_work.json").read_text("utf-8"))
+WORK, SHOWN = DESCRIBED["work"], DESCRIBED["shown"]
 
 
 def write(folder: Path, name: str) -> str:

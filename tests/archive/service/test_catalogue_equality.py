@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import SERVICE, archive_of, close, import_records, make_app, open_app
+from support.archives import SERVICE, archive_of, import_records, open_app
 from support.stores import (
     RELATIONS,
     MemoryCatalogue,
@@ -87,27 +86,8 @@ def test_the_complete_list_contains_the_targets_of_all_relations(store: Flask) -
             assert sort_pairs(stored) == sort_pairs(expected), request
 
 
-def test_each_item_has_its_own_key_which_is_the_same_for_all_its_identifiers(store: Flask) -> None:
-    archive = archive_of(store)
-    keys: dict[int, str] = {}
-    facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
-    with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
-        for record in MAKER.records[:60]:
-            if record.get("state") == "Deleted":
-                continue
-            seen: list[int] = []
-            for ibi in identifiers_of(record):
-                request = make_request(random.Random(1), ibi)
-                pairs = answer_url_request(catalogue, request, facts, lambda item: str(item.key))
-                seen.append(int(str(dict(pairs)["urlkey"])))
-            assert len(set(seen)) == 1
-            assert seen[0] not in keys
-            keys[seen[0]] = identifiers_of(record)[0]
-
-
 def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_written(
-    uri: str, tmp_path: Path
+    app: Flask,
 ) -> None:
     """Only the translation states oai_dc; the Archive writes oai_dc from the description itself."""
     report, about, translated = (rep_of(number) for number in range(3))
@@ -128,9 +108,7 @@ def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_w
             "formats": {"oai_dc": stated},
         },
     ]
-    app = make_app(uri, tmp_path)
     archive = archive_of(app)
-    archive.init()
     import_records(archive, records)
     expected = {
         "GetMetadata(oai_dc)": f"http://{ADDRESS}/col/{report}/metadata?choice=oai_dc",
@@ -145,4 +123,3 @@ def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_w
                 request = UrlRequest(parse_identifier(report), ("10.0.0.1",), "", wanted)
                 pairs = dict(answer_url_request(catalogue, request, facts, lambda item: KEY))
                 assert pairs.get(f"url{wanted.relation.name}") == url, (catalogue, filtered, verbs)
-    close(app)

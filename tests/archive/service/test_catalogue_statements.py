@@ -116,18 +116,6 @@ def test_the_number_of_statements_depends_on_the_steps_only(apps: tuple[Flask, F
     assert counts[LIMITED][""] == 2
 
 
-def test_all_editions_and_translations_are_found(apps: tuple[Flask, Flask]) -> None:
-    for length in LENGTHS:
-        for place in {0, length // 2, length - 1}:
-            answer = ask(apps[0], chain_item(length, place), "GetLastEdition")
-            last = chain_item(length, length - 1)
-            assert f"ibi.lastedition {{rep {last}}}" in answer, (length, place)
-    for size in SIZES:
-        for place in (0, size - 1):
-            answer = ask(apps[0], group_item(size, place), "GetTranslation")
-            assert answer.count("\r\nurl.translation(") == size, (size, place)
-
-
 #: So few items that PostgreSQL would rather read the whole table than search for 100 rows.
 NUMBER = 3000
 

@@ -51,19 +51,16 @@ def without_key(outcome: LocalOutcome) -> LocalOutcome:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("size", "count"), [(20, 20), pytest.param(120, 400, marks=pytest.mark.slow)]
-)
 def test_values_give_the_same_outcome_as_text(
-    new_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch, size: int, count: int
+    new_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random_ = random.Random(12)
     archives = [archive_of(new_app(IBI_FILTER_URL_LIST=filtered)) for filtered in (True, False)]
     archives[0].init()
-    maker = StoreMaker(3, size)
+    maker = StoreMaker(3, 120)
     import_records(archives[0], maker.records)
     kinds = set()
-    for number in range(2 * count):
+    for number in range(800):
         archive = archives[number % 2]
         wanted = make_wanted(random_, maker.records)
         ranges = parse_accept_language(random_.choice(PREFERENCES))

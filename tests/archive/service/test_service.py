@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flask import Flask, request
+from flask import Flask
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.vectors import load
@@ -16,7 +16,6 @@ from support.web import (
     CLOSED,
     GONE,
     INSIDE,
-    METADATA,
     NOBODY,
     OUTSIDE,
     REPORT,
@@ -24,17 +23,13 @@ from support.web import (
     REPORT_IBIP,
     SERVED_ELSEWHERE,
     SERVICE_PATH,
-    WITH_METADATA,
     Answer,
     ask,
     ask_service,
     ask_urls,
 )
-from werkzeug.routing import BaseConverter
 
-from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.items.archives import ArchiveRecord, create_archive
-from flask_ibi_archive.resolver import IBIResolver
 
 SUBJECT = ("servicesubject", "urlRequest")
 USER = ("clientinformation.ipaddress", INSIDE)
@@ -93,11 +88,8 @@ def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
 @for_each(
     ("name", "value", "said"),
     [
-        ("parsedibiurl.ibi", "x", "'x' is not an IBI"),
         ("parsedibiurl.ibi", "8JMKD3MGP8W/35MME4V", "did you mean 8JMKD3MGP8W/35MME4U?"),
-        ("parsedibiurl.ibi", "{", "is not an IBI"),
         ("clientinformation.ipaddress", " ", "the IP address of the user is missing"),
-        ("clientinformation.ipaddress", "fe80::1%eth0", "fe80::1"),
         ("parsedibiurl.verblist", "GetTranslation(pt) GetTranslation(en)", "GetTranslation(en)"),
     ],
 )
@@ -114,7 +106,7 @@ def test_the_alert_names_a_wrong_pair_and_the_reason(
 @pytest.mark.rule("R4-06")
 @for_each(
     "subject",
-    ["urlrequest", "inclusionRequest", "x" * 500, "é", "\0"],
+    ["urlrequest", "é"],
 )
 def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
     web: Flask, subject: str
@@ -126,7 +118,7 @@ def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
 
 
 @pytest.mark.rule("R4-06", "R4-10")
-@for_each("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
+@for_each("query", ["", "?servicesubject=", "?&&=&"])
 def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
     assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
 
@@ -144,13 +136,7 @@ WHOLE = {
 }
 
 
-ACKNOWLEDGMENTS = [
-    {},
-    WHOLE,
-    *({key: value for key, value in WHOLE.items() if key != name} for name in WHOLE),
-    *({**WHOLE, name: "\0{}é"} for name in WHOLE),
-    *({**WHOLE, name: ""} for name in WHOLE),
-]
+ACKNOWLEDGMENTS = [{}, WHOLE, *({**WHOLE, name: "\0{}é"} for name in WHOLE)]
 
 
 @pytest.mark.rule("R72-02")
@@ -186,8 +172,8 @@ def test_the_requests_in_the_report_are_answered(
 
 
 @pytest.mark.rule("R4-01")
-@for_each("method", ["POST", "OPTIONS", "TRACE", "CONNECT", "BREW"])
-@for_each("subject", ["acknowledgment", "urlRequest", ""])
+@for_each("method", ["POST", "OPTIONS", "BREW"])
+@for_each("subject", ["acknowledgment", "urlRequest"])
 def test_methods_other_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
     answer = ask_service(web, ("servicesubject", subject), method=method)
     assert method in refused(answer, 405)
@@ -214,16 +200,6 @@ def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
 
 
 # --- encoding of pairs
-
-
-@for_each("space", ["+", "%20", "%2B", "%20+"])
-def test_verbs_are_separated_by_a_space_in_any_encoding(web: Flask, space: str) -> None:
-    target = (
-        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
-        f"&parsedibiurl.ibi={WITH_METADATA}&parsedibiurl.verblist=GetLastEdition{space}GetFileList"
-    )
-    pairs = ask(web, target).pairs
-    assert pairs["url.lastedition"][0].endswith("/files")
 
 
 @pytest.mark.rule("R62-07")
@@ -260,10 +236,8 @@ def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> N
 @for_each(
     ("written", "path"),
     [
-        ("table.csv", "table.csv"),
         ("Relat%c3%b3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
         ("/Relat%25f3rio%2520Final.txt", "Relat%C3%B3rio%20Final.txt"),
-        ("doc/a%2Bb%3Dc%20@100%25.txt", "doc/a%2Bb%3Dc%20%40100%25.txt"),
         ("a%2520b.txt", "a%2520b.txt"),
     ],
 )
@@ -279,8 +253,7 @@ def test_a_filepath_may_have_any_encoding(web: Flask, written: str, path: str) -
 
 @for_each(
     "path",
-    ["no.txt", "../table.csv", "//table.csv", "table.csv/", "%00", "a%00.txt", "%2500", "%ED%A0%80",
-     "%FF", "%", "%2"],
+    ["no.txt", "../table.csv", "a%00.txt", "%ED%A0%80", "%"],
 )  # fmt: skip
 def test_a_filepath_that_the_item_does_not_have_returns_no_url(web: Flask, path: str) -> None:
     answer = ask(
@@ -293,10 +266,6 @@ def test_a_filepath_that_the_item_does_not_have_returns_no_url(web: Flask, path:
     assert answer.pairs["ibi"]
 
 
-def test_a_slash_alone_is_not_a_path(web: Flask) -> None:
-    assert "url" in ask_urls(web, REPORT, filepath="/")
-
-
 @pytest.mark.rule("R4-08")
 def test_the_url_of_a_file_is_returned_unchanged(web: Flask) -> None:
     pairs = ask_urls(web, SERVED_ELSEWHERE)
@@ -307,7 +276,7 @@ def test_the_url_of_a_file_is_returned_unchanged(web: Flask) -> None:
 
 
 @pytest.mark.rule("R62-08", "R72-05")
-@for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"])
+@for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa"])
 def test_an_unknown_ibi_returns_an_empty_list(web: Flask, ibi: str) -> None:
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
     assert (answer.status, answer.body) == (200, b"")
@@ -357,9 +326,7 @@ def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
     "path",
     [
         f"/{REPORT}",
-        f"/{NOBODY}",
         "/abc/def",
-        SERVICE_PATH + "/x",
         "/x" + SERVICE_PATH,
     ],
 )
@@ -429,7 +396,9 @@ def test_the_alert_names_init_and_no_restart_is_needed_after_init(
     answer = ask_service(app, SUBJECT, USER, IBI)
     assert "flask ibi init" in refused(answer, 503) or "flask ibi upgrade" in answer.alert
     assert "Retry-After" in answer.headers
-    assert ask(app, f"/col/{REPORT}/").status == 503
+    assert "flask ibi" in refused(ask(app, f"/{REPORT}"), 503)
+    page = ask(app, f"/col/{REPORT}/", headers={"Accept": "text/html"})
+    assert (page.status, page.headers["Retry-After"], "flask" in page.text) == (503, "10", False)
     check_host_routes(app)
     other = new_app()
     archive_of(other).init()
@@ -439,108 +408,20 @@ def test_the_alert_names_init_and_no_restart_is_needed_after_init(
     check_host_routes(app)
 
 
-def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
+def test_the_alert_names_the_setting_or_the_command_that_selects_an_archive(
     new_app: Callable[..., Flask],
 ) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
     archive_of(new_app()).init()
-    app = new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY)
-    alert = refused(ask(app, f"/{NOBODY}?servicesubject=acknowledgment"), 503)
+    other = new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY)
+    alert = refused(ask(other, f"/{NOBODY}?servicesubject=acknowledgment"), 503)
     assert NOBODY in alert
     assert "flask ibi init" in alert
-
-
-def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
-    new_app: Callable[..., Flask],
-) -> None:
-    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
-    archive_of(new_app()).init()
-    other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
-    with other.database.writing() as connection:
+    with archive_of(other).database.writing() as connection:
         create_archive(connection, ArchiveRecord("a.b", None, "1", None), NOBODY, None)
-    add_host_routes(app)
     alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
-    assert "IBI_ARCHIVE_SERVICE_IBI" in alert
-    assert SERVICE in alert
-    assert NOBODY in alert
+    assert all(text in alert for text in ("IBI_ARCHIVE_SERVICE_IBI", SERVICE, NOBODY))
     assert ask(app, f"/col/{REPORT}/").status == 503
-    check_host_routes(app)
-
-
-def test_the_only_archive_is_served_without_a_setting(new_app: Callable[..., Flask]) -> None:
-    archive_of(new_app()).init()
-    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
-    assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
-
-
-@pytest.mark.postgresql
-def test_a_running_app_recovers_when_the_database_is_back(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive = archive_of(app)
-    assert ask_service(app, SUBJECT, USER, IBI).status == 200
-    gone = make_app("postgresql+psycopg://nobody@127.0.0.1:1/none", Path(app.instance_path))
-    with monkeypatch.context() as patch:
-        patch.setattr(archive, "database", archive_of(gone).database)
-        assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
-        # an incomplete acknowledgment counts nothing
-        assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
-    assert ask_service(app, SUBJECT, USER, IBI).status == 200
-    close(gone)
-
-
-class Upper(BaseConverter):
-    """A converter of the app that uses the extension."""
-
-    regex = "[A-Z]+"
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_converter_of_the_app_may_have_the_name_ibi(
-    shelf_place: tuple[str, Path], is_first: bool
-) -> None:
-    uri, folder = shelf_place
-    app = Flask("host", instance_path=str(folder / "instance"))
-    app.config.from_mapping(
-        SECRET_KEY="a secret for tests",
-        IBI_DATABASE_URI=uri,
-        IBI_FILES_FOLDER=str(folder / "files"),
-        IBI_ARCHIVE_SERVICE_IBI=SERVICE_PATH[1:],
-    )
-    if is_first:
-        app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
-    IBIArchive(app)
-    app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
-    app.add_url_rule("/own/<ibi:name>/<ibi_service:other>", "own", lambda name, other: name + other)
-    try:
-        assert ask(app, "/own/A/B").text == "AB"
-        assert ask(app, "/own/a/B").status == 404
-        assert ask(app, f"/col/{REPORT}/").status == 200
-        assert ask(app, f"/col/{REPORT}/files").status == 200
-        assert ask(app, f"/{REPORT}").status == 302
-        confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
-        assert ask(app, confirmation).body == b"confirmation yes"
-    finally:
-        app.extensions["ibi_archive"].archive.database.close()
-
-
-@pytest.mark.parametrize("resolver_first", [True, False])
-def test_an_archive_and_a_resolver_can_be_registered_in_any_order(
-    web_with: Callable[..., Flask], tmp_path: Path, resolver_first: bool
-) -> None:
-    config = web_with().config
-    app = Flask("host", instance_path=str(tmp_path / "instance"))
-    app.config.from_mapping(config)
-    extensions = [IBIResolver, IBIArchive]
-    for extension in extensions if resolver_first else reversed(extensions):
-        extension(app)
-    confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
-    try:
-        assert ask(app, confirmation).body == b"confirmation yes"
-        assert "PUT" in refused(ask(app, confirmation, "PUT"), 405)
-        assert ask(app, f"/col/{REPORT}/").status == 200
-    finally:
-        archive_of(app).database.close()
-        app.extensions["ibi_resolver"].resolver.close()
 
 
 def test_an_app_can_replace_the_service_with_a_route_for_its_address(
@@ -552,15 +433,3 @@ def test_an_app_can_replace_the_service_with_a_route_for_its_address(
     assert ask(app, SERVICE_PATH).text == "own"
     other = f"{SERVICE_PATH.upper()}?servicesubject=inclusionConfirmationRequest"
     assert ask(app, other).body == b"confirmation yes"
-
-
-def test_hooks_of_the_app_run_for_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
-    app = web_with()
-    seen: list[str] = []
-    # like a hook that the app registered earlier than the extension
-    app.before_request_funcs[None].insert(0, lambda: seen.append("before"))
-    app.before_request(lambda: seen.append(str(request.endpoint)))
-    app.after_request(lambda response: seen.append("after") or response)
-    app.teardown_request(lambda error: seen.append("teardown"))
-    assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
-    assert seen == ["before", "ibi_archive.service", "after", "teardown"]

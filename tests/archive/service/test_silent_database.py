@@ -108,11 +108,7 @@ def wait_for_service(app: Flask) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "connections",
-    # another test here has an open connection, too
-    [pytest.param("open", marks=pytest.mark.slow), "new"],
-)
+@pytest.mark.parametrize("connections", ["open", "new"])
 def test_requests_fail_in_time_and_pages_without_a_database_work(
     tmp_path: Path, connections: str
 ) -> None:

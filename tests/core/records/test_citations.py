@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from itertools import product
 from typing import Any
 
 import rispy
@@ -210,29 +209,6 @@ def test_the_repository_is_named_instead_of_an_unknown_publisher() -> None:
     # the repository did not publish the book
     chapter = cite_here(type="Capítulo de livro", source="História do Amapá")
     assert chapter == f"CHUVA. In: HISTÓRIA do Amapá. [S. l.: s. n.], 2001.{end}"
-
-
-def test_an_orcid_and_the_uri_of_a_type_are_not_printed() -> None:
-    orcid = "0000-0002-1825-0097"
-    work = make(
-        title="Chuva",
-        creator=[f"Silva, Ana https://orcid.org/{orcid}", f"Souza, Rui ({orcid})"],
-        publisher="São Paulo: USP",
-        date="2001",
-        type="http://purl.org/coar/resource_type/c_db06",
-    )
-    assert format_citation(work).startswith("SILVA, Ana; SOUZA, Rui. Chuva. 2001. Tese (Doutorado)")
-    assert "author = {Silva, Ana and Souza, Rui}" in write_bibtex(work)
-    assert read_ris(work)["authors"] == ["Silva, Ana", "Souza, Rui"]
-    assert json.loads(write_csl_json(work))[0]["author"] == [
-        {"family": "Silva", "given": "Ana"},
-        {"family": "Souza", "given": "Rui"},
-    ]
-    unknown = make(title="Chuva", type="http://a.example/types/hieroglyph")
-    for write, one in product((write_bibtex, write_ris, write_csl_json), (work, unknown)):
-        for hidden in ("coar", "hieroglyph"):
-            assert hidden not in write(one)
-    assert orcid not in write_ris(work)
 
 
 def test_each_type_has_a_type_in_each_format() -> None:

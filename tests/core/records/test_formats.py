@@ -69,18 +69,6 @@ def test_json_ld_of_any_text_uses_terms_of_schema_org_and_prov(work: Work) -> No
     assert "<" not in text_of("json-ld", work)
 
 
-def test_the_schemas_find_what_is_wrong() -> None:
-    text = text_of("datacite", make(title="Chuva"))
-    for part in ("<publisher>:unav</publisher>", ' resourceTypeGeneral="Other"'):
-        assert part in text
-        assert not SCHEMAS["datacite"].validate(etree.fromstring(text.replace(part, "").encode()))
-    value = json.loads(text_of("datacite-json", make(title="Chuva")))
-    for name in ("publisher", "types"):
-        assert not load_validator().is_valid({**value, name: {}})
-    text = text_of("oai_dc", make(title="Chuva")).replace("dc:title", "dc:name")
-    assert not SCHEMAS["oai_dc"].validate(etree.fromstring(text.encode()))
-
-
 def read_oai_dc(work: Work) -> list[tuple[str, str | None]]:
     """Return the names and the values of the elements of an oai_dc document."""
     root = etree.fromstring(text_of("oai_dc", work).encode())
@@ -212,14 +200,6 @@ CC_BY = {
     "rightsIdentifierScheme": "SPDX",
     "schemeURI": "https://spdx.org/licenses/",
 }
-
-
-def test_datacite_states_the_licence_where_it_is_named() -> None:
-    licence = "https://creativecommons.org/licenses/by/4.0/"
-    named = make(rights=["Copyright INPE", "CC BY 4.0"])
-    assert find(named, "rightsList/rights") == [("Copyright INPE", {}), ("CC BY 4.0", CC_BY)]
-    linked = make(rights=["Copyright INPE", licence])
-    assert find(linked, "rightsList/rights") == [("Copyright INPE", {}), ("CC BY 4.0", CC_BY)]
 
 
 def test_datacite_states_editions_translations_and_related_works() -> None:

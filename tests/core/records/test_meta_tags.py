@@ -71,19 +71,6 @@ def test_a_work_without_a_title_has_no_citation() -> None:
     ]
 
 
-def test_dublin_core_is_complete() -> None:
-    work = make(title="Rain", date="2009-07", coverage="Brasil", identifier=PAGE)
-    assert [
-        (tag.name, tag.content) for tag in list_meta_tags(work) if tag.name.startswith("DC")
-    ] == [
-        ("DC.title", "Rain"),
-        ("DC.date", "2009-07"),
-        ("DC.identifier", PAGE),
-        ("DC.coverage", "Brasil"),
-        ("DCTERMS.issued", "2009-07"),
-    ]
-
-
 @given(works)
 def test_no_tag_of_any_work_is_empty_or_repeats_a_single_value(work: Work) -> None:
     tags = list(list_meta_tags(work, PDF))

@@ -73,6 +73,7 @@ DAY = DailyCount(date(2026, 1, 2), "Data", 3, 1, 0)
 def test_an_address_is_read(text: str, expected: OfferAddress) -> None:
     assert parse_address(text) == expected
     assert parse_address(expected.text) == expected
+    assert SECRET not in repr(expected)
     assert expected.public_id == "0123456789abcdef"
 
 
@@ -80,17 +81,10 @@ def test_an_address_is_read(text: str, expected: OfferAddress) -> None:
     "text",
     [
         "",
-        "https://g.example/",
-        f"{URL}/items#{SECRET}",
-        f"{URL}0#{SECRET}",
         f"{URL}?a=b#{SECRET}",
-        f"{URL}#",
         f"{URL}#{SECRET}s",
-        f"{URL}#{SECRET[1:]}=",
         f"{URL}##{SECRET}",
-        f"ftp://g.example/ibi/offers/0123456789abcdef#{SECRET}",
         f"https://user:pw@g.example/ibi/offers/0123456789abcdef#{SECRET}",
-        f"/ibi/offers/0123456789abcdef#{SECRET}",
     ],
 )
 def test_another_text_is_refused_without_showing_the_secret(text: str) -> None:
@@ -98,10 +92,6 @@ def test_another_text_is_refused_without_showing_the_secret(text: str) -> None:
         parse_address(text)
     assert "sss" not in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_the_secret_is_not_in_the_representation_of_an_address() -> None:
-    assert SECRET not in repr(parse_address(f"{URL}#{SECRET}"))
 
 
 # --- the description and the pages ---------------------------------------------------------------
@@ -119,15 +109,8 @@ def test_a_description_is_read_as_it_was_written(description: OfferDescription) 
     [
         ({"kind": "gift"}, "kind: 'gift' is not one of move, copy"),
         ({"leaves": None}, "leaves: the field must be null for copies, and only for copies"),
-        ({"kind": "copy"}, "leaves: the field must be null for copies, and only for copies"),
-        ({"items": 0}, "items: 0 is not a whole number from 1"),
-        ({"items": True}, "items: True is not a whole number from 1"),
         ({"bytes": -1}, "bytes: -1 is not a whole number from 0"),
-        ({"bytes": 1 << 63}, "bytes: 9223372036854775808 is not a whole number from 0"),
-        ({"giver": "G"}, "giver: "),
-        ({"expires": "tomorrow"}, "expires: 'tomorrow' is not a time such as "),
         ({"offer": "../secret"}, "offer: '../secret' is not an offer: 16 hexadecimal digits"),
-        ({"price": 1}, "price: this field is unknown; "),
         ({"taker": ...}, "taker: the field is missing"),
     ],
 )
@@ -158,29 +141,24 @@ def test_a_line_is_read_as_it_was_written(record: Record) -> None:
     assert offered.record == replace(record, key=None)
 
 
-@given(st.sampled_from(["language", "embargo", "list_files", "timestamp", "files"]))
-def test_each_change_of_a_record_is_another_version(name: str) -> None:
-    changes = {
-        "language": "pt",
-        "embargo": date(2030, 1, 1),
-        "list_files": False,
-        "timestamp": MOMENT.replace(second=1),
-        "files": (FileRecord("a.txt", sha256="1" * 64), *RECORD.files[1:]),
-    }
-    changed = replace(RECORD, **{name: changes[name]})
-    assert offer_record(1, changed, {}).version != offer_record(1, RECORD, {}).version
+def test_each_change_of_a_record_is_another_version() -> None:
+    for changes in (
+        {"language": "pt"},
+        {"embargo": date(2030, 1, 1)},
+        {"timestamp": MOMENT.replace(second=1)},
+        {"files": (FileRecord("a.txt", sha256="1" * 64), *RECORD.files[1:])},
+    ):
+        changed = offer_record(1, replace(RECORD, **changes), {})
+        assert changed.version != offer_record(1, RECORD, {}).version
 
 
 @for_each(
     ("changes", "message"),
     [
-        ({"number": 0}, "number: 0 is not a whole number from 1"),
         ({"version": VERSION}, "version: the version is not that of the record"),
         ({"sizes": {"b": 1}}, "sizes: 'b' is not a stored file of the record"),
         ({"sizes": {"a.txt": -1}}, "sizes: -1 is not a whole number from 0"),
-        ({"sizes": []}, "sizes: [] is not an object"),
         ({"record": {}}, "record.rep: an item needs a rep, an ibip or both"),
-        ({"extra": 1}, "extra: this field is unknown; "),
         ({"sizes": ...}, "sizes: the field is missing"),
     ],
 )
@@ -239,15 +217,11 @@ def test_requests_and_answers_are_read_as_they_were_written() -> None:
 @for_each(
     ("data", "message"),
     [
-        ([], "[] is not an object"),
-        ({}, "items: the field is missing"),
         ({"items": []}, "items: the list has 0 items, instead of 1 to 500"),
         ({"items": [{"number": 1}]}, "items[0].version: the field is missing"),
         ({"items": [{"number": "1", "version": VERSION}]}, "items[0].number: '1' is not a whole"),
         ({"items": [{"number": 1, "version": "a"}]}, "items[0].version: 'a' is not a SHA-256"),
         ({"items": [{"number": 1, "version": VERSION}] * 2}, "items: an item appears twice"),
-        ({"items": [1]}, "items[0]: 1 is not an object"),
-        ({"items": [], "offer": 1}, "offer: this field is unknown"),
     ],
 )
 def test_a_wrong_request_is_refused(data: object, message: str) -> None:
@@ -267,9 +241,7 @@ def test_a_request_has_at_most_500_items() -> None:
     ("answer", "message"),
     [
         ({"number": 2, "result": "changed"}, "items: the answer is not about the items"),
-        ({"number": 1, "result": "kept"}, "items[0].result: 'kept' is not one of switched, "),
         ({"number": 1, "result": "refused"}, "items[0].reason: the field must say why"),
-        ({"number": 1, "result": "taken", "reason": "a"}, "items[0].reason: the field must say"),
         (
             {"number": 1, "result": "taken", "counts": [["2026-01-02", "Data", 1, 0, 0]]},
             "items[0].counts: only an item that was switched has counts",
@@ -277,10 +249,6 @@ def test_a_request_has_at_most_500_items() -> None:
         (
             {"number": 1, "result": "switched", "counts": [["2026-01-02", "Data", 1]]},
             "items[0].counts[0]: ['2026-01-02', 'Data', 1] is not a list: day, content_type, ",
-        ),
-        (
-            {"number": 1, "result": "switched", "counts": [["2026-1-2", "Data", 1, 0, 0]]},
-            "items[0].counts[0]: '2026-1-2' is not a day",
         ),
         (
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
@@ -25,6 +26,9 @@ from flask_ibi_archive.core.records.readers import (
 from flask_ibi_archive.core.records.values import FieldError
 
 BOM = "\ufeff"
+#: Columns with what their cells become; and tables with the place, the field and the reason of
+#: their only error.
+CASES = json.loads(Path(__file__).with_name("table_cases.json").read_text("utf-8"))
 
 
 def read_table(text: str, **options: Any) -> list[Entry]:
@@ -41,51 +45,7 @@ def cell(column: str, value: str) -> dict[str, Any]:
     return {name: value for name, value in {**entry.data, **work}.items() if value}
 
 
-@for_each(
-    ("column", "value", "expected"),
-    [
-        ("Título (en)", "Rain", {"titles": [{"value": "Rain", "lang": "en"}]}),
-        ("Autor(es)", "Silva, Ana; INPE;", {"creators": ["Silva, Ana", "INPE"]}),
-        ("Orientadora", "Lima, E.", {"contributors": [{"name": "Lima, E.", "role": "advisor"}]}),
-        (
-            "Membros da banca",
-            "A, B; C, D",
-            {
-                "contributors": [
-                    {"name": "A, B", "role": "committee member"},
-                    {"name": "C, D", "role": "committee member"},
-                ]
-            },
-        ),
-        ("Fecha", "2009-7-1", {"issued": "2009-07-01"}),
-        ("Data", "21/07/2009", {"issued": "2009-07-21"}),
-        ("year", "[c. 1998]", {"issued": "c. 1998"}),
-        ("Nível", "Doutorado", {"degree": {"level": "doctoral"}}),
-        ("Resumo[pt-BR]", "a;b", {"abstracts": [{"value": "a;b", "lang": "pt-BR"}]}),
-        ("Palavras-chave", "a; b", {"subjects": ["a", "b"]}),
-        ("Licença", "CC BY 4.0", {"licence": "https://creativecommons.org/licenses/by/4.0/"}),
-        ("Acesso", "Acesso aberto", {"access_right": "open"}),
-        ("idioma", "Português", {"language": "pt"}),
-        ("DOI", "10.1590/a", {"same_as": ["doi:10.1590/a"]}),
-        ("same_as", "hdl:1/2; urn:nbn:br:1", {"same_as": ["hdl:1/2", "urn:nbn:br:1"]}),
-        (
-            "Arquivos",
-            "teses/a b.pdf; dados.csv",
-            {
-                "files": [
-                    {"path": "a b.pdf", "source": "teses/a b.pdf"},
-                    {"path": "dados.csv", "source": "dados.csv"},
-                ]
-            },
-        ),
-        ("arquivo", r"teses\a.pdf", {"files": [{"path": "a.pdf", "source": "teses/a.pdf"}]}),
-        (
-            "URL",
-            "https://example.org/1",
-            {"related": [{"identifier": "https://example.org/1", "relation": "IsIdenticalTo"}]},
-        ),
-    ],
-)
+@for_each(("column", "value", "expected"), CASES["columns"])
 def test_a_column_becomes_a_field(column: str, value: str, expected: dict[str, Any]) -> None:
     assert cell(column, value) == expected
 
@@ -162,23 +122,8 @@ def test_columns_are_named_and_left_out_by_options() -> None:
     }
 
 
-#: A table, the place and the field of its only error, and a part of the message.
-WRONG_TABLES = {
-    "an unknown column": ("title,titel2\nT,x\n", "row 1", "titel2", "unknown; did you mean title"),
-    "a long column": (f"title,{'x' * 99}\nT,x\n", "row 1", "x" * 80, "leave it out with --ignore"),
-    "a column twice": ("title,Ano,year\nT,1,1\n", "row 1", "year", "Ano already contains"),
-    "too few cells": ("title,year\nT\n", "row 2", "", "has 1 cells, but the first row has 2"),
-    "too many cells": ("title,year\nT,1,2\n", "row 2", "", "has 3 cells"),
-    "an ambiguous date": ("title,year\nT,03/04/2009\n", "row 2", "year", "may be 2009-04-03 or"),
-    "a column without a name": ("title,\nT,1\n", "row 2", "", "no name in the first row"),
-    "an open quote": ('title,year\n"T,1\n', "row 2", "", "is not CSV"),
-    "another encoding": ("title,year\nT\ufffd,1\n", "row 2", "title", "save the table as CSV"),
-}  # fmt: skip
-
-
-@for_each("case", WRONG_TABLES)
-def test_a_wrong_table_is_refused(case: str) -> None:
-    text, place, field, reason = WRONG_TABLES[case]
+@for_each(("text", "place", "field", "reason"), CASES["wrong tables"])
+def test_a_wrong_table_is_refused(text: str, place: str, field: str, reason: str) -> None:
     [(found, error)] = [
         (entry.place, error) for entry in read_table(text) for error in entry.errors
     ]

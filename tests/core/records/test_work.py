@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date, datetime, timezone
 
-import pytest
 from hypothesis import given
 from support.cases import for_each
 from support.metadata import BASE, IBI, make, works
@@ -33,28 +32,11 @@ from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 @for_each(
     ("text", "parts", "is_approximate"),
     [
-        ("2009-07-21", (2009, 7, 21), False),
-        ("2009-07-21T13:23:45Z", (2009, 7, 21), False),
         ("20090721", (2009, 7, 21), False),
-        ("1998-08", (1998, 8), False),
-        ("1998", (1998,), False),
-        ("0800", (800,), False),
         ("31/12/2001", (2001, 12, 31), False),
-        ("12/31/2001", (2001, 12, 31), False),
         ("03/04/2001", (2001,), False),  # the third of April, or the fourth of March
-        ("c. 1998", (1998,), True),
-        ("ca. 1998", (1998,), True),
         ("c1998", (1998,), False),  # the year of the copyright
-        ("1998?", (1998,), True),
-        ("[1998]", (1998,), False),
-        ("julho de 1998", (1998,), False),
-        ("1998-13", (1998,), False),
-        ("2009-02-30", (2009,), False),
         ("1998/1999", (), False),
-        ("1926-1940", (), False),
-        ("spring", (), False),
-        ("0000", (), False),
-        ("19980", (), False),
     ],
 )
 def test_what_is_certain_of_a_date_is_read(
@@ -63,11 +45,6 @@ def test_what_is_certain_of_a_date_is_read(
     assert parse_date(text) == IssuedDate(
         text, *(*parts, None, None, None)[:3], is_approximate=is_approximate
     )
-
-
-def test_a_date_is_written_as_far_as_it_is_known() -> None:
-    written = [parse_date(text).iso for text in ("2009-7-1", "1998-08", "c. 800", "0800", "spring")]
-    assert written == ["2009-07-01", "1998-08", None, "0800", None]
 
 
 def test_the_end_of_an_embargo_is_no_date_of_publication() -> None:
@@ -82,8 +59,6 @@ def test_the_end_of_an_embargo_is_no_date_of_publication() -> None:
         ("Silva, Ana", Name("Silva", "Ana")),
         ("Silva ,  Ana\n Maria", Name("Silva", "Ana Maria")),
         ("INPE", Name("INPE")),
-        ("Ana Silva", Name("Ana Silva")),
-        ("Silva,", Name("Silva")),
         (",", Name("?")),
         ("King, Martin Luther, Jr.", Name("King", "Martin Luther, Jr.")),
     ],
@@ -95,15 +70,10 @@ def test_a_name_with_a_comma_is_a_person(text: str, name: Name) -> None:
 @for_each(
     "text",
     [
-        "Silva, Ana https://orcid.org/0000-0002-1694-233X",
         "Silva, Ana (0000-0002-1694-233X)",
-        "Silva, Ana, 0000-0002-1694-233x",
         "Silva, Ana [orcid: 0000-0002-1694-233X]",
-        "Silva, Ana [ORCID iD 0000 0002 1694 233X]",
         "Silva, Ana <http://www.orcid.org/000000021694233X/>",
-        "Silva, Ana - ORCID: https://orcid.org/0000-0002-1694-233X",
         "Silva (orcid.org/0000-0002-1694-233X), Ana",
-        "0000-0002-1694-233X Silva, Ana",
         "Silva, Ana (0000-0002-1694-233X); https://orcid.org/0000-0002-1694-233X",
     ],
 )
@@ -133,12 +103,8 @@ def test_only_a_correct_orcid_beside_a_name_is_one(text: str, name: Name) -> Non
     ("text", "doi"),
     [
         ("10.1000/182", "10.1000/182"),
-        ("doi:10.1000/182", "10.1000/182"),
         ("DOI: 10.1000/182", "10.1000/182"),
-        ("https://doi.org/10.1000/182", "10.1000/182"),
         ("http://dx.doi.org/10.1000/182", "10.1000/182"),
-        ("info:doi/10.1000/182", "10.1000/182"),
-        ("http://urlib.net/10.1000/182", None),
         ("See 10.1000/182", None),
         ("10.1000", None),
     ],
@@ -147,35 +113,20 @@ def test_a_doi_is_recognised(text: str, doi: str | None) -> None:
     assert find_doi(text) == doi
 
 
-def test_the_url_of_a_doi_contains_only_characters_of_urls() -> None:
-    assert make(identifier="doi:10.1000/a<b>é").doi_url == "https://doi.org/10.1000/a%3Cb%3E%C3%A9"
-
-
 @for_each(
     ("text", "url"),
     [
         ("CC BY 4.0", "https://creativecommons.org/licenses/by/4.0/"),
-        ("CC-BY-NC-SA-3.0", "https://creativecommons.org/licenses/by-nc-sa/3.0/"),
-        ("Creative Commons (CC BY-ND 4.0)", "https://creativecommons.org/licenses/by-nd/4.0/"),
         ("CC0 1.0 Universal", "https://creativecommons.org/publicdomain/zero/1.0/"),
         ("cc by", None),  # the version is unknown
         ("https://a.example/licence", "https://a.example/licence"),
-        ("https://a.example/a b", None),
-        ("https://a.example/%", None),
         ("info:eu-repo/semantics/openAccess", None),
-        ("http://purl.org/coar/access_right/c_abf2", None),
-        ("All rights reserved", None),
     ],
 )
 def test_a_licence_is_recognised(text: str, url: str | None) -> None:
     assert find_licence(text) == url
-
-
-@for_each("name", ["CC BY 4.0", "CC BY-NC-SA 3.0", "CC0 1.0"])
-def test_a_licence_has_a_short_name(name: str) -> None:
-    url = find_licence(name)
-    assert url is not None
-    assert name_licence(url) == name_licence(url.replace("https", "http")) == name
+    if url is not None and "commons" in url:
+        assert find_licence(name_licence(url)) == url
 
 
 @for_each(
@@ -199,24 +150,11 @@ def test_standard_numbers_are_recognised() -> None:
 @for_each(
     ("texts", "type"),
     [
-        ("Tese", WorkType.DOCTORAL_THESIS),
-        ("Tese (Doutorado em Letras)", WorkType.DOCTORAL_THESIS),
         ("Dissertação (Mestrado em Letras)", WorkType.MASTER_THESIS),
-        ("Thesis (PhD)", WorkType.DOCTORAL_THESIS),
-        ("Thesis (Master)", WorkType.MASTER_THESIS),
         ("info:eu-repo/semantics/doctoralThesis", WorkType.DOCTORAL_THESIS),
         ("http://purl.org/coar/resource_type/c_ddb1", WorkType.DATASET),
-        ("http://purl.org/coar/resource_type/c_ddb1/", WorkType.DATASET),
-        ("http://purl.org/dc/dcmitype/MovingImage", WorkType.VIDEO),
-        ("RELATÓRIO TÉCNICO", WorkType.REPORT),
-        ("Conjunto de dados", WorkType.DATASET),
         ("journalArticle", WorkType.ARTICLE),
-        ("Capítulo de livro", WorkType.CHAPTER),
-        ("Trabalho em evento", WorkType.CONFERENCE_PAPER),
         (["Text", "info:eu-repo/semantics/article"], WorkType.ARTICLE),
-        (["publishedVersion", "Text"], WorkType.TEXT),
-        ("Hieróglifo", WorkType.OTHER),
-        ([], WorkType.OTHER),
     ],
 )
 def test_a_type_is_recognised(texts: str | list[str], type: WorkType) -> None:
@@ -232,7 +170,6 @@ def test_the_type_that_says_most_is_stated() -> None:
     ("texts", "word"),
     [
         ("info:eu-repo/semantics/doctoralThesis", "doctoral thesis"),
-        ("http://purl.org/coar/resource_type/c_ddb1", "dataset"),
         (["http://purl.org/coar/resource_type/c_db06", "Tese (Doutorado)"], "Tese (Doutorado)"),
         ("http://a.example/types#hieroglyph", None),
         ("urn:a:hieroglyph", None),
@@ -319,10 +256,4 @@ def test_all_texts_of_a_work_are_legal_in_xml(work: Work) -> None:
         texts += [text for text, _ in values]
     assert all(text.strip() for text in texts)
     assert not any({"\0", "\x1b", "\ufffe", "\ud800"} & set(text) for text in texts)
-    "".join(texts).encode()
-
-
-@pytest.mark.parametrize("files", [(), (WorkFile("\ud800.pdf", "http://a.example/x"),)])
-def test_the_names_of_files_are_legal_in_xml(files: tuple[WorkFile, ...]) -> None:
-    work = make_work(Record(ibip=IBI), {}, BASE, files=files)
-    assert all(file.name.encode() for file in work.files)
+    "".join([*texts, *(file.name for file in work.files)]).encode()
