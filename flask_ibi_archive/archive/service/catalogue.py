@@ -109,7 +109,7 @@ def select_related(
     parts: list[sa.Select[Any]] = []
     groups: list[Any] = []
     if "u" in lists:
-        following = sa.select(expand_list(dialect, listed["u"]))
+        following = _list_given(dialect, listed["u"])
         editions = following.cte("editions", recursive=True)
         parts.append(sa.select(editions.union(_follow(editions, "next_edition")).c.value))
     if "t" in lists:
@@ -120,7 +120,7 @@ def select_related(
         members = sa.select(member.c.ibi.label("value"))
         parts.append(members.where(member.c.archive_id == ARCHIVE, member.c.head.in_(heads)))
     if "m" in lists:
-        parts.append(sa.select(expand_list(dialect, listed["m"])))
+        parts.append(_list_given(dialect, listed["m"]))
     reached = [sa.union(*parts).cte("reached")]
     if with_metadata:
         reached.append(_follow(reached[0], "metadata_ibi").cte("metadata"))
@@ -140,6 +140,15 @@ def select_related(
         .select_from(_join_files(named, paths))
         .where(names.c.value.is_not(None))
     )
+
+
+def _list_given(dialect: str, listed: sa.BindParameter[str]) -> sa.Select[Any]:
+    """Select the identifiers in a JSON list.
+
+    From the list itself, PostgreSQL expects a hundred rows. It would then plan the statement anew
+    for each request.
+    """
+    return sa.select(list_few(dialect, sa.select(expand_list(dialect, listed))))
 
 
 def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[Any]:
