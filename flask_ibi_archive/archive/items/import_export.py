@@ -490,6 +490,12 @@ class ImportPass:
             records = [structs.replace(records[0], next_edition=None, translations={})]
         ids = self.store.insert(records, [line.contents for line in lines], self.now)
         self.counts.added += len(ids)
+        silent = {
+            record.identifiers[0]: item_id
+            for record, item_id in zip(records, ids, strict=True)
+            if record.language is None
+        }
+        self._without_language |= {silent[ibi] for ibi in self.store.relations.find_heads(silent)}
         for record in records:
             if record.state == State.ORIGINAL.value:
                 note_signal(self.store, item_deposited, record)
@@ -559,7 +565,7 @@ class ImportPass:
         store, relations = self.store, self.store.relations
         lock_items(store.connection, list(lines))
         views = store.reader.read_items(list(lines)) if lines else {}
-        updates, lists = [], {}
+        updates, lists, left = [], {}, []
         for item_id, view in views.items():
             line, before = lines[item_id], view.record
             try:
@@ -580,40 +586,36 @@ class ImportPass:
                 relations.leave(ibi)  # no other record can list the item any more
             store.copies.check_no_copies(item_id, record)
             if record.translations != before.translations or ibi in self._left:
-                self._dissolve(ibi)
+                left += self._dissolve(ibi)
                 if record.translations:
                     lists[record.identifiers[0]] = record.translations
             if postpones:
                 heads = self._leave(line)
-                self._dissolve(ibi)
+                left += self._dissolve(ibi)
                 self._postpone(line, item_id, heads)
                 record, lists = structs.replace(record, next_edition=None), {}
             updates.append(Update(item_id, before, record, line.contents))
             # the line of another item of the group may change the translations, too
             note_change(store, before, structs.replace(record, translations=before.translations))
         store.replace(updates, self.now)
+        # they had their languages from the groups
+        store.clear_languages([item_id for item_id in left if item_id in self._without_language])
         if lists:
             relations.join(lists)
         self.counts.updated += len(updates)
 
-    def _dissolve(self, head: str) -> None:
+    def _dissolve(self, head: str) -> list[int]:
         """Delete the group whose head is an item, also for the items that have left it.
 
-        Members whose lines state no language lose the language that they had from the group.
+        :returns: the row IDs of the members in this Archive.
         """
         members = self.store.relations.find_members(head)
         self.store.relations.dissolve(head)
-        self.store.clear_languages(
-            [
-                one.item_id
-                for one in members
-                if one.head == head and one.item_id in self._without_language
-            ]
-        )
         self._postponed = [
             replace(one, heads=tuple(left for left in one.heads if left[0] != head))
             for one in self._postponed
         ]
+        return [one.item_id for one in members if one.head == head and one.item_id is not None]
 
     def _merge(self, line: Line, before: Record) -> Record:
         """Return the new record of an item: that of the line, with what the item always keeps."""

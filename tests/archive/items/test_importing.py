@@ -776,6 +776,18 @@ def test_a_member_may_leave_a_group_before_the_line_of_the_head_omits_it(app: Fl
     assert exported(archive, A)["translations"] == {"pt": C}
 
 
+@pytest.mark.parametrize("present", [[A], [A, B]])
+def test_a_member_has_no_language_of_a_group_that_a_later_line_ends(
+    app: Flask, present: list[str]
+) -> None:
+    archive = archive_of(app)
+    lines = [item(A, language="fr", translations={"en": B}), item(B)]
+    import_records(archive, lines[: len(present)])
+    import_records(archive, [item(B), item(A, language="fr")], on_conflict="update")
+    assert "language" not in exported(archive, B)
+    assert "translations" not in exported(archive, A)
+
+
 @pytest.mark.postgresql
 def test_two_members_may_swap_their_languages_in_one_file(
     app: Flask, monkeypatch: pytest.MonkeyPatch
