@@ -24,7 +24,6 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    join,
     literal,
     or_,
     select,
@@ -241,7 +240,7 @@ class ItemParts:
             .outerjoin(Item, Item.id == name.item_id)
         )
         if with_titles:
-            statement = statement.outerjoin(*_described_by(Item))
+            statement = _with_metadata_items(statement)
         yield from self._connection.execute(
             statement.where(
                 member.archive_id == self._archive_id,
@@ -278,25 +277,25 @@ class ItemParts:
         every = union_all(select(earlier).where(earlier.c.position < 0), select(later)).subquery(
             "editions"
         )
-        yield from self._connection.execute(
+        statement = (
             select(every, *_list_columns(True))
             .outerjoin(name, _is_named(name, every.c.ibi, literal(self._archive_id)))
             .outerjoin(Item, Item.id == name.item_id)
-            .outerjoin(*_described_by(Item))
             .order_by(every.c.base, every.c.position)
         )
+        yield from self._connection.execute(_with_metadata_items(statement))
 
     def _read_successors(self, texts: Collection[str]) -> Iterator[Row[Any]]:
         """Yield the items of the Archive that replace deleted items."""
         name = ItemIdentifier
-        yield from self._connection.execute(
+        statement = (
             select(name.text, name.text.label("ibi"), *_list_columns(True))
             .join(Item, Item.id == name.item_id)
-            .outerjoin(*_described_by(Item))
             .where(
                 is_one_of(self._connection, name.text, texts), name.archive_id == self._archive_id
             )
         )
+        yield from self._connection.execute(_with_metadata_items(statement))
 
     def list_related(self, row: Row[Any]) -> Iterator[RelatedItem]:
         """Yield the editions, the translations and the successor of an item."""
@@ -354,11 +353,15 @@ def _is_named(name: Any, ibi: Any, archive_id: Any) -> ColumnElement[bool]:
     return and_(name.text == ibi, name.archive_id == archive_id)
 
 
-def _described_by(item: Any) -> tuple[Any, ColumnElement[bool]]:
-    """Return the join of items with the items that contain their metadata."""
+def _with_metadata_items(statement: Select[Any]) -> Select[Any]:
+    """Return a statement on items that also reads the items that contain their metadata.
+
+    The joins follow each other: SQLite would read the whole table for a join within a join.
+    """
     name = aliased(ItemIdentifier)
-    described = join(name, METADATA, METADATA.id == name.item_id)
-    return described, _is_named(name, item.metadata_ibi, item.archive_id)
+    return statement.outerjoin(name, _is_named(name, Item.metadata_ibi, Item.archive_id)).outerjoin(
+        METADATA, METADATA.id == name.item_id
+    )
 
 
 def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
@@ -564,11 +567,13 @@ def _select_items(with_descriptions: bool) -> Select[Any]:
     )
     if not with_descriptions:
         return statement
-    return statement.add_columns(
-        case((describes(METADATA), METADATA.dublin_core)).label("described"),
-        case((describes(METADATA), METADATA.work)).label("described_work"),
-        case((describes(METADATA), METADATA.language)).label("described_language"),
-    ).outerjoin(*_described_by(Item))
+    return _with_metadata_items(
+        statement.add_columns(
+            case((describes(METADATA), METADATA.dublin_core)).label("described"),
+            case((describes(METADATA), METADATA.work)).label("described_work"),
+            case((describes(METADATA), METADATA.language)).label("described_language"),
+        )
+    )
 
 
 def _make_record(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -178,6 +178,9 @@ def test_all_items_are_searched_by_keys(uri: str, tmp_path: Path) -> None:
     sent.clear()
     assert "ibi.translation(pt).metadata" in ask(app, reps[0], path="a")
     assert len(sent) >= 3
+    if reader.dialect.name == "sqlite":  # PostgreSQL prefers to read a table as small as this one
+        assert archive.items.view(reps[0], date(2009, 7, 21)) is not None
+        assert len(sent) >= 8
     with archive.database.reading() as connection:
         for statement, parameters in [*sent.items()]:
             rows = connection.exec_driver_sql(f"{explain} {statement}", parameters)
