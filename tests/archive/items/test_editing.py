@@ -101,6 +101,8 @@ EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
             }
         },
     ),
+    (FULL, ("title=[Untitled]",), {"metadata": {"dc": {**DC, "title": ["[Untitled]"]}}}),
+    (FULL, (f'metadata={{"url": "{METADATA_URL}"}}',), {"metadata": {"url": METADATA_URL}}),
     (FULL, ("metadata=", "metadata.ibi=OTHER"), {"metadata": {"ibi": "OTHER"}}),
     (PLAIN, ("title=A", "issued=2009-07"), {"metadata": {"work": {"titles": ["A"], **JULY}}}),
     (
@@ -217,6 +219,7 @@ def test_a_single_file_is_added_replaced_and_removed(
 WRONG: list[tuple[str, tuple[str, ...], str]] = [
     (FULL, (), "nothing says what to change; write for example title="),
     (FULL, ("titel=T",), "titel: this field can't be edited; did you mean title?"),
+    (FULL, ("date=2009",), "date: this field can't be edited; did you mean issued or metadata.dc."),
     (FULL, ("autor=Ana",), "autor: this field can't be edited; did you mean creators?"),
     (FULL, ("aliases=aBZc/1",), "aliases: this field can't be edited; use the command alias"),
     (FULL, ("embargo=1 March",), "embargo: '1 March' is not a day such as 2027-03-01"),

@@ -160,6 +160,60 @@ WRONG_LINES = {
         "the field appears twice in one object",
     ),
     "too deep": (b"[" * 200_000, None, "nested too deeply"),
+    "a moment with a fraction": (item(B, timestamp="2009-02-03T00:00:00.5Z"), "timestamp", "(UTC)"),
+    "a removal without its moment": (
+        {"rep": B, "state": "Deleted"},
+        "timestamp",
+        "time of its removal",
+    ),
+    "a state that is none": (item(B, state="original"), "state", "Original, Copy, Deleted"),
+    "a copy that names no Archive": (
+        item(B, state="Copy"),
+        "original_archive",
+        "the Archive of its Original",
+    ),
+    "an Original that names an Archive": (
+        item(B, original_archive=FAR),
+        "original_archive",
+        "only a Copy",
+    ),
+    "its own language given to another": (
+        item(B, language="pt", translations={"pt": FAR}),
+        "translations.pt",
+        "this is the language of the item itself; use the identifier of the item itself",
+    ),
+    "metadata of two kinds": (
+        item(B, metadata={"ibi": C, "url": "http://a.b/"}),
+        "metadata",
+        "one of the fields ibi, dc, url and work",
+    ),
+    "formats of data": (item(B, formats={"oai_dc": "http://a.b/"}), "formats", "Metadata"),
+    "an absolute path": (
+        item(B, files=[{"path": "/etc/passwd"}]),
+        "files[0].path",
+        "no leading /",
+    ),
+    "a file here and elsewhere": (
+        item(B, files=[{"path": "a", "url": "http://a.b/", "source": "a.txt"}]),
+        "files[0]",
+        "but not both",
+    ),
+    "no checksum": (
+        item(B, files=[{"path": "a", "sha256": "abc"}]),
+        "files[0].sha256",
+        "64 hexadecimal",
+    ),
+    "a network with host bits": (
+        item(B, access={"networks": ["150.163.1.1/16"]}),
+        "access.networks[0]",
+        "did you mean 150.163.0.0/16?",
+    ),
+    "a word that others can't have": (
+        item(B, access={"networks": ["::/0"], "others": "all"}),
+        "access.others",
+        "metadata, none",
+    ),
+    "NaN": (b'{"rep": NaN}', None, "NaN is not allowed in JSON"),
 }
 
 
