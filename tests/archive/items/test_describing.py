@@ -172,11 +172,6 @@ def test_messages_name_the_fields_that_the_host_has_written(archive: Archive) ->
             archive.deposit(**fields)
 
 
-def test_an_unknown_state_is_refused(archive: Archive) -> None:
-    with pytest.raises(StorageError, match="'Public' is not one of Original, Copy, Deleted"):
-        list(archive.find(state="Public"))
-
-
 def test_templates_write_the_persistent_url_of_an_item(app: Flask) -> None:
     with app.app_context():
         item = archive_of(app).deposit()

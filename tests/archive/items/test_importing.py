@@ -459,12 +459,6 @@ def test_identifiers_are_stored_in_canonical_case_but_legacy_ones_unchanged(app:
     assert (record["rep"], record["ibip"], record["aliases"]) == (A, AI, ["aBZc/1"])
 
 
-def test_legacy_identifiers_of_two_items_may_differ_in_case_alone(app: Flask) -> None:
-    archive = archive_of(app)
-    import_records(archive, [item(A, aliases=["aBZc/1"]), item(B, aliases=["abZc/1"])])
-    assert ask(archive, "abZc/1")["ibi"] == ("rep", B)
-
-
 # --- stubs ---------------------------------------------------------------------------------------
 
 
@@ -684,15 +678,6 @@ def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     assert dump(archive) == before
     import_records(archive, [{"ibip": AI, "timestamp": WHEN}], on_conflict="update")
     assert export(archive) == [item(A, ibip=AI, aliases=["abZc/1"])]
-
-
-def test_two_items_cannot_be_merged_by_an_update(app: Flask) -> None:
-    archive = archive_of(app)
-    import_records(archive, [item(A), item(B, ibip=AI)])
-    before = dump(archive)
-    with pytest.raises(RecordError, match="belong to several items"):
-        import_records(archive, [item(A, ibip=AI)], on_conflict="update")
-    assert dump(archive) == before
 
 
 def test_an_original_of_another_archive_is_refused_and_a_copy_requires_it(

@@ -188,18 +188,6 @@ def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
     assert record_of(second, item.rep).tombstone is None
 
 
-def test_the_other_members_of_a_group_remain_after_a_deletion(archive: Archive) -> None:
-    english = archive.deposit(ItemRecord(language="en"))
-    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
-    french = archive.add_translation(english.rep, ItemRecord(language="fr"))
-    archive.delete(english.rep, "gone")
-    assert group_of(archive, french.rep) == {("pt", portuguese.rep), ("fr", french.rep)}
-    exported = [item.record.translations for item in archive.find()]
-    assert {"fr": french.rep} in exported
-    archive.delete(portuguese.rep, "gone")
-    assert group_of(archive, french.rep) == set()
-
-
 # --- copies --------------------------------------------------------------------------------------
 
 
@@ -341,15 +329,6 @@ def test_a_reserved_identifier_is_used_once(archive: Archive) -> None:
         archive.deposit(ItemRecord(), reserved=held.rep)
     with pytest.raises(StorageError, match="already used"):
         archive.release(held.rep)
-
-
-def test_a_released_identifier_is_never_used(archive: Archive) -> None:
-    held = archive.reserve()
-    archive.release(held.ibip)
-    with pytest.raises(StorageError, match="already released"):
-        archive.deposit(ItemRecord(), reserved=held.rep)
-    with pytest.raises(StorageError, match="not reserved"):
-        archive.release(OUTSIDE)
 
 
 def test_a_deposit_with_a_reserved_identifier_replaces_its_stub(

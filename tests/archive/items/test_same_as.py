@@ -235,20 +235,6 @@ def test_a_change_of_the_aliases_is_a_change_of_the_item(app: Flask, archive: Ar
     assert changed == [(A, ("same_as",))] * 3
 
 
-def test_harvesters_get_an_item_again_whose_aliases_changed(app: Flask, archive: Archive) -> None:
-    import_records(archive, [item(A, metadata={"dc": {"title": ["x"]}})])
-    client = app.test_client()
-    query = "/ibi/oai?verb=ListRecords&metadataPrefix=oai_dc"
-
-    def harvest() -> str:
-        return client.get(query, base_url="http://mtc-m16c.sid.inpe.br").text
-
-    assert "doi.org" not in harvest()
-    assert command(app, "alias", "add", A, DOI, URN).status == 0
-    assert "<dc:identifier>https://doi.org/10.5281/Zenodo.12</dc:identifier>" in harvest()
-    assert f"<dc:identifier>{URN}</dc:identifier>" in harvest()
-
-
 # --- the commands --------------------------------------------------------------------------------
 
 
