@@ -146,6 +146,7 @@ WRONG_RECORDS: list[tuple[Any, str]] = [
     ({"titel": "A"}, "^titel: this field is unknown; did you mean title\\?$"),
     ({"rep": "farZ/1"}, "^rep: this field is unknown; the known fields are title, creators, "),
     ({"state": "Copy"}, "^state: 'Copy' is not Original, the state of a new item"),
+    ({"title": 7}, "^title: 7 is not a text or a list of texts$"),
     (Record(), "is not an ItemRecord, such as ItemRecord"),
 ]
 

@@ -218,6 +218,7 @@ def test_a_single_file_is_added_replaced_and_removed(
 #: The item, the wrong arguments of edit, and a part of the message.
 WRONG: list[tuple[str, tuple[str, ...], str]] = [
     (FULL, (), "nothing says what to change; write for example title="),
+    (FULL, ("title",), "'title' is not FIELD=VALUE, such as language=pt"),
     (FULL, ("titel=T",), "titel: this field can't be edited; did you mean title?"),
     (FULL, ("date=2009",), "date: this field can't be edited; did you mean issued or metadata.dc."),
     (FULL, ("autor=Ana",), "autor: this field can't be edited; did you mean creators?"),

@@ -680,6 +680,15 @@ def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     assert export(archive) == [item(A, ibip=AI, aliases=["abZc/1"])]
 
 
+def test_two_items_cannot_be_merged_by_an_update(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A), item(B, ibip=AI)])
+    before = dump(archive)
+    with pytest.raises(RecordError, match="belong to several items"):
+        import_records(archive, [item(A, ibip=AI)], on_conflict="update")
+    assert dump(archive) == before
+
+
 def test_an_original_of_another_archive_is_refused_and_a_copy_requires_it(
     new_app: Callable[..., Flask],
 ) -> None:

@@ -188,6 +188,18 @@ def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
     assert record_of(second, item.rep).tombstone is None
 
 
+def test_the_other_members_of_a_group_remain_after_a_deletion(archive: Archive) -> None:
+    english = archive.deposit(ItemRecord(language="en"))
+    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
+    french = archive.add_translation(english.rep, ItemRecord(language="fr"))
+    archive.delete(english.rep, "gone")
+    assert group_of(archive, french.rep) == {("pt", portuguese.rep), ("fr", french.rep)}
+    exported = [item.record.translations for item in archive.find()]
+    assert {"fr": french.rep} in exported
+    archive.delete(portuguese.rep, "gone")
+    assert group_of(archive, french.rep) == set()
+
+
 # --- copies --------------------------------------------------------------------------------------
 
 
@@ -348,6 +360,12 @@ def test_an_import_cannot_use_a_reserved_identifier(archive: Archive) -> None:
     assert dump(archive.database) == before
 
 
+def test_a_reservation_serves_its_own_archive(archives: list[Archive]) -> None:
+    held = archives[0].reserve()
+    with pytest.raises(StorageError, match="another Archive"):
+        archives[1].deposit(ItemRecord(), reserved=held.rep)
+
+
 # --- refusals ------------------------------------------------------------------------------------
 
 REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], object]]] = {
@@ -390,6 +408,11 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], obj
         lambda a, i: a[0].transfer(i["before"], SECOND),
     ),
     "removal of the service": (RuleBroken, lambda a, i: a[0].delete(SERVICE, "x")),
+    "transfer of what is not transferable": (
+        StorageError,
+        lambda a, i: a[0].transfer(i["fixed"], SECOND),
+    ),
+    "removal without a reason": (StorageError, lambda a, i: a[0].delete(i["pt"], "")),
     "removal in favour of itself": (
         StorageError,
         lambda a, i: a[0].delete(i["pt"], "x", successor=i["pt"]),

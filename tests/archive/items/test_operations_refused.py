@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.archives import SERVICE, import_records
-from support.operations import dump
+from support.operations import dump, record_of
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -19,6 +19,12 @@ def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: Archive) -
             archive.delete(text, "gone")
         assert str(refused.value).isprintable(), text
         assert len(str(refused.value)) < 300, text
+
+
+def test_an_identifier_in_another_case_names_the_same_item(archive: Archive) -> None:
+    item = archive.deposit(ItemRecord(language="pt"))
+    archive.edit(item.rep, translations={"pt": item.rep.upper()})
+    assert record_of(archive, item.rep).language == "pt"
 
 
 def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
