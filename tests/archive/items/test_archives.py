@@ -186,17 +186,6 @@ def test_an_archive_with_another_service_ibi_is_not_served(new_app: NewApp) -> N
         other.served()
 
 
-def test_an_archive_can_be_created_again(new_app: NewApp) -> None:
-    archive = archive_of(new_app())
-    first, _ = archive.init()
-    archive.downgrade("base")
-    with pytest.raises(NotReady):
-        archive.served()
-    second, created = archive.init()
-    assert created
-    assert second.service_ibi == first.service_ibi
-
-
 # --- at once -------------------------------------------------------------------------------------
 
 

@@ -69,16 +69,6 @@ def test_a_file_that_cannot_be_read_uses_up_no_identifier(
         assert connection.execute(text("SELECT count(*) FROM ibi_prefix")).scalar_one() == 0
 
 
-def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
-    archive = archive_of(app)
-    other = archive.deposit(ItemRecord(language="pt"))
-    with pytest.raises(RuleBroken) as refusal:
-        archive.deposit(ItemRecord(language="en", translations={"en": other.rep}))
-    assert refusal.value.rule == 8
-    with archive.database.reading() as connection:
-        assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 2
-
-
 # --- the arguments of a host ----------------------------------------------------------------------
 
 
@@ -120,16 +110,9 @@ def test_a_file_need_not_be_in_a_list(app: Flask, tmp_path: Path, form: str) -> 
 #: Values that are not files, and the error message (a pattern).
 NO_FILES: list[tuple[Any, str]] = [
     (7, "files: 7 is not a list of files; each file must be a path"),
-    (b"report.pdf", "files: b'report.pdf' is not a list of files; each file must be a path"),
-    ({"report.pdf": "x"}, "is not a list of files; each file must be a path"),
     (["report.pdf", 7], r"files\[1\]: 7 is not a path"),
-    ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
-    ([None], r"files\[0\]: None is not a path"),
     ([io.StringIO("x")], "is open in text mode; open it in binary mode"),
-    ([("", io.BytesIO(b"x"), 7)], r"files\[0\]: .* is not a path"),
     ([("../x", io.BytesIO(b"x"))], r"files\[0\]: '../x'"),
-    ([(7, io.BytesIO(b"x"))], r"files\[0\]: 7 is not a text"),
-    ([""], "is empty"),
     ([FileStorage(io.BytesIO(), "")], r"files\[0\]: the upload is empty, because the user chose"),
     (["a\0b/c"], "contains a NUL character"),
 ]
@@ -159,16 +142,12 @@ def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path,
 #: Wrong records, and the error message (a pattern).
 WRONG_RECORDS: list[tuple[Any, str]] = [
     ({"metadata": "A title"}, "the new item: metadata: 'A title' is not an object such as"),
-    ({"metadata": {"title": "x"}}, "metadata.title: this field is unknown"),
     ({"language": 7}, "language: 7 is not a text"),
-    ({"language": [], "translations": {"pt": "farZ/1"}}, "language"),
-    ({"translations": ["pt"], "language": "pt"}, "translations"),
     ({"titel": "A"}, "^titel: this field is unknown; did you mean title\\?$"),
     ({"rep": "farZ/1"}, "^rep: this field is unknown; the known fields are title, creators, "),
     ({"state": "Copy"}, "^state: 'Copy' is not Original, the state of a new item"),
     ({"title": 7}, "^title: 7 is not a text or a list of texts$"),
     (Record(), "is not an ItemRecord, such as ItemRecord"),
-    (7, "record: 7 is not an ItemRecord, such as ItemRecord"),
 ]
 
 
@@ -183,15 +162,6 @@ def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(app: F
         with pytest.raises(StorageError):
             archive.add_translation(SERVICE, record)
     assert dates(archive) == 0
-
-
-def test_metadata_as_json_has_them_are_kept(app: Flask) -> None:
-    archive = archive_of(app)
-    record = ItemRecord(metadata={"dc": {"title": ["A report"]}})
-    view = archive.get(archive.deposit(record).rep)
-    assert view is not None
-    assert view.record.metadata == DublinCoreMetadata({"title": (("A report", None),)})
-    archive.attach_metadata(view.record.rep or "", {"dc": {"title": "Another"}})
 
 
 def dates(archive: Archive) -> int:
@@ -258,16 +228,6 @@ def test_an_identifier_that_another_process_has_just_given_to_an_item_is_refused
     with pytest.raises(StorageError, match=expected.rep):
         archive.deposit(ItemRecord(title="Another item"))
     assert len(list(archive.find())) == 2
-
-
-def test_an_alias_of_another_item_is_refused(app: Flask) -> None:
-    archive = archive_of(app)
-    import_records(archive, [{"rep": "a.br/b/2002/01.01.00.00"}])
-    with pytest.raises(RuleBroken, match="already has") as refused:
-        archive.deposit(ItemRecord(aliases=["a.br/b/2002/01.01.00.00"]))
-    # SQLite checks the constraint of rule 3 first, which an Original in the same Archive breaks too
-    assert refused.value.rule in (1, 3)
-    assert len(list(archive.find())) == 1
 
 
 @pytest.mark.postgresql

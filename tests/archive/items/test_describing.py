@@ -21,7 +21,7 @@ from werkzeug.datastructures import FileStorage
 from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.errors import IdentifierError, StorageError
+from flask_ibi_archive.errors import StorageError
 
 
 def view(archive: Archive, ibi: str) -> ItemView:
@@ -39,8 +39,6 @@ def dublin_core(archive: Archive, ibi: str) -> Any:
 #: Descriptions, and the Dublin Core of the item.
 DESCRIPTIONS: list[tuple[dict[str, Any], Any]] = [
     ({}, None),
-    ({"title": None, "creators": []}, None),
-    ({"title": "A"}, {"title": (("A", None),)}),
     ({"title": ["A", ("B", "pt")]}, {"title": (("A", None), ("B", "pt"))}),
     (
         {"title": "A", "creators": ["Silva, Ana", "Souza, Davi"]},
@@ -110,12 +108,6 @@ def test_files_are_paths_streams_uploads_pairs_and_file_records(
         assert stored.sha256 == hashlib.sha256(b"content").hexdigest()
 
 
-def test_streams_without_a_name_are_numbered(archive: Archive) -> None:
-    files: list[Any] = [io.BytesIO(b"1"), ("data.csv", io.BytesIO(b"2")), io.BytesIO(b"3")]
-    record = view(archive, archive.deposit(files=files).ibi).record
-    assert [file.path for file in record.files] == ["file-1", "data.csv", "file-3"]
-
-
 def test_a_file_on_another_server_has_an_address_and_no_content(archive: Archive) -> None:
     file = FileRecord("e.txt", url="https://files.example/e.txt")
     assert view(archive, archive.deposit(files=file).ibi).record.files == (file,)
@@ -141,33 +133,6 @@ def test_related_items_are_objects_with_an_ibi(archive: Archive) -> None:
     for field in ("previous_edition", "translation_of"):
         with pytest.raises(StorageError, match=rf"^{field}: Row.* has no identifier yet"):
             archive.deposit(language="fr", **{field: Row(None)})
-
-
-def test_find_yields_the_items_that_match(archive: Archive) -> None:
-    report = archive.deposit(title="Annual Report", creators=["Silva, Ana"])
-    thesis = archive.deposit(title="Thesis")
-    archive.delete(thesis.ibi, "withdrawn")
-    for words, limits, expected in [
-        (None, {}, [report.ibi, thesis.ibi]),
-        ("annual", {}, [report.ibi]),
-        ("SILVA", {}, [report.ibi]),
-        (thesis.ibip, {}, [thesis.ibi]),
-        ("nothing", {}, []),
-        (None, {"state": "Deleted"}, [thesis.ibi]),
-        (None, {"limit": 1}, [report.ibi]),
-    ]:
-        assert [item.ibi for item in archive.find(words, **limits)] == expected, (words, limits)  # type: ignore[arg-type]
-
-
-def test_get_returns_the_item_with_any_form_of_its_identifier(archive: Archive) -> None:
-    minted = archive.deposit(title="A", creators=["B"], aliases=["kLwpN6zZ/kfnE"])
-    for ibi in (minted.rep, minted.ibip, minted.rep.upper(), "kLwpN6zZ/kfnE"):
-        item = view(archive, ibi)
-        assert (item.rep, item.ibip, item.ibi) == (minted.rep, minted.ibip, minted.ibip)
-        assert (item.title, item.creators) == ("A", ["B"])
-    assert archive.get("8JMKD3MGP8W/35MME4E") is None
-    with pytest.raises(IdentifierError):
-        archive.get("not an identifier")
 
 
 def test_a_persistent_url_is_made_of_a_text_or_of_an_object(archive: Archive) -> None:
@@ -205,11 +170,6 @@ def test_messages_name_the_fields_that_the_host_has_written(archive: Archive) ->
     for fields, message in wrong:
         with pytest.raises(StorageError, match=message):
             archive.deposit(**fields)
-
-
-def test_an_unknown_state_is_refused(archive: Archive) -> None:
-    with pytest.raises(StorageError, match="'Public' is not one of Original, Copy, Deleted"):
-        list(archive.find(state="Public"))
 
 
 def test_templates_write_the_persistent_url_of_an_item(app: Flask) -> None:

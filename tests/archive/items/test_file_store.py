@@ -91,17 +91,6 @@ def test_every_folder_above_a_new_file_is_forced_to_the_disk_first(
     assert synced == [place.parent]
 
 
-def test_a_folder_that_cannot_be_forced_to_the_disk_is_an_error(
-    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(path: Path) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(files, "sync_folder", fail)
-    with pytest.raises(StorageError, match="can't be written: Input/output error"):
-        store_content(folder, tmp_path, b"content")
-
-
 def test_walk_yields_stored_files_and_ignores_others(folder: FileStore, tmp_path: Path) -> None:
     assert list(folder.walk()) == []
     stored = sorted(store_content(folder, tmp_path, bytes([n])).sha256 for n in range(40))
@@ -163,13 +152,6 @@ def test_a_file_is_stored_under_its_checksum(
     assert measure(source) == stored
     assert list_files(folder) == [folder.path(stored.sha256)]
     assert folder.path(stored.sha256).read_bytes() == content
-
-
-def test_equal_files_are_stored_once(folder: FileStore, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).write_bytes(b"the same")
-    assert store(folder, tmp_path / "a") == store(folder, tmp_path / "b")
-    assert len(list_files(folder)) == 1
 
 
 def test_a_failed_copy_leaves_no_incomplete_file(

@@ -40,13 +40,6 @@ def test_mint_prints_the_two_forms_separated_by_a_tab(app: Flask) -> None:
     assert decode_identifier(ibip).ip == "150.163.34.243"
 
 
-def test_mint_three_prints_three_lines_without_repetition(app: Flask) -> None:
-    lines = command(app, "mint", "-n", 3).lines + command(app, "mint", "-n", 3).lines
-    words = [word for line in lines for word in line.split("\t")]
-    assert (len(lines), len(set(words))) == (6, 12)
-    assert command(app, "list").data == ""
-
-
 @pytest.mark.parametrize(
     ("ip", "is_private"), [("10.1.2.3", True), ("fd00::1", True), ("203.0.113.7", False)]
 )
@@ -146,11 +139,6 @@ def test_decode_of_a_legacy_identifier_prints_only_its_form(text: str) -> None:
 @for_each("text", VECTORS["invalid"])
 def test_decode_of_an_invalid_text_is_an_error_of_one_line(text: str) -> None:
     assert " is not an IBI: " in command(bare, "decode", "--", text).error
-
-
-def test_decode_of_a_typing_error_suggests_the_identifier() -> None:
-    error = command(bare, "decode", "sid.inpe.br/mtc-m19/2O10/08.25.12.38").error
-    assert error.endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
 
 
 @for_each("case", VECTORS["generated"])

@@ -48,16 +48,6 @@ def test_copy_makes_a_copy_in_another_archive(here: Flask, there: Flask, report:
     assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
 
 
-@pytest.mark.rule("R3-10")
-def test_copy_brings_a_copy_up_to_date(here: Flask, there: Flask, report: Path) -> None:
-    ibi, _ = add(here, report)
-    command(here, "copy", ibi, "--to", FAR_SERVICE)
-    command(here, "edit", ibi, "title=Another")
-    assert shown(there, ibi)["metadata"]["dc"]["title"] == ["A report"]
-    assert command(here, "copy", ibi, "--to", FAR_SERVICE).status == 0
-    assert shown(there, ibi)["metadata"]["dc"]["title"] == ["Another"]
-
-
 def test_copy_without_to_makes_the_copy_in_this_archive(
     here: Flask, there: Flask, report: Path
 ) -> None:
@@ -81,14 +71,6 @@ def test_transfer_hands_the_original_over(
     assert shown(there, ibi)["ibip"] == ibip
     assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
     assert ask(here, f"/col/{ibi}/").status == (410 if left == "Deleted" else 200)
-
-
-@pytest.mark.rule("R3-09")
-def test_an_item_that_is_not_transferable_stays(here: Flask, there: Flask, report: Path) -> None:
-    ibi, _ = add(here, report)
-    command(here, "edit", ibi, "transferable=false")
-    with unchanged(here, there):
-        assert "transferable" in command(here, "transfer", ibi, "--to", FAR_SERVICE).error
 
 
 # --- delete --------------------------------------------------------------------------------------

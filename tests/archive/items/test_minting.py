@@ -13,7 +13,7 @@ from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
-from support.archives import SERVICE, archive_of, import_records
+from support.archives import archive_of, import_records
 from support.cases import for_each
 from support.vectors import load
 
@@ -173,18 +173,6 @@ def test_two_Archives_on_one_IP_share_the_last_date(
     assert len({first.ibip, second.ibip, third.ibip}) == 3
 
 
-def test_two_Archives_on_one_host_name_share_the_last_date(
-    new_minter: Callable[..., Minter],
-) -> None:
-    minted = [
-        *new_minter().mint(),
-        *new_minter(prefixes=(REP, build_ibip_prefix("150.163.34.244", 800))).mint(),
-        *new_minter(prefixes=(build_repository_prefix("MTC-M18.sid.inpe.br", 80), IBIP)).mint(),
-    ]
-    assert len({one.rep for one in minted}) == 3
-    assert len({one.ibip for one in minted}) == 3
-
-
 @for_each("granularity", ["60", "1", "0.1", "0.001", "0." + "0" * 60 + "1"])
 @for_each("count", [1, 2, 7])
 def test_many_identifiers_at_once_are_the_same_as_with_single_calls(
@@ -336,16 +324,6 @@ def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     assert stored(database) == before
     time.now += seconds
     assert suffixes(new_minter().mint()) == ["2010/10.20.15.21.57"]
-
-
-def test_a_clock_that_was_set_back_a_little_is_waited_for(
-    new_minter: Callable[..., Minter], time: Time
-) -> None:
-    new_minter().mint(2)
-    time.waited.clear()
-    time.now -= 5
-    assert suffixes(new_minter().mint()) == ["2010/10.20.15.21.57"]
-    assert sum(time.waited) == 6
 
 
 @for_each(("granularity", "count"), [("1", 50), ("60", 3), ("0.1", 5000), ("60", 1)])
@@ -542,20 +520,3 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     assert len(lost) == 1
     assert not {lost[0].rep, lost[0].ibip} & {text for one in later for text in (one.rep, one.ibip)}
     assert archive.get(lost[0].rep) is None
-
-
-@pytest.mark.rule("G5-04")
-def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
-    archive = archive_of(app)
-    minted = archive.deposit(ItemRecord(language="pt"))
-    with archive.database.reading() as connection:
-        rows = connection.execute(
-            text("SELECT rep, ibip, state FROM ibi_item WHERE NOT is_service")
-        ).all()
-        names = connection.execute(
-            text("SELECT form, text FROM ibi_identifier WHERE text IN (:rep, :ibip)"),
-            {"rep": minted.rep, "ibip": minted.ibip},
-        ).all()
-    assert [tuple(row) for row in rows] == [(minted.rep, minted.ibip, "Original")]
-    assert {tuple(row) for row in names} == {("rep", minted.rep), ("ibip", minted.ibip)}
-    assert archive.served().rep == SERVICE

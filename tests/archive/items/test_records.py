@@ -40,36 +40,6 @@ def counts(added: int = 0, updated: int = 0, skipped: int = 0, would: str = "") 
 # --- import --------------------------------------------------------------------------------------
 
 
-def test_import_writes_the_number_of_added_items(app: Flask, items: Path) -> None:
-    count = len(items.read_bytes().splitlines())
-    assert command(app, "import", items).data == counts(added=count)
-    assert len(command(app, "list").lines) == count
-
-
-def test_a_dash_is_standard_input(app: Flask) -> None:
-    assert command(app, "import", "-", stdin=lines(FIRST, SECOND)).data == counts(added=2)
-    assert [line.split("\t")[0] for line in command(app, "list").lines] == [
-        FIRST["rep"],
-        SECOND["rep"],
-    ]
-
-
-def test_a_wrong_line_is_named_and_nothing_is_imported(app: Flask, tmp_path: Path) -> None:
-    path = tmp_path / "wrong.jsonl"
-    for second, where in (
-        (lines({**SECOND, "state": "original"}), "line 2, state: "),
-        (lines({**SECOND, "files": [{"path": "a", "source": "none.pdf"}]}), "files[0].source: "),
-        (lines(FIRST), "line 2, rep: "),
-        (b"\xff\n", "line 2: "),
-    ):
-        path.write_bytes(lines(FIRST) + second)
-        error = command(app, "import", path).error
-        assert error.startswith(f"{path}, line 2"), second
-        assert where in error, second
-        assert command(app, "list").data == "", second
-        assert paths_in_store(archive_of(app)) == [], second
-
-
 @pytest.mark.parametrize("name", ["none.jsonl", "."])
 def test_a_file_that_cannot_be_read_is_an_error(app: Flask, tmp_path: Path, name: str) -> None:
     assert " can't be read: " in command(app, "import", tmp_path / name).error
@@ -205,23 +175,6 @@ def test_export_to_a_file_and_to_standard_output_is_the_same(filled: Flask, tmp_
     assert (tmp_path / "out.jsonl").read_bytes() == out.raw
 
 
-def test_an_export_of_an_imported_export_is_the_same(filled: Flask, tmp_path: Path) -> None:
-    before = command(filled, "export").raw
-    listed = command(filled, "list").data
-    path = tmp_path / "out.jsonl"
-    path.write_bytes(before)
-    shutil.rmtree(tmp_path / "sources")
-    assert command(filled, "downgrade", "base", "--yes").status == 0
-    command(filled, "init")
-    assert command(filled, "list").data == ""
-    count = len(before.splitlines())
-    assert command(filled, "import", path).data == counts(added=count)
-    assert command(filled, "export").raw == before
-    assert command(filled, "list").data == listed
-    assert command(filled, "import", path, "--on-conflict", "update").data == counts(skipped=count)
-    assert command(filled, "export").raw == before
-
-
 @pytest.mark.parametrize("at", ["file", "standard output"])
 def test_an_export_with_its_files_is_imported_elsewhere(
     filled: Flask, new_app: NewApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
@@ -281,13 +234,6 @@ def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_
     words = ("export", tmp_path / "out" / "items.jsonl", "--files", tmp_path / "file" / "x")
     assert re.fullmatch("file .* of .* can't be copied to .*", command(filled, *words).error)
     assert not any(path.name in (".new", "items.jsonl") for path in (tmp_path / "out").iterdir())
-
-
-def test_an_export_of_nothing_is_empty_and_so_is_its_import(app: Flask, tmp_path: Path) -> None:
-    path = tmp_path / "none.jsonl"
-    assert command(app, "export", path).data == ""
-    assert path.read_bytes() == b""
-    assert command(app, "import", path).data == counts()
 
 
 def test_an_export_replaces_the_old_file_behind_a_link(filled: Flask, tmp_path: Path) -> None:

@@ -59,15 +59,6 @@ def test_reserve_prints_the_requested_number_of_identifiers(here: Flask) -> None
     assert sorted([one["rep"], one["ibip"]] for one in told) == sorted(given)
 
 
-def test_a_reserved_identifier_is_no_item_and_not_issued_again(here: Flask, report: Path) -> None:
-    ibi, ibip = reserve(here)
-    assert ibi not in command(here, "list").data
-    assert command(here, "show", ibip).error == f"no item of this Archive has the identifier {ibip}"
-    [line] = command(here, "add", report).lines
-    [minted] = command(here, "mint").lines
-    assert {ibi, ibip}.isdisjoint({*line.split("\t"), *minted.split("\t")})
-
-
 @pytest.mark.parametrize("form", [0, 1])
 def test_add_uses_a_reserved_identifier(here: Flask, report: Path, form: int) -> None:
     both = reserve(here)
@@ -115,8 +106,3 @@ def test_release_of_both_forms_is_one_release(here: Flask) -> None:
             said = command(here, "reserve", "--list", *words).usage
             assert "--list cannot be used with" in said
     assert command(here, "release", *both).lines == [f"released {both[0]}"]
-
-
-def test_the_list_without_reservations_is_empty(app: Flask) -> None:
-    assert command(app, "reserve", "--list").data == ""
-    assert json.loads(command(app, "reserve", "--list", "--json").data) == []

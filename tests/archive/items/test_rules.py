@@ -235,22 +235,6 @@ def a_Copy_that_becomes_a_second_Original(rows: Rows) -> Iterator[None]:
     rows.set(copy, state="Original", original_archive=None)
 
 
-@refused_by("uq_ibi_identifier_original")
-def a_Deleted_that_becomes_a_second_Original(rows: Rows) -> Iterator[None]:
-    rows.item(rows.archive(), aliases=(LEGACY,))
-    deleted = rows.item(rows.archive(SECOND_SERVICE), OTHER_REP, state="Deleted", aliases=(LEGACY,))
-    yield
-    rows.set(deleted, state="Original")
-
-
-@refused_by("uq_ibi_identifier_original")
-def an_Original_that_gets_the_alias_of_another(rows: Rows) -> Iterator[None]:
-    rows.item(rows.archive())
-    item = rows.item(rows.archive(SECOND_SERVICE), OTHER_REP)
-    yield
-    rows.identifier(item, REP, "rep", 1)
-
-
 @pytest.mark.rule("R3-07")
 def test_a_deleted_Original_is_not_counted(rows: Rows) -> None:
     first = rows.item(rows.archive(), REP, IBIP)
@@ -310,13 +294,6 @@ def an_Original_that_becomes_a_Copy_without_an_Original(rows: Rows) -> Iterator[
 
 
 @refused_by("tr_ibi_item_copy")
-def an_Original_that_becomes_a_Copy_of_itself(rows: Rows) -> Iterator[None]:
-    item = rows.item(rows.archive())
-    yield
-    rows.set(item, state="Copy", original_archive=SERVICE)
-
-
-@refused_by("tr_ibi_item_copy")
 def a_Copy_that_names_an_Archive_without_the_Original(rows: Rows) -> Iterator[None]:
     _, copy = _copied(rows)
     rows.archive(THIRD_SERVICE)
@@ -353,13 +330,6 @@ def an_Original_that_names_an_Archive_of_its_Original(rows: Rows) -> Iterator[No
     archive = rows.archive()
     yield
     rows.item(archive, original_archive=SECOND_SERVICE)
-
-
-@refused_by("ck_ibi_item_original_archive")
-def a_Copy_that_becomes_an_Original_and_still_names_an_Archive(rows: Rows) -> Iterator[None]:
-    copy = rows.copy(rows.archive(), of=SECOND_SERVICE)
-    yield
-    rows.set(copy, state="Original")
 
 
 def _add_leaving_originals() -> None:
@@ -462,13 +432,6 @@ def an_item_without_a_form(rows: Rows) -> Iterator[None]:
     rows.item(archive, None, None, aliases=(LEGACY,))
 
 
-@refused_by("ck_ibi_item_forms")
-def an_item_that_loses_its_only_form(rows: Rows) -> Iterator[None]:
-    item = rows.item(rows.archive(), REP)
-    yield
-    rows.set(item, rep=None)
-
-
 def _add_forms() -> None:
     def item(**values: Any) -> Attempt:
         def attempt(rows: Rows) -> Iterator[None]:
@@ -490,13 +453,6 @@ def _add_forms() -> None:
     columns = {
         "a_rep_in_upper_case": {"rep": REP.upper()},
         "an_ibip_in_lower_case": {"rep": None, "ibip": IBIP.lower()},
-        "a_rep_in_the_column_of_the_ibip": {"rep": None, "ibip": REP},
-        "an_ibip_in_the_column_of_the_rep": {"rep": IBIP},
-        "a_legacy_identifier_as_rep": {"rep": LEGACY},
-        "a_legacy_identifier_as_ibip": {"rep": None, "ibip": LEGACY},
-        "a_rep_that_is_empty": {"rep": ""},
-        "an_ibip_that_is_empty": {"rep": None, "ibip": ""},
-        "a_rep_with_a_letter_that_is_not_ASCII": {"rep": REP.replace("inpe", "ınpe")},
         "a_rep_with_a_line_break": {"rep": REP + "\n"},
         "an_Archive_of_an_Original_in_upper_case": {
             "state": "Copy",
@@ -510,25 +466,11 @@ def _add_forms() -> None:
     for name, values in columns.items():
         rows_of[name] = ("ck_ibi_item_grammar", item(**values))
     aliases = {
-        "a_rep_with_a_month_13": ("sid.inpe.br/mtc-m19/2010/13.25.12.38", "rep"),
         "a_rep_with_a_30_February": ("sid.inpe.br/mtc-m19/2010/02.30.12.38", "rep"),
-        "a_rep_with_a_29_February_1900": ("sid.inpe.br/mtc-m19/1900/02.29.12.38", "rep"),
-        "a_rep_with_a_second_60": ("sid.inpe.br/mtc-m19/2010/08.25.12.38.60", "rep"),
-        "a_rep_with_a_hyphen_at_an_end": ("sid.inpe.br/mtc-m19-/2010/08.25.12.38", "rep"),
-        "a_rep_with_a_port_without_digits": ("sid.inpe.br/mtc-m19@/2010/08.25.12.38", "rep"),
-        "a_rep_whose_last_word_begins_with_a_digit": ("sid.9r/mtc-m19/2010/08.25.12.38", "rep"),
         "an_alias_in_upper_case": (REP.upper(), "rep"),
-        "an_alias_in_lower_case": (IBIP.lower(), "ibip"),
-        "an_ibip_with_two_separators": ("8JMKD3MGP8WW/34PGRBS", "ibip"),
-        "an_ibip_without_a_separator": ("8JMKD3MGP8/34PGRBS", "ibip"),
-        "an_ibip_with_a_letter_I": ("8JMKD3MGP8W/34PGRBI", "ibip"),
         "an_ibip_called_a_rep": (IBIP, "rep"),
         "a_rep_called_an_ibip": (REP, "ibip"),
-        "a_legacy_identifier_called_an_ibip": (LEGACY, "ibip"),
-        "an_ibip_called_legacy": (IBIP, "legacy"),
-        "a_legacy_identifier_without_Z": ("kLwpN6zz/kfnE", "legacy"),
         "an_unknown_form": (REP, "name"),
-        "an_alias_that_is_empty": ("", "legacy"),
         "a_legacy_identifier_with_a_line_break": (LEGACY + "\n", "legacy"),
     }
     for name, (text, form) in aliases.items():
@@ -539,13 +481,6 @@ def _add_forms() -> None:
 
 
 _add_forms()
-
-
-@refused_by("ck_ibi_identifier_grammar")
-def a_rep_with_an_invalid_date(rows: Rows) -> Iterator[None]:
-    archive = rows.archive()
-    yield
-    rows.item(archive, "sid.inpe.br/mtc-m19/2010/02.30.12.38")
 
 
 @refused_by("fk_ibi_item_rep")
@@ -560,13 +495,6 @@ def an_ibip_that_is_not_an_identifier_of_its_item(rows: Rows) -> Iterator[None]:
     item = rows.item(rows.archive(), REP)
     yield
     rows.set(item, ibip=IBIP)
-
-
-@refused_by("fk_ibi_item_rep")
-def an_item_whose_identifiers_are_deleted(rows: Rows) -> Iterator[None]:
-    item = rows.item(rows.archive(), REP)
-    yield
-    rows.run("DELETE FROM ibi_identifier WHERE item_id = :i", i=item)
 
 
 @pytest.mark.parametrize("value", [f"{REP}\0x", REP.encode(), f"{REP}\0x".encode()])
@@ -586,13 +514,6 @@ def a_second_service_item(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
     yield
     rows.item(archive, is_service=True, transferable=False)
-
-
-@refused_by("uq_ibi_item_service")
-def an_item_that_becomes_a_second_service_item(rows: Rows) -> Iterator[None]:
-    item = rows.item(rows.archive(), transferable=False)
-    yield
-    rows.set(item, is_service=True)
 
 
 def _add_services() -> None:
@@ -700,14 +621,6 @@ def two_items_with_one_next_edition(rows: Rows) -> Iterator[None]:
     rows.item(archive, None, IBIP, next_edition=OTHER_REP)
 
 
-@refused_by("uq_ibi_item_edition")
-def two_items_with_one_next_edition_elsewhere(rows: Rows) -> Iterator[None]:
-    archive = rows.archive()
-    rows.item(archive, REP, next_edition=THIRD_SERVICE)
-    yield
-    rows.item(archive, OTHER_REP, next_edition=THIRD_SERVICE)
-
-
 @refused_by("tr_ibi_item_circle")
 def a_circle_of_editions(rows: Rows) -> Iterator[None]:
     _, _, second = _chain(rows)
@@ -720,14 +633,6 @@ def an_item_that_is_its_own_next_edition(rows: Rows) -> Iterator[None]:
     archive = rows.archive()
     yield
     rows.item(archive, REP, next_edition=REP)
-
-
-@refused_by("tr_ibi_item_circle")
-def a_new_item_that_closes_a_circle(rows: Rows) -> Iterator[None]:
-    archive = rows.archive()
-    rows.item(archive, REP, next_edition=OTHER_REP)
-    yield
-    rows.item(archive, OTHER_REP, next_edition=REP)
 
 
 def test_a_chain_of_editions_belongs_to_one_Archive(rows: Rows) -> None:
@@ -745,15 +650,6 @@ def two_translations_into_one_language(rows: Rows) -> Iterator[None]:
     rows.member(archive, REP, "pt")
     yield
     rows.member(archive, OTHER_REP, "pt", head=REP)
-
-
-@refused_by("uq_ibi_translation_language")
-def a_translation_that_gets_the_language_of_another(rows: Rows) -> Iterator[None]:
-    archive = rows.archive()
-    rows.member(archive, REP, "pt")
-    rows.member(archive, OTHER_REP, "pt-BR", head=REP)
-    yield
-    rows.run("UPDATE ibi_translation SET language = 'pt' WHERE ibi = :ibi", ibi=OTHER_REP)
 
 
 @refused_by("tr_ibi_translation_language")

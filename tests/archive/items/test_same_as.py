@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import delete, event, insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
@@ -24,7 +24,6 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.operations import change_names
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import Item, SameAs
-from flask_ibi_archive.archive.items.write import examine_tables
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.errors import RecordError, StorageError
 
@@ -78,41 +77,6 @@ def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
     first, second = archive.deposit(same_as=[DOI]), archive.deposit(same_as=[HANDLE])
     assert find(archive, ARK, HANDLE, DOI) == second.ibip
     assert find(archive, DOI, HANDLE) == first.ibip
-
-
-@pytest.mark.postgresql
-def test_an_item_is_found_with_one_read_of_an_index(archive: Archive) -> None:
-    """Therefore the time does not depend on the number of aliases."""
-    archive.deposit(same_as=[*ALL])
-    statements: list[tuple[str, Any]] = []
-    with archive.database.writing() as connection:
-        [item_id] = connection.scalars(select(SameAs.item_id).distinct())
-        others = [
-            {"digest": f"{number:064}", "text": f"hdl:1/{number}", "position": number + 10}
-            for number in range(5000)
-        ]
-        values = {"archive_id": archive.served().id, "item_id": item_id}
-        connection.execute(insert(SameAs), [{**values, **other} for other in others])
-        examine_tables(connection)
-
-    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *others: Any) -> None:
-        if "ibi_same_as" in statement:
-            statements.append((statement, parameters))
-
-    with archive.database.reading() as connection:
-        event.listen(connection, "before_cursor_execute", note)
-        archive.items.find_by_alias(connection, [parse_foreign(HANDLE), parse_foreign(ARK)])
-        event.remove(connection, "before_cursor_execute", note)
-        [(statement, parameters)] = statements
-        if connection.dialect.name == "sqlite":
-            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            text = "\n".join(row.detail for row in plan)
-            assert "SEARCH ibi_same_as USING INDEX" in text
-            assert "(digest=? AND archive_id=?)" in text
-            assert "SEARCH ibi_item USING INTEGER PRIMARY KEY" in text
-        else:
-            plan = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
-            assert "ibi_same_as_pkey" in "\n".join(plan.scalars())
 
 
 @for_each(
@@ -179,13 +143,6 @@ def test_the_aliases_go_with_the_row_of_their_item(archive: Archive) -> None:
 
 
 # --- removal, copies, transfers ------------------------------------------------------------------
-
-
-def test_a_removed_item_keeps_its_aliases(archive: Archive) -> None:
-    minted = archive.deposit(title="A", same_as=[DOI])
-    archive.delete(minted.ibi, "wrong", discard_description=True)
-    assert same_as(archive, minted.ibi) == (DOI,)
-    assert find(archive, DOI) == minted.ibip
 
 
 @pytest.mark.parametrize("keep_copy", [True, False])
@@ -255,18 +212,6 @@ def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None
         import_records(archive, [item(A, ARK)], on_conflict="update")
 
 
-def test_a_skipped_line_may_name_an_alias_of_another_item(archive: Archive) -> None:
-    import_records(archive, [item(A, DOI), item(B)])
-    import_records(archive, [item(B, DOI)], on_conflict="skip")
-    assert same_as(archive, B) == ()
-
-
-def test_an_item_that_was_referred_to_gets_its_aliases(archive: Archive) -> None:
-    import_records(archive, [item(A, next_edition=B)])
-    import_records(archive, [item(B, DOI)])
-    assert find(archive, DOI) == B
-
-
 # --- changes -------------------------------------------------------------------------------------
 
 
@@ -288,20 +233,6 @@ def test_a_change_of_the_aliases_is_a_change_of_the_item(app: Flask, archive: Ar
             assert view.record.timestamp > OLD
         archive.edit(A, same_as=[HANDLE])
     assert changed == [(A, ("same_as",))] * 3
-
-
-def test_harvesters_get_an_item_again_whose_aliases_changed(app: Flask, archive: Archive) -> None:
-    import_records(archive, [item(A, metadata={"dc": {"title": ["x"]}})])
-    client = app.test_client()
-    query = "/ibi/oai?verb=ListRecords&metadataPrefix=oai_dc"
-
-    def harvest() -> str:
-        return client.get(query, base_url="http://mtc-m16c.sid.inpe.br").text
-
-    assert "doi.org" not in harvest()
-    assert command(app, "alias", "add", A, DOI, URN).status == 0
-    assert "<dc:identifier>https://doi.org/10.5281/Zenodo.12</dc:identifier>" in harvest()
-    assert f"<dc:identifier>{URN}</dc:identifier>" in harvest()
 
 
 # --- the commands --------------------------------------------------------------------------------
@@ -379,13 +310,10 @@ def test_names_that_are_added_at_once_are_not_lost(app: Flask) -> None:
     ("words", "message"),
     [
         (("add", C, DOI), "no item"),
-        (("add", "rain", DOI), "rain"),
         (("add", SERVICE, DOI), "service item"),
         (("add", A, DOI, ARK), f"{ARK} already belongs to {B}"),
         (("add", A, "rain"), "'rain' is not a foreign identifier"),
         (("remove", A, DOI), f"the aliases are: {HANDLE}"),
-        (("remove", A, A), f"{A} is not an alias of {A}"),
-        (("list", C), "no item"),
     ],
 )
 def test_the_commands_refuse(app: Flask, words: tuple[str, ...], message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from support import host_models
-from support.archives import import_file, import_records
+from support.archives import import_records
 from support.cases import for_each
 from support.databases import new_database
 from support.stores import rep_of
@@ -18,7 +17,7 @@ from support.stores import rep_of
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.comparing import Comparer
 from flask_ibi_archive.core.records.description import Description, Name, Title
-from flask_ibi_archive.core.records.lines import format_line, format_record
+from flask_ibi_archive.core.records.lines import format_record
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import StorageError
 
@@ -54,14 +53,6 @@ def test_the_dublin_core_of_a_described_item_is_made_from_the_description(archiv
     item = get(archive, archive.deposit(**WORK))
     assert (item.title, item.creators) == ("Chuva", ["Silva, Ana", "Souza, Davi"])
     assert item.dublin_core["contributor"] == (("Lima, Eva", None),)
-
-
-def test_title_and_plain_creators_alone_are_dublin_core(archive: Archive) -> None:
-    item = get(archive, archive.deposit(title="Rain", creators=["Silva, Ana"], publisher=None))
-    assert format_record(item.record)["metadata"] == {
-        "dc": {"title": ["Rain"], "creator": ["Silva, Ana"]}
-    }
-    assert item.description is None
 
 
 def test_a_creator_with_an_orcid_makes_a_description(archive: Archive) -> None:
@@ -129,18 +120,6 @@ def test_a_metadata_item_describes_its_item_completely(archive: Archive) -> None
     assert item.dublin_core == other.dublin_core
     assert isinstance(item.description, Description)
     assert item.description.titles[0] == Title("Chuva")
-
-
-@pytest.mark.postgresql
-def test_an_exported_item_is_imported_unchanged(archive: Archive, tmp_path: Path) -> None:
-    item = archive.deposit(**WORK)
-    line = format_line(get(archive, item).record)
-    archive.edit(item.ibi, metadata=None)
-    file = tmp_path / "items.jsonl"
-    file.write_text(line + "\n", encoding="utf-8")
-    import_file(archive, file, on_conflict="update")
-    assert json.loads(line)["metadata"] == {"work": WORK}
-    assert format_line(get(archive, item).record) == line
 
 
 @pytest.mark.postgresql
