@@ -84,7 +84,7 @@ class StoredHarvests:
         self._deadline = monotonic() + PUBLISHING_SHARE * archive.config.database_timeout
 
     def publish(self) -> datetime:
-        """Give numbers to the changes since the last request.
+        """Number the changes since the last request.
 
         :returns: the time that the answer states: all later changes get this datestamp or a later
             one, and no answer states a time in the future of its server.
@@ -103,7 +103,7 @@ class StoredHarvests:
         return min(self._end, now)
 
     def publish_more(self, until: datetime | None = None) -> bool:
-        """Give numbers to further changes.
+        """Number further changes.
 
         :param until: the latest datestamp that the caller wants, or None.
         :returns: False if all changes that the caller wants have numbers.

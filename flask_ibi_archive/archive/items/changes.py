@@ -144,7 +144,7 @@ Describe = Callable[[sa.Connection, Sequence[int]], Mapping[int, Appearance]]
 
 
 def renew(connection: sa.Connection, archive_id: int, items: Collection[int] | None = None) -> None:
-    """Give items new numbers at the next opportunity, even if they look as before.
+    """Let items get new numbers at the next opportunity, even if they look as before.
 
     :param items: the row IDs; None: all items.
     """
@@ -182,7 +182,7 @@ def move_end(connection: sa.Connection, archive_id: int, now: datetime) -> tuple
 def number_changes(
     connection: sa.Connection, archive_id: int, now: datetime, limit: int, describe: Describe
 ) -> tuple[datetime, bool]:
-    """Give numbers to committed changes.
+    """Number committed changes.
 
     :param now: the current time in whole seconds.
     :param limit: the largest number of notes to process.

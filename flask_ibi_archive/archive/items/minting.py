@@ -155,6 +155,7 @@ class Minter:
 
         :param connection: a connection to SQLite that has begun a transaction.
         :raises MintingError: as in :meth:`mint`, or if the file of the last date cannot be written.
+            If the host then commits, a date may be used up: a gap, which is harmless.
         """
         insert_prefixes(connection, self.prefixes)  # acquires the write lock
         finer = replace(self, granularity=min(self.granularity, COARSEST_IN_TRANSACTION))

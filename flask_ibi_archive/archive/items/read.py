@@ -114,7 +114,7 @@ def is_public() -> ColumnElement[bool]:
 
     They do not see the service, which is no document. They do not see items that contain the
     metadata of other items (content type Metadata), because these metadata are part of the other
-    items. The function :func:`.viewing.is_public_record` is the same rule for a record.
+    items. The function :func:`is_public_record` is the same rule for a record.
     """
     return and_(
         Item.state.in_((State.ORIGINAL.value, State.COPY.value)),
@@ -739,7 +739,7 @@ def describe_host_item(
 def is_public_record(record: Record) -> bool:
     """Return whether harvesters may see the description of an item.
 
-    :func:`flask_ibi_archive.archive.items.read.is_public` is the same rule for rows.
+    :func:`is_public` is the same rule for rows.
     """
     return (
         record.state in (State.ORIGINAL, State.COPY)
