@@ -146,9 +146,9 @@ def _read_aliases(connection: Connection, items: list[int]) -> Mapping[int, list
     own, foreign = ItemIdentifier.__table__.c, SameAs.__table__.c
     statement = union_all(
         select(own.item_id, own.text).where(
-            is_one_of(connection, own.item_id, items), own.alias_no > literal(0)
+            is_one_of(own.item_id, items), own.alias_no > literal(0)
         ),
-        select(foreign.item_id, foreign.text).where(is_one_of(connection, foreign.item_id, items)),
+        select(foreign.item_id, foreign.text).where(is_one_of(foreign.item_id, items)),
     )
     aliases: dict[int, list[str]] = {}
     for item_id, text in connection.execute(statement):

@@ -210,7 +210,7 @@ def find_last_claims(
     """
     # Scalar subqueries let PostgreSQL use the indexes, whatever it expects of the table. A join
     # would read the whole log until the table has been analyzed.
-    listed = list_values(connection, keys)
+    listed = list_values("keys")
     claim = aliased(ClaimRow)
     position = (
         select(func.max(CLAIMS.position))
@@ -232,7 +232,7 @@ def find_last_claims(
         .correlate(listed)
         .scalar_subquery()
     )
-    rows = connection.execute(select(listed.c.value, position, entry))
+    rows = connection.execute(select(listed.c.value, position, entry), {"keys": keys})
     return {ibi: (position, entry.encode()) for ibi, position, entry in rows if entry is not None}
 
 

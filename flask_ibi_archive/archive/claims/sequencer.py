@@ -237,7 +237,7 @@ class Sequencer:
         batch = rows[:BATCH]
         if batch:
             ids = [row.id for row in batch]
-            connection.execute(delete(ClaimNote).where(is_one_of(connection, columns.id, ids)))
+            connection.execute(delete(ClaimNote).where(is_one_of(columns.id, ids)))
         items = [read_note(row) for row in batch if last[row.item_id, row.change_no] == row.id]
         return items, len(rows) > len(batch)
 

@@ -108,9 +108,7 @@ def _compare_items(connection: Connection, log: Log) -> Iterator[str]:
     while items := read_items(connection, log.archive_id, after, BATCH):
         after = max(items)
         noted = set(
-            connection.scalars(
-                select(ClaimNote.item_id).where(is_one_of(connection, ClaimNote.item_id, items))
-            )
+            connection.scalars(select(ClaimNote.item_id).where(is_one_of(ClaimNote.item_id, items)))
         )
         known = {row_id: item for row_id, item in items.items() if item and row_id not in noted}
         keys = {item.key for item in known.values()}

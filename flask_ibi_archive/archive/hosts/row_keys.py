@@ -135,7 +135,7 @@ def select_carriers(
     :param columns: the columns; by default, the identifier columns.
     """
     forms = host_table.c.ibi_rep, host_table.c.ibi_ibip
-    is_carrier = or_(*(is_one_of(connection, form, identifiers) for form in forms))
+    is_carrier = or_(*(is_one_of(form, identifiers) for form in forms))
     return connection.execute(select(*(columns or forms)).where(is_carrier)).all()
 
 

@@ -149,7 +149,7 @@ def renew(connection: sa.Connection, archive_id: int, items: Collection[int] | N
     :param items: the row IDs; None: all items.
     """
     in_archive = Item.archive_id == archive_id
-    chosen = in_archive if items is None else in_archive & is_one_of(connection, Item.id, items)
+    chosen = in_archive if items is None else in_archive & is_one_of(Item.id, items)
     rows = sa.select(Item.archive_id, Item.id).where(chosen).order_by(Item.id)
     connection.execute(sa.insert(ChangeNote).from_select(["archive_id", "item_id"], rows))
     # no item looks like this, so that each item that harvesters see gets a new number
@@ -195,7 +195,7 @@ def number_changes(
         .order_by(ChangeNote.id)
         .limit(limit)
     ).all()
-    are_taken = is_one_of(connection, ChangeNote.id, [note.id for note in notes])
+    are_taken = is_one_of(ChangeNote.id, [note.id for note in notes])
     # if a metadata item changes, the items that it describes change, too
     described = connection.scalars(
         sa.select(Item.id)
@@ -250,7 +250,7 @@ def _find_changed(
             sa.select(Item.id, Item.state, Change.number, Change.is_deleted, Change.sets)
             .add_columns(Change.digest)
             .outerjoin(Change, Change.item_id == Item.id)
-            .where(is_one_of(connection, Item.id, items), Item.archive_id == archive_id)
+            .where(is_one_of(Item.id, items), Item.archive_id == archive_id)
         )
     }
     changed = []
@@ -281,7 +281,7 @@ def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]
     """Return those of the items whose descriptions have changed since they got their numbers."""
     noted = sa.select(ChangeNote.item_id)
     is_noted = Item.id.in_(noted) | is_described_by(noted)
-    statement = sa.select(Item.id).where(is_one_of(connection, Item.id, items), is_noted)
+    statement = sa.select(Item.id).where(is_one_of(Item.id, items), is_noted)
     return [*connection.scalars(statement)]
 
 

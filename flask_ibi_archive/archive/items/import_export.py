@@ -103,7 +103,7 @@ def read_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple
     rows = connection.execute(
         select(*columns, *(cast(func.sum(getattr(AccessCount, name)), Key) for name in NUMBERS))
         .join(AccessCount, is_name)
-        .where(is_one_of(connection, ItemIdentifier.item_id, items))
+        .where(is_one_of(ItemIdentifier.item_id, items))
         .group_by(*columns)
     )
     counts: dict[int, list[DailyCount]] = {}
@@ -116,7 +116,7 @@ def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple
     """Remove the counts of items, and return them."""
     counts = read_counts(connection, items)
     names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(
-        is_one_of(connection, ItemIdentifier.item_id, items)
+        is_one_of(ItemIdentifier.item_id, items)
     )
     connection.execute(
         delete(AccessCount).where(tuple_(AccessCount.archive_id, AccessCount.ibi).in_(names))
@@ -126,9 +126,7 @@ def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple
 
 def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
     """Add counts to those of items."""
-    selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(
-        is_one_of(connection, Item.id, counts)
-    )
+    selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(is_one_of(Item.id, counts))
     names = {row[0]: row[1] for row in connection.execute(selected)}
     _add(
         connection,

@@ -39,17 +39,15 @@ Source: [G] 5 and 6, Algorithm 4.
 from __future__ import annotations
 
 import itertools
-import json
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Text, bindparam, func, select, text, true, union_all, update
+from sqlalchemy import Connection, bindparam, func, select, text, true, union_all, update
 
 from flask_ibi_archive.archive.items.tables import (
     ArchiveRow,
@@ -262,14 +260,12 @@ _IS_LOCKED = Prefix.prefix.in_([bindparam("rep"), bindparam("ibip")])
 _LOCK = select(Prefix.last_date).where(_IS_LOCKED).order_by(Prefix.prefix).with_for_update()
 
 
-@cache
-def make_store(dialect: str) -> Any:
+def _make_store() -> Any:
     """Return the statement that stores a date, and returns the used identifiers of two lists.
 
     Items and reservations use identifiers. An identifier to which an item refers is returned too,
     because it may be that of another item.
     """
-    reps, ibips = bindparam("reps", type_=Text), bindparam("ibips", type_=Text)
     # the indexes of references begin with the Archive
     references = [
         (column, table.archive_id.in_(select(ArchiveRow.id)))
@@ -281,13 +277,13 @@ def make_store(dialect: str) -> Any:
     ]
     names: list[tuple[Any, Any]] = [(ItemIdentifier.text, true()), *references]
     searched = [
-        *((column, listed, where) for column, where in names for listed in (reps, ibips)),
-        (ReservationRow.rep, reps, true()),
-        (ReservationRow.ibip, ibips, true()),
+        *((column, listed, where) for column, where in names for listed in ("reps", "ibips")),
+        (ReservationRow.rep, "reps", true()),
+        (ReservationRow.ibip, "ibips", true()),
     ]
     used = union_all(
         *(
-            select(column.label("label")).where(is_listed(dialect, column, listed), where)
+            select(column.label("label")).where(is_listed(column, listed), where)
             for column, listed, where in searched
         )
     ).subquery()
@@ -297,6 +293,9 @@ def make_store(dialect: str) -> Any:
         .values(last_date=bindparam("date"))
         .returning(select(func.aggregate_strings(used.c.label, " ")).scalar_subquery())
     )
+
+
+_STORE = _make_store()
 
 
 def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fraction | None:
@@ -339,10 +338,10 @@ def store_last_date(
         "rep": rep,
         "ibip": ibip,
         "date": format_decimal(date),
-        "reps": json.dumps([new.rep for new in minted]),
-        "ibips": json.dumps([new.ibip for new in minted]),
+        "reps": [new.rep for new in minted],
+        "ibips": [new.ibip for new in minted],
     }
-    rows = connection.scalars(make_store(connection.dialect.name), values)
+    rows = connection.scalars(_STORE, values)
     used = {label for labels in rows if labels for label in labels.split()}
     return [new for new in minted if new.rep not in used and new.ibip not in used]
 

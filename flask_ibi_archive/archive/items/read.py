@@ -221,7 +221,7 @@ class ItemParts:
 
     def _group(self, statement: Any, model: Any) -> dict[int, list[Row[Any]]]:
         """Return the rows of a statement by the item to which they belong."""
-        is_part = is_one_of(self._connection, model.item_id, self._ids)
+        is_part = is_one_of(model.item_id, self._ids)
         columns = model.__table__.c
         found: dict[int, list[Row[Any]]] = defaultdict(list)
         statement = statement.where(is_part)
@@ -244,7 +244,7 @@ class ItemParts:
         yield from self._connection.execute(
             statement.where(
                 member.archive_id == self._archive_id,
-                is_one_of(self._connection, member.head, heads),
+                is_one_of(member.head, heads),
             ).order_by(member.language)
         )
 
@@ -253,7 +253,7 @@ class ItemParts:
         edition, name = aliased(Item), ItemIdentifier
         first = select(
             Item.id.label("base"), primary_form().label("ibi"), literal(0).label("position")
-        ).where(is_one_of(self._connection, Item.id, self._ids))
+        ).where(is_one_of(Item.id, self._ids))
         earlier = first.cte("earlier", recursive=True)
         is_earlier = edition.next_edition == earlier.c.ibi
         earlier = earlier.union_all(
@@ -291,9 +291,7 @@ class ItemParts:
         statement = (
             select(name.text, name.text.label("ibi"), *_list_columns(True))
             .join(Item, Item.id == name.item_id)
-            .where(
-                is_one_of(self._connection, name.text, texts), name.archive_id == self._archive_id
-            )
+            .where(is_one_of(name.text, texts), name.archive_id == self._archive_id)
         )
         yield from self._connection.execute(_with_metadata_items(statement))
 
@@ -489,7 +487,7 @@ class ItemReader:
 
         :param where: more conditions; see :func:`.select_items`.
         """
-        where = (is_one_of(self.connection, Item.id, item_ids), *where)
+        where = (is_one_of(Item.id, item_ids), *where)
         return self._read_all(where, len(item_ids))
 
     def read_listed(
@@ -840,7 +838,7 @@ def find_owners_and_originals(
                 Item.is_service,
             )
             .join(Item, Item.id == name.item_id)
-            .where(is_one_of(connection, name.text, part))
+            .where(is_one_of(name.text, part))
         )
         if not everywhere:
             statement = statement.where(name.archive_id == archive_id)
@@ -1017,9 +1015,7 @@ def read_reservations(connection: Connection, archive_id: int) -> list[Reservati
 
 def _has_identifier(connection: Connection, identifiers: Sequence[str]) -> ColumnElement[bool]:
     row = ReservationRow
-    return or_(
-        is_one_of(connection, row.rep, identifiers), is_one_of(connection, row.ibip, identifiers)
-    )
+    return or_(is_one_of(row.rep, identifiers), is_one_of(row.ibip, identifiers))
 
 
 class Copies:
@@ -1118,9 +1114,7 @@ class Copies:
                     ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == self.archive_id
                 ),
             )
-            .where(
-                is_one_of(self.connection, mine.item_id, items), theirs.state == State.COPY.value
-            )
+            .where(is_one_of(mine.item_id, items), theirs.state == State.COPY.value)
             .distinct()
             .order_by(Item.id)
         )

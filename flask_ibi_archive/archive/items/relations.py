@@ -111,7 +111,7 @@ def _lock(
 ) -> None:
     connection.execute(
         select(model.id)
-        .where(is_one_of(connection, model.id, ids))
+        .where(is_one_of(model.id, ids))
         .order_by(model.id)
         .with_for_update(key_share=True)
     )
@@ -207,7 +207,7 @@ class Relations:
                     head.label("head"),
                     language.label("language"),
                 )
-                .where(archive == self.archive_id, is_one_of(self.connection, column, texts))
+                .where(archive == self.archive_id, is_one_of(column, texts))
                 .distinct()
                 for kind, archive, column, ibi, head, language in kinds
             )
@@ -279,7 +279,7 @@ class Relations:
         rows = self.connection.execute(
             select(Item.next_edition, func.coalesce(Item.rep, Item.ibip)).where(
                 Item.archive_id == self.archive_id,
-                is_one_of(self.connection, Item.next_edition, items),
+                is_one_of(Item.next_edition, items),
             )
         )
         return {str(following): ibi for following, ibi in rows}
@@ -295,7 +295,7 @@ class Relations:
             .outerjoin(name, is_here)
             .where(
                 member.archive_id == self.archive_id,
-                is_one_of(self.connection, member.head, heads),
+                is_one_of(member.head, heads),
             )
             .order_by(name.item_id, member.ibi)
         )
@@ -321,7 +321,7 @@ class Relations:
         rows = self.connection.execute(
             select(Translation.ibi, Translation.head).where(
                 Translation.archive_id == self.archive_id,
-                is_one_of(self.connection, Translation.ibi, items),
+                is_one_of(Translation.ibi, items),
             )
         )
         return {row.ibi: row.head for row in rows}
@@ -465,7 +465,7 @@ class Relations:
             self.connection.execute(
                 delete(Translation).where(
                     Translation.archive_id == self.archive_id,
-                    is_one_of(self.connection, Translation.ibi, members),
+                    is_one_of(Translation.ibi, members),
                 )
             )
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
 from datetime import datetime
-from functools import lru_cache
 from math import inf
 from time import monotonic
 from typing import Any
@@ -18,7 +16,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    Text,
     and_,
     bindparam,
     case,
@@ -117,7 +114,7 @@ def list_holders(
     """Yield all reservations and items that have keys; of each batch, the reservations first."""
     for part in batched(keys, BATCH):
         for table in (ReservationRow, Item):
-            chosen = is_one_of(connection, table.host_key, part)
+            chosen = is_one_of(table.host_key, part)
             yield from _read(connection, table, archive_id, chosen)
 
 
@@ -166,7 +163,7 @@ def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHold
         if table is Item:
             new = case((Item.state != State.DELETED.value, new))
         for part in batched(present, BATCH):
-            are_chosen = is_one_of(connection, table.host_key, part)
+            are_chosen = is_one_of(table.host_key, part)
             statement = update(table).where(table.archive_id == archive_id, are_chosen)
             connection.execute(statement.values(host_key=new))
 
@@ -212,6 +209,16 @@ def has_addresses(database: Database) -> bool:
     return found
 
 
+# SQLAlchemy executes statements faster with tables than with ORM classes
+_SAME_AS: Any = SameAs.__table__.c
+_ITEM: Any = Item.__table__.c
+_HOLDERS = (
+    select(_SAME_AS.digest, _SAME_AS.item_id, func.coalesce(_ITEM.ibip, _ITEM.rep))
+    .join(Item.__table__, _ITEM.id == _SAME_AS.item_id)
+    .where(is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == bindparam("archive_id"))
+)
+
+
 def find_same_as_holders(
     connection: Connection, archive_id: int, digests: Iterable[str]
 ) -> dict[str, tuple[int, str]]:
@@ -222,33 +229,11 @@ def find_same_as_holders(
         in the short form if the item has this form.
     """
     holders: dict[str, tuple[int, str]] = {}
-    statement = _select_holders(connection.dialect.name)
     for part in batched(digests):
-        values = {"archive_id": archive_id, "digests": json.dumps(part)}
-        for digest, item_id, ibi in connection.execute(statement, values).all():
+        values = {"archive_id": archive_id, "digests": part}
+        for digest, item_id, ibi in connection.execute(_HOLDERS, values).all():
             holders[digest] = item_id, str(ibi)
     return holders
-
-
-@lru_cache
-def _select_holders(dialect: str) -> Select[Any]:
-    """Return the statement of :func:`find_same_as_holders`.
-
-    Each request for an old link, and for a page that does not exist, runs this statement. To build
-    it takes several times as long as to run it.
-    """
-    # SQLAlchemy executes statements faster with tables than with ORM classes
-    aliases: Any = SameAs.__table__
-    items: Any = Item.__table__
-    named, item = aliases.c, items.c
-    return (
-        select(named.digest, named.item_id, func.coalesce(item.ibip, item.rep))
-        .join(items, item.id == named.item_id)
-        .where(
-            is_listed(dialect, named.digest, bindparam("digests", type_=Text)),
-            named.archive_id == bindparam("archive_id"),
-        )
-    )
 
 
 def add_same_as(
@@ -380,7 +365,7 @@ class ItemStore:
         """Return the contents of the stored files of items, by the ids of the items."""
         contents: dict[int, dict[str, Content]] = {}
         columns = File.__table__.c["item_id", "path", "sha256", "size", "source", "source_modified"]
-        is_chosen = is_one_of(self.connection, File.item_id, items)
+        is_chosen = is_one_of(File.item_id, items)
         statement = select(*columns).where(is_chosen, File.size.is_not(None))
         for item_id, path, sha256, size, source, modified in self.connection.execute(statement):
             origin = None if source is None else Source(source, modified)
@@ -604,7 +589,7 @@ class ItemStore:
             if ids:
                 if model is File:
                     stored = self.get_contents_of(ids)
-                are_changed = is_one_of(self.connection, model.item_id, ids)
+                are_changed = is_one_of(model.item_id, ids)
                 self.connection.execute(delete(model).where(are_changed))
         return stored
 
@@ -675,7 +660,7 @@ class ItemStore:
 
     def _update(self, items: Collection[int], **values: str | None) -> None:
         if items:
-            are_chosen = is_one_of(self.connection, Item.id, items)
+            are_chosen = is_one_of(Item.id, items)
             self.connection.execute(update(Item).where(are_chosen).values(**values))
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:

@@ -175,7 +175,7 @@ def find_accepted(
             Acceptance.archive_id == archive_id,
             Acceptance.giver == giver,
             AcceptedItem.status != REFUSED,
-            is_one_of(connection, AcceptedItem.ibi, identifiers),
+            is_one_of(AcceptedItem.ibi, identifiers),
         )
     )
     return set(rows)

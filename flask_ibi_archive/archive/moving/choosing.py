@@ -69,7 +69,7 @@ def find_named(store: ItemStore, identifiers: Collection[str], terms: Terms) -> 
         items[owners[text].id] = text
     refused = store.connection.execute(
         select(Item.id, Item.state, Item.is_service, Item.transferable, _IS_IN_OPEN_OFFER)
-        .where(is_one_of(store.connection, Item.id, items), ~_can_be_offered(terms))
+        .where(is_one_of(Item.id, items), ~_can_be_offered(terms))
         .order_by(Item.id)
     ).first()
     if refused is not None:
@@ -113,17 +113,17 @@ def find_metadata_items(store: ItemStore, chosen: Collection[int], terms: Terms)
         select(ItemIdentifier.item_id)
         .join(described, described.metadata_ibi == ItemIdentifier.text)
         .where(
-            is_one_of(connection, described.id, chosen),
+            is_one_of(described.id, chosen),
             ItemIdentifier.archive_id == described.archive_id,
         )
     )
-    conditions = [Item.id.in_(needed), ~is_one_of(connection, Item.id, chosen)]
+    conditions = [Item.id.in_(needed), ~is_one_of(Item.id, chosen)]
     if terms.leaves is State.DELETED:
         others = (
             staying.archive_id == Item.archive_id,
             staying.metadata_ibi == primary_form(),
             staying.state != State.DELETED.value,
-            ~is_one_of(connection, staying.id, chosen),
+            ~is_one_of(staying.id, chosen),
         )
         conditions.append(~exists().where(*others))
     return list(connection.scalars(select(Item.id).where(*conditions, _can_be_offered(terms))))

@@ -130,7 +130,7 @@ def read_numbers(archive: HasContext, offer: KnownOffer, numbers: Sequence[int])
             select(OfferedItem.number, OfferedItem.item_id)
             .where(
                 OfferedItem.offer_id == offer.id,
-                is_one_of(store.connection, OfferedItem.number, numbers),
+                is_one_of(OfferedItem.number, numbers),
             )
             .order_by(OfferedItem.number)
         ).all()

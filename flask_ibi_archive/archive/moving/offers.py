@@ -100,7 +100,7 @@ def make_offer(
             func.row_number().over(order_by=Item.id),
             Item.id,
             literal(terms.leaves is not None),
-        ).where(is_one_of(store.connection, Item.id, items))
+        ).where(is_one_of(Item.id, items))
         columns = ["offer_id", "number", "item_id", "open"]
         store.connection.execute(insert(OfferedItem).from_select(columns, numbered))
     return NewOffer(str(row["public_id"]), secret, len(items), size, len(added), left_out)
@@ -271,8 +271,6 @@ def _close_expired(connection: Connection, now: datetime) -> None:
 def _measure(connection: Connection, items: Collection[int]) -> int:
     """Return the size of the stored files of items in bytes."""
     size = connection.scalar(
-        select(func.coalesce(func.sum(File.size), 0)).where(
-            is_one_of(connection, File.item_id, items)
-        )
+        select(func.coalesce(func.sum(File.size), 0)).where(is_one_of(File.item_id, items))
     )
     return int(size or 0)

@@ -95,7 +95,7 @@ class Receiver:
         if removed:
             connection.execute(
                 update(TombstoneRow)
-                .where(is_one_of(connection, TombstoneRow.item_id, removed))
+                .where(is_one_of(TombstoneRow.item_id, removed))
                 .values(original_archive=None)
             )
         for item_id, view in sorted(views.items()):
@@ -113,7 +113,7 @@ class Receiver:
             select(Item.id, Item.archive_id)
             .join(ItemIdentifier, owner.item_id == Item.id)
             .where(
-                is_one_of(connection, owner.text, texts),
+                is_one_of(owner.text, texts),
                 Item.archive_id != self.store.archive_id,
                 Item.original_archive == self.giver,
             )

@@ -110,7 +110,7 @@ class _Switching:
         rows = connection.execute(
             select(OfferedItem.__table__).where(
                 OfferedItem.offer_id == self._offer.id,
-                is_one_of(connection, OfferedItem.number, numbers),
+                is_one_of(OfferedItem.number, numbers),
             )
         )
         return {row.number: row for row in rows}

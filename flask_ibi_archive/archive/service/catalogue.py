@@ -7,7 +7,6 @@ number of statements depends on the relations only, and not on the number of ite
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -45,7 +44,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import Key, expand_list, is_listed, list_few
+from flask_ibi_archive.server.database.dialects import Key, is_listed, list_few, list_values
 
 # --- statements --------------------------------------------------------------------------------
 
@@ -88,44 +87,38 @@ def select_requested(paths: int) -> sa.Select[Any]:
 
 
 @lru_cache(maxsize=256)
-def select_related(
-    dialect: str, paths: int, lists: frozenset[str], with_metadata: bool
-) -> sa.Select[Any]:
+def select_related(paths: int, lists: frozenset[str], with_metadata: bool) -> sa.Select[Any]:
     """Return the statement that reads the items to which one step leads from some items.
 
-    The SQL parameters are archive_id, path_0, path_1 and so on, and lists of identifiers in JSON.
+    The SQL parameters are archive_id, path_0, path_1 and so on, and lists of identifiers.
     The list u contains next editions, which are read with all editions that follow them; the list
     t, items whose translations are read; the list m, metadata items. An item of another Archive has
     a row in which only its identifier is not NULL. An item that was transferred to another Archive
     has no state.
 
-    :param dialect: the name of the dialect of the database.
     :param paths: the number of possible paths of the requested file.
     :param lists: the letters of the lists that are not empty.
     :param with_metadata: whether the metadata items of all these items are read with them. They are
         always read for items whose files not everybody may read: some users get them instead.
     """
-    listed = {letter: sa.bindparam(letter, type_=sa.Text) for letter in lists}
     parts: list[sa.Select[Any]] = []
     groups: list[Any] = []
     if "u" in lists:
-        following = _list_given(dialect, listed["u"])
+        following = _list_given("u")
         editions = following.cte("editions", recursive=True)
         parts.append(sa.select(editions.union(_follow(editions, "next_edition")).c.value))
     if "t" in lists:
         own, member = MEMBER.alias(), MEMBER.alias()
-        heads = sa.select(own.c.head).where(
-            own.c.archive_id == ARCHIVE, is_listed(dialect, own.c.ibi, listed["t"])
-        )
+        heads = sa.select(own.c.head).where(own.c.archive_id == ARCHIVE, is_listed(own.c.ibi, "t"))
         members = sa.select(member.c.ibi.label("value"))
         parts.append(members.where(member.c.archive_id == ARCHIVE, member.c.head.in_(heads)))
     if "m" in lists:
-        parts.append(_list_given(dialect, listed["m"]))
+        parts.append(_list_given("m"))
     reached = [sa.union(*parts).cte("reached")]
     if with_metadata:
         reached.append(_follow(reached[0], "metadata_ibi").cte("metadata"))
     instead = _follow(reached[-1], "metadata_ibi", is_limited=True)
-    names = list_few(dialect, sa.union(*(sa.select(part.c.value) for part in reached), instead))
+    names = list_few(sa.union(*(sa.select(part.c.value) for part in reached), instead))
     if "t" in lists:
         groups = [
             _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
@@ -142,13 +135,13 @@ def select_related(
     )
 
 
-def _list_given(dialect: str, listed: sa.BindParameter[str]) -> sa.Select[Any]:
-    """Select the identifiers in a JSON list.
+def _list_given(name: str) -> sa.Select[Any]:
+    """Select the identifiers in a list.
 
     From the list itself, PostgreSQL expects a hundred rows. It would then plan the statement anew
     for each request.
     """
-    return sa.select(list_few(dialect, sa.select(expand_list(dialect, listed))))
+    return sa.select(list_few(sa.select(list_values(name))))
 
 
 def _follow(names: sa.CTE, column: str, is_limited: bool = False) -> sa.Select[Any]:
@@ -364,11 +357,8 @@ class StoredCatalogue:
             if lists:
                 # the statement that reads the editions or translations also reads their metadata
                 with_metadata = any("m" in rest for _, _, rest in steps)
-                statement = select_related(
-                    self.connection.dialect.name, len(scope.paths), frozenset(lists), with_metadata
-                )
-                listed = {letter: json.dumps(names) for letter, names in lists.items()}
-                for row in self.connection.execute(statement, {**parameters, **listed}).all():
+                statement = select_related(len(scope.paths), frozenset(lists), with_metadata)
+                for row in self.connection.execute(statement, {**parameters, **lists}).all():
                     related.add(row.name, row, self.today)
                     if "t" in lists and row.head is not None:
                         related.add_member(row.name, row.head, row.member_language)

@@ -148,7 +148,7 @@ def _set_time(
     ids = [conflict.id for conflict in conflicts]
     if ids:
         connection.execute(
-            update(Conflict).where(is_one_of(connection, Conflict.id, ids)).values({column: time})
+            update(Conflict).where(is_one_of(Conflict.id, ids)).values({column: time})
         )
 
 

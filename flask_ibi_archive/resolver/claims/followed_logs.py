@@ -101,7 +101,7 @@ def list_due(
     :param omitted: the ids of the Archives whose logs are left out, because they are being read.
     """
     is_due = or_(_LOG.read_at.is_(None), _LOG.read_at <= now - INTERVAL, _LOG.due_at <= now)
-    is_omitted = is_one_of(connection, _LOG.archive_id, omitted)
+    is_omitted = is_one_of(_LOG.archive_id, omitted)
     rows: Sequence[Any] = connection.execute(
         _INCLUDED.where(is_due, ~is_omitted).order_by(_LOG.read_at.nulls_first()).limit(limit)
     ).all()
@@ -131,7 +131,7 @@ def list_due(
 
 def list_registered(connection: Connection, archive_ids: Iterable[int]) -> set[int]:
     """Return the ids of those Archives that are registered: the index contains others, too."""
-    is_listed = is_one_of(connection, _ARCHIVE.id, archive_ids)
+    is_listed = is_one_of(_ARCHIVE.id, archive_ids)
     return set(connection.scalars(select(_ARCHIVE.id).where(is_listed)))
 
 
@@ -143,7 +143,7 @@ def lock_archives(connection: Connection, archive_ids: Iterable[int]) -> set[int
     """
     statement = (
         select(_ARCHIVE.id)
-        .where(is_one_of(connection, _ARCHIVE.id, archive_ids), _ARCHIVE.included_at.is_not(None))
+        .where(is_one_of(_ARCHIVE.id, archive_ids), _ARCHIVE.included_at.is_not(None))
         .order_by(_ARCHIVE.id)
         .with_for_update(key_share=True)
     )
@@ -156,7 +156,7 @@ def lock_logs(connection: Connection, archive_ids: Iterable[int]) -> dict[int, R
         select(
             _LOG.archive_id, _LOG.number, _LOG.key, _LOG.size, _LOG.state, _LOG.reason, _LOG.due_at
         )
-        .where(is_one_of(connection, _LOG.archive_id, archive_ids))
+        .where(is_one_of(_LOG.archive_id, archive_ids))
         .order_by(_LOG.archive_id)
         .with_for_update()
     )

@@ -26,7 +26,7 @@ def bump_version(connection: Connection, archive_ids: Iterable[int]) -> int:
     :param archive_ids: the ids of the Archives that have changed. Removed Archives are ignored.
     """
     archive_ids = set(archive_ids)
-    is_changed = is_one_of(connection, RegisteredArchive.id, archive_ids)
+    is_changed = is_one_of(RegisteredArchive.id, archive_ids)
     # an inclusion locks the row of its Archive before the row of the version: so does this function
     lock_rows(connection, archive_ids)
     version: int = connection.scalars(
@@ -42,7 +42,7 @@ def lock_rows(connection: Connection, archive_ids: Iterable[int]) -> None:
     """Lock the rows of Archives, in the order in which all transactions lock them."""
     connection.execute(
         select(RegisteredArchive.id)
-        .where(is_one_of(connection, RegisteredArchive.id, archive_ids))
+        .where(is_one_of(RegisteredArchive.id, archive_ids))
         .order_by(RegisteredArchive.id)
         .with_for_update(key_share=True)
     )

@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import operators
+from sqlalchemy.sql.functions import FunctionElement
 
 Value = TypeVar("Value")
 
@@ -71,66 +73,105 @@ def make_insert(dialect: str, table: Any) -> Any:
     return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
-def is_one_of(
-    connection: sa.Connection, column: Any, values: Iterable[str] | Iterable[int]
-) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a column has one of the values.
+class JsonList(sa.TypeDecorator[Any]):
+    """The type of a parameter that is a list of texts or numbers.
 
-    All values are one parameter: a JSON list, which the database expands into rows. SQLAlchemy
-    would need much time for one parameter per value, and psycopg for an array.
+    All values are one parameter, as JSON, which the database expands into rows. SQLAlchemy would
+    need much time for one parameter per value, and psycopg for an array.
     """
-    listed = sa.literal(json.dumps(list(values)), sa.Text)
-    return is_listed(connection.dialect.name, column, listed)
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str:
+        """Return the values as JSON."""
+        return json.dumps(list(value))
 
 
-def is_listed(dialect: str, column: Any, listed: sa.BindParameter[str]) -> sa.ColumnElement[bool]:
-    """Return the SQL condition that a column has one of the values of a JSON list."""
-    if dialect == "postgresql":
-        # column = ANY(ARRAY(SELECT CAST(value AS type) FROM json_array_elements_text(listed)))
-        texts = sa.func.json_array_elements_text(sa.cast(listed, sa.JSON)).table_valued("value")
-        array = sa.func.array(
-            sa.select(sa.cast(texts.c.value, array_element(column.type))).scalar_subquery()
-        )
-        is_equal: sa.ColumnElement[bool] = column == sa.any_(array)
-        return is_equal
-    rows = sa.func.json_each(listed).table_valued("value")
-    is_in: sa.ColumnElement[bool] = column.in_(sa.select(rows.c.value))
-    return is_in
+class IsListed(sa.BinaryExpression[bool]):
+    """The SQL condition that a column has one of the values of a :class:`JsonList`."""
+
+    inherit_cache = True
 
 
-def list_values(connection: sa.Connection, values: Iterable[str]) -> sa.TableValuedAlias:
-    """Return the values as a table with the column ``value``. All values are one parameter."""
-    listed = sa.literal(json.dumps(list(values)), sa.Text)
-    return expand_list(connection.dialect.name, listed)
+@compiles(IsListed, "sqlite")
+def _search_on_sqlite(element: IsListed, compiler: Any, **options: Any) -> str:
+    column = compiler.process(element.left, **options)
+    listed = compiler.process(element.right, **options)
+    return f"{column} IN (SELECT value FROM json_each({listed}))"
 
 
-def expand_list(dialect: str, listed: sa.BindParameter[str]) -> sa.TableValuedAlias:
-    """Return the values of a JSON list as a table with the column ``value``."""
-    if dialect == "postgresql":
-        rows = sa.func.json_array_elements_text(sa.cast(listed, sa.JSON))
-        return rows.table_valued(sa.column("value", sa.Text))
-    return sa.func.json_each(listed).table_valued(sa.column("value", sa.Text))
+@compiles(IsListed, "postgresql")
+def _search_on_postgresql(element: IsListed, compiler: Any, **options: Any) -> str:
+    column = compiler.process(element.left, **options)
+    listed = compiler.process(element.right, **options)
+    # no cast to a text with a length, which would cut longer values
+    value = "value" if isinstance(element.left.type, sa.String) else "CAST(value AS bigint)"
+    values = f"json_array_elements_text(CAST({listed} AS json))"
+    return f"{column} = ANY(ARRAY(SELECT {value} FROM {values}))"
 
 
-def list_few(dialect: str, rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.FromClause:
-    """Return the texts in the column ``value`` of a SELECT as a table with the same column.
+def is_listed(column: Any, name: str) -> sa.ColumnElement[bool]:
+    """Return the SQL condition that a column has one of the values of a parameter, a list."""
+    return IsListed(
+        column.expression, sa.bindparam(name, type_=JsonList), operators.in_op, sa.Boolean()
+    )
 
-    PostgreSQL expects hundreds of rows from a recursive query, and would then rather read a whole
-    table than search by keys. From an array, it expects ten rows.
+
+def is_one_of(column: Any, values: Iterable[str] | Iterable[int]) -> sa.ColumnElement[bool]:
+    """Return the SQL condition that a column has one of the values."""
+    return IsListed(
+        column.expression, sa.literal([*values], JsonList), operators.in_op, sa.Boolean()
+    )
+
+
+class JsonValues(FunctionElement[str]):
+    """The SQL function whose table has the values of a :class:`JsonList`."""
+
+    inherit_cache = True
+
+
+@compiles(JsonValues, "sqlite")
+def _list_on_sqlite(element: JsonValues, compiler: Any, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
+@compiles(JsonValues, "postgresql")
+def _list_on_postgresql(element: JsonValues, compiler: Any, **options: Any) -> str:
+    listed = compiler.process(element.clauses, **options)
+    return f"json_array_elements_text(CAST({listed} AS json))"
+
+
+def list_values(name: str) -> sa.TableValuedAlias:
+    """Return the values of a parameter, a list, as a table with the column ``value``."""
+    listed: sa.BindParameter[Any] = sa.bindparam(name, type_=JsonList)
+    return JsonValues(listed).table_valued(sa.column("value", sa.Text))
+
+
+class FewTexts(FunctionElement[str]):
+    """The SQL function whose table has the rows of a SELECT.
+
+    PostgreSQL expects hundreds of rows from a recursive query or from JSON, and would then rather
+    read a whole table than search by keys. From an array, it expects ten rows.
     """
-    if dialect != "postgresql":
-        return rows.subquery()
-    texts = sa.func.unnest(sa.func.array(rows.scalar_subquery()), type_=sa.Text)
-    return texts.table_valued(sa.column("value", sa.Text)).render_derived()
+
+    inherit_cache = True
 
 
-def array_element(column_type: TypeEngine[Any]) -> TypeEngine[Any]:
-    """Return the type to which values that are compared with a column must be cast.
+@compiles(FewTexts, "sqlite")
+def _select_on_sqlite(element: FewTexts, compiler: Any, **options: Any) -> str:
+    return str(compiler.process(element.clauses, **options))
 
-    This is the type of the column, but for texts a type without a length, because PostgreSQL would
-    silently cut longer values.
-    """
-    return sa.Text() if isinstance(column_type, sa.String) else column_type
+
+@compiles(FewTexts, "postgresql")
+def _select_on_postgresql(element: FewTexts, compiler: Any, **options: Any) -> str:
+    texts = compiler.process(element.clauses, **options)
+    return f"(SELECT value FROM unnest(ARRAY{texts}) AS few(value))"
+
+
+def list_few(rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.TableValuedAlias:
+    """Return the few texts in the column ``value`` of a SELECT as a table with this column."""
+    return FewTexts(rows.scalar_subquery()).table_valued(sa.column("value", sa.Text))
 
 
 def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Value]]:
