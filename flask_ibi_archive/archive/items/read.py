@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import cache
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,7 @@ from sqlalchemy import (
     String,
     Text,
     and_,
+    bindparam,
     case,
     cast,
     exists,
@@ -71,7 +73,13 @@ from flask_ibi_archive.core.records.record import (
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import batched, is_one_of, run_on_postgresql
+from flask_ibi_archive.server.database.dialects import (
+    Key,
+    batched,
+    is_listed,
+    is_one_of,
+    run_on_postgresql,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -183,6 +191,116 @@ def select_items(
 # --- item parts --------------------------------------------------------------------------------
 
 
+# The statements are constant, because SQLAlchemy needs more time to make them than to run them.
+# They search for the items of the list "ids", or for the texts of another list.
+_ARCHIVE: Any = bindparam("archive_id", type_=Key)
+
+
+def _is_named(name: Any, ibi: Any) -> ColumnElement[bool]:
+    """Return the condition that a row is the identifier that a reference names."""
+    return and_(name.text == ibi, name.archive_id == _ARCHIVE)
+
+
+def _with_metadata_items(statement: Select[Any]) -> Select[Any]:
+    """Return a statement on items that also reads the items that contain their metadata.
+
+    The joins follow each other: SQLite would read the whole table for a join within a join.
+    """
+    name = aliased(ItemIdentifier)
+    return statement.outerjoin(name, _is_named(name, Item.metadata_ibi)).outerjoin(
+        METADATA, METADATA.id == name.item_id
+    )
+
+
+#: The columns of related items, without titles and with them; see :func:`_relate`. A hidden
+#: description is for its own page to show, after a check of the access.
+_FORMS: tuple[Any, ...] = (Item.id, Item.state, Item.rep, Item.ibip)
+_RELATED = (
+    *_FORMS,
+    Item.language.label("item_language"),
+    cast(
+        case(
+            (
+                shows_description(),
+                func.coalesce(Item.dublin_core, case((describes(METADATA), METADATA.dublin_core))),
+            )
+        ),
+        Text,
+    ).label("description"),
+)
+
+_ALIASES = (
+    select(ItemIdentifier.item_id, ItemIdentifier.text)
+    .where(is_listed(ItemIdentifier.item_id, "ids"), ItemIdentifier.alias_no > 0)
+    .order_by(ItemIdentifier.alias_no)
+)
+_SAME_AS = (
+    select(SameAs.item_id, SameAs.text)
+    .where(is_listed(SameAs.item_id, "ids"))
+    .order_by(SameAs.position)
+)
+_FILES = select(*File.__table__.c).where(is_listed(File.item_id, "ids")).order_by(File.position)
+
+
+def _select_members(*columns: Any) -> Select[Any]:
+    """Select the members of groups of translations, sorted by language, with columns of items."""
+    return (
+        select(Translation.head, Translation.language, Translation.ibi, *columns)
+        .outerjoin(ItemIdentifier, _is_named(ItemIdentifier, Translation.ibi))
+        .outerjoin(Item, Item.id == ItemIdentifier.item_id)
+        .where(Translation.archive_id == _ARCHIVE, is_listed(Translation.head, "heads"))
+        .order_by(Translation.language)
+    )
+
+
+_MEMBERS = _select_members(*_FORMS)
+_MEMBERS_WITH_TITLES = _with_metadata_items(_select_members(*_RELATED))
+_SUCCESSORS = _with_metadata_items(
+    select(ItemIdentifier.text, ItemIdentifier.text.label("ibi"), *_RELATED)
+    .join(Item, Item.id == ItemIdentifier.item_id)
+    .where(is_listed(ItemIdentifier.text, "successors"), ItemIdentifier.archive_id == _ARCHIVE)
+)
+
+
+def _select_editions() -> Select[Any]:
+    """Select the earlier and the later editions of each item, in the order of the chain."""
+    edition, name = aliased(Item), ItemIdentifier
+    first = select(
+        Item.id.label("base"), primary_form().label("ibi"), literal(0).label("position")
+    ).where(is_listed(Item.id, "ids"))
+    earlier = first.cte("earlier", recursive=True)
+    earlier = earlier.union_all(
+        select(earlier.c.base, primary_form(edition), earlier.c.position - 1).where(
+            edition.next_edition == earlier.c.ibi, edition.archive_id == _ARCHIVE
+        )
+    )
+    later = (
+        first.with_only_columns(
+            Item.id.label("base"), Item.next_edition.label("ibi"), literal(1).label("position")
+        )
+        .where(Item.next_edition.is_not(None))
+        .cte("later", recursive=True)
+    )
+    later = later.union_all(
+        select(later.c.base, edition.next_edition, later.c.position + 1)
+        .join(name, _is_named(name, later.c.ibi))
+        .join(edition, edition.id == name.item_id)
+        .where(edition.next_edition.is_not(None))
+    )
+    every = union_all(select(earlier).where(earlier.c.position < 0), select(later)).subquery(
+        "editions"
+    )
+    return _with_metadata_items(
+        select(every, *_RELATED)
+        .outerjoin(name, _is_named(name, every.c.ibi))
+        .outerjoin(Item, Item.id == name.item_id)
+        .order_by(every.c.base, every.c.position)
+    )
+
+
+_EDITIONS = _select_editions()
+
+
 class ItemParts:
     """The aliases, the files and the related items of some items.
 
@@ -195,135 +313,43 @@ class ItemParts:
         self, connection: Connection, archive_id: int, rows: Sequence[Row[Any]], with_titles: bool
     ) -> None:
         self._connection = connection
-        self._archive_id = archive_id
-        self._ids = [row.id for row in rows]
-        name = ItemIdentifier
-        self.aliases = self._group(
-            select(name.item_id, name.text).where(name.alias_no > 0).order_by(name.alias_no), name
-        )
-        self.same_as = self._group(
-            select(SameAs.item_id, SameAs.text).order_by(SameAs.position), SameAs
-        )
-        self.files = self._group(select(File).order_by(File.position), File)
-        heads = {row.head for row in rows} - {None}
-        self.members: dict[str, list[Row[Any]]] = defaultdict(list)
-        if heads:
-            for member in self._read_members(heads, with_titles):
-                self.members[member.head].append(member)
-        self.editions: dict[int, list[Row[Any]]] = defaultdict(list)
-        self.successors: dict[str, Row[Any]] = {}
-        if with_titles:
-            for edition in self._read_editions():
-                self.editions[edition.base].append(edition)
-            successors = {row.successor for row in rows} - {None}
-            if successors:
-                self.successors = {row.text: row for row in self._read_successors(successors)}
+        self._values: dict[str, Any] = {
+            "archive_id": archive_id,
+            "ids": [row.id for row in rows],
+            "heads": {row.head for row in rows} - {None},
+            "successors": {row.successor for row in rows} - {None},
+        }
+        has_heads, has_successors = self._values["heads"], self._values["successors"]
+        self.aliases = self._read(_ALIASES, "item_id")
+        self.same_as = self._read(_SAME_AS, "item_id")
+        self.files = self._read(_FILES, "item_id")
+        members = _MEMBERS_WITH_TITLES if with_titles else _MEMBERS
+        self.members = self._read(members, "head") if has_heads else {}
+        self.editions = self._read(_EDITIONS, "base") if with_titles else {}
+        self.successors = self._read(_SUCCESSORS, "text") if with_titles and has_successors else {}
 
-    def _group(self, statement: Any, model: Any) -> dict[int, list[Row[Any]]]:
-        """Return the rows of a statement by the item to which they belong."""
-        is_part = is_one_of(model.item_id, self._ids)
-        columns = model.__table__.c
-        found: dict[int, list[Row[Any]]] = defaultdict(list)
-        statement = statement.where(is_part)
-        if model is File:
-            statement = statement.with_only_columns(*columns)
-        for row in self._connection.execute(statement):
-            found[row.item_id].append(row)
-        return found
-
-    def _read_members(self, heads: Collection[str], with_titles: bool) -> Iterator[Row[Any]]:
-        """Yield the members of groups of translations, sorted by language."""
-        member, name = Translation, ItemIdentifier
-        statement = (
-            select(member.head, member.language, member.ibi, *_list_columns(with_titles))
-            .outerjoin(name, _is_named(name, member.ibi, member.archive_id))
-            .outerjoin(Item, Item.id == name.item_id)
-        )
-        if with_titles:
-            statement = _with_metadata_items(statement)
-        yield from self._connection.execute(
-            statement.where(
-                member.archive_id == self._archive_id,
-                is_one_of(member.head, heads),
-            ).order_by(member.language)
-        )
-
-    def _read_editions(self) -> Iterator[Row[Any]]:
-        """Yield the earlier and the later editions of each item, in the order of the chain."""
-        edition, name = aliased(Item), ItemIdentifier
-        first = select(
-            Item.id.label("base"), primary_form().label("ibi"), literal(0).label("position")
-        ).where(is_one_of(Item.id, self._ids))
-        earlier = first.cte("earlier", recursive=True)
-        is_earlier = edition.next_edition == earlier.c.ibi
-        earlier = earlier.union_all(
-            select(earlier.c.base, primary_form(edition), earlier.c.position - 1).where(
-                is_earlier, edition.archive_id == self._archive_id
-            )
-        )
-        later = (
-            first.with_only_columns(
-                Item.id.label("base"), Item.next_edition.label("ibi"), literal(1).label("position")
-            )
-            .where(Item.next_edition.is_not(None))
-            .cte("later", recursive=True)
-        )
-        later = later.union_all(
-            select(later.c.base, edition.next_edition, later.c.position + 1)
-            .join(name, _is_named(name, later.c.ibi, literal(self._archive_id)))
-            .join(edition, edition.id == name.item_id)
-            .where(edition.next_edition.is_not(None))
-        )
-        every = union_all(select(earlier).where(earlier.c.position < 0), select(later)).subquery(
-            "editions"
-        )
-        statement = (
-            select(every, *_list_columns(True))
-            .outerjoin(name, _is_named(name, every.c.ibi, literal(self._archive_id)))
-            .outerjoin(Item, Item.id == name.item_id)
-            .order_by(every.c.base, every.c.position)
-        )
-        yield from self._connection.execute(_with_metadata_items(statement))
-
-    def _read_successors(self, texts: Collection[str]) -> Iterator[Row[Any]]:
-        """Yield the items of the Archive that replace deleted items."""
-        name = ItemIdentifier
-        statement = (
-            select(name.text, name.text.label("ibi"), *_list_columns(True))
-            .join(Item, Item.id == name.item_id)
-            .where(is_one_of(name.text, texts), name.archive_id == self._archive_id)
-        )
-        yield from self._connection.execute(_with_metadata_items(statement))
+    def _read(self, statement: Any, key: str) -> dict[Any, list[Row[Any]]]:
+        """Return the rows of a statement by one of their columns."""
+        rows: dict[Any, list[Row[Any]]] = defaultdict(list)
+        for row in self._connection.execute(statement, self._values):
+            rows[row._mapping[key]].append(row)
+        return rows
 
     def list_related(self, row: Row[Any]) -> Iterator[RelatedItem]:
         """Yield the editions, the translations and the successor of an item."""
-        for edition in self.editions[row.id]:
+        for edition in self.editions.get(row.id, ()):
             yield _relate("later_edition" if edition.position > 0 else "earlier_edition", edition)
-        for member in self.members[row.head]:
+        for member in self.members.get(row.head, ()):
             if member.ibi != (row.rep or row.ibip) and member.language is not None:
                 # the other items are translations of the head of their group
                 is_original = member.ibi == row.head
                 yield structs.replace(_relate("translation", member), is_original=is_original)
         if row.successor is not None:
-            successor = self.successors.get(row.successor)
+            successor = next(iter(self.successors.get(row.successor, ())), None)
             if successor is None:
                 yield RelatedItem("successor", row.successor)
             elif successor.id != row.id:
                 yield _relate("successor", successor)
-
-
-def _list_columns(with_titles: bool) -> list[Any]:
-    """Return the columns of related items; see :func:`_relate`."""
-    columns = [Item.id, Item.state, Item.rep, Item.ibip]
-    if not with_titles:
-        return columns
-    own = func.coalesce(Item.dublin_core, case((describes(METADATA), METADATA.dublin_core)))
-    # a hidden description is for its own page to show, after a check of the access
-    return [
-        *columns,
-        Item.language.label("item_language"),
-        cast(case((shows_description(), own)), Text).label("description"),
-    ]
 
 
 def _relate(kind: RelationKind, row: Row[Any]) -> RelatedItem:
@@ -343,22 +369,6 @@ def _relate(kind: RelationKind, row: Row[Any]) -> RelatedItem:
         values.get("language", values.get("item_language")),
         is_here=row.state in (State.ORIGINAL.value, State.COPY.value),
         is_removed=row.state == State.DELETED.value,
-    )
-
-
-def _is_named(name: Any, ibi: Any, archive_id: Any) -> ColumnElement[bool]:
-    """Return the condition that a row is the identifier that a reference names."""
-    return and_(name.text == ibi, name.archive_id == archive_id)
-
-
-def _with_metadata_items(statement: Select[Any]) -> Select[Any]:
-    """Return a statement on items that also reads the items that contain their metadata.
-
-    The joins follow each other: SQLite would read the whole table for a join within a join.
-    """
-    name = aliased(ItemIdentifier)
-    return statement.outerjoin(name, _is_named(name, Item.metadata_ibi, Item.archive_id)).outerjoin(
-        METADATA, METADATA.id == name.item_id
     )
 
 
@@ -470,25 +480,21 @@ class ItemReader:
 
         :param ibi: the identifier in canonical case.
         """
-        owner = select(ItemIdentifier.item_id).where(
-            ItemIdentifier.text == ibi, ItemIdentifier.archive_id == self.archive_id
-        )
-        return next(self._read((Item.id == owner.scalar_subquery(),), 1), None)
+        statement = _select_items(self.with_descriptions, by_name=True)
+        return next(iter(self._read(statement, ibi=ibi).values()), None)
 
     def read_record(self, item_id: int) -> Record:
         """Return the record of one item. The item may be the service of the Archive."""
-        [item] = self._read((Item.id == item_id,), 1)
-        return item.record
+        return self.read_items([item_id])[item_id].record
 
     def read_items(
-        self, item_ids: Sequence[int], *where: ColumnElement[bool]
+        self, item_ids: Collection[int], *where: ColumnElement[bool]
     ) -> dict[int, ItemView]:
         """Return the items with some ids, in the order of the ids.
 
         :param where: more conditions; see :func:`.select_items`.
         """
-        where = (is_one_of(Item.id, item_ids), *where)
-        return self._read_all(where, len(item_ids))
+        return self._read(_select_items(self.with_descriptions).where(*where), ids=item_ids)
 
     def read_listed(
         self, after: int, limit: int, where: Iterable[ColumnElement[bool]] = ()
@@ -499,22 +505,19 @@ class ItemReader:
         :param limit: the largest number of items.
         :param where: more conditions; see :func:`.select_items`.
         """
-        return self._read_all((Item.id > after, ~Item.is_service, *where), limit)
+        ids = select(Item.id).where(
+            Item.archive_id == self.archive_id, Item.id > after, ~Item.is_service, *where
+        )
+        return self.read_items(self.connection.scalars(ids.order_by(Item.id).limit(limit)).all())
 
-    def _read_all(self, where: Iterable[ColumnElement[bool]], limit: int) -> dict[int, ItemView]:
-        return {int(item.id or 0): item for item in self._read(where, limit)}
-
-    def _read(self, where: Iterable[ColumnElement[bool]], limit: int) -> Iterator[ItemView]:
-        """Yield items in the order of their ids."""
-        rows = self.connection.execute(
-            _select_items(self.with_descriptions)
-            .where(Item.archive_id == self.archive_id, *where)
-            .order_by(Item.id)
-            .limit(limit)
-        ).all()
-        if rows:
-            parts = ItemParts(self.connection, self.archive_id, rows, self.with_descriptions)
-            yield from [self._make_item(row, parts) for row in rows]
+    def _read(self, statement: Select[Any], **values: Any) -> dict[int, ItemView]:
+        """Return the items that :func:`_select_items` selects."""
+        values["archive_id"] = self.archive_id
+        rows = self.connection.execute(statement, values).all()
+        if not rows:
+            return {}
+        parts = ItemParts(self.connection, self.archive_id, rows, self.with_descriptions)
+        return {row.id: self._make_item(row, parts) for row in rows}
 
     def _make_item(self, row: Row[Any], parts: ItemParts) -> ItemView:
         related = tuple(parts.list_related(row))
@@ -546,8 +549,14 @@ class ItemReader:
         return FileRecord(part.path, part.url, source, part.sha256)
 
 
-def _select_items(with_descriptions: bool) -> Select[Any]:
-    """Select items, each with its tombstone and the head of its group of translations."""
+@cache
+def _select_items(with_descriptions: bool, by_name: bool = False) -> Select[Any]:
+    """Select items, each with its tombstone and the head of its group of translations.
+
+    :param by_name: whether to select the item with the identifier "ibi" instead of those whose ids
+        are in the list "ids".
+    """
+    owner = select(ItemIdentifier.item_id).where(_is_named(ItemIdentifier, bindparam("ibi")))
     statement = (
         select(
             *Item.__table__.c,
@@ -562,6 +571,11 @@ def _select_items(with_descriptions: bool) -> Select[Any]:
             and_(Translation.archive_id == Item.archive_id, Translation.ibi == primary_form()),
         )
         .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
+        .where(
+            Item.archive_id == _ARCHIVE,
+            Item.id == owner.scalar_subquery() if by_name else is_listed(Item.id, "ids"),
+        )
+        .order_by(Item.id)
     )
     if not with_descriptions:
         return statement
