@@ -193,12 +193,12 @@ def select_items(
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 # They search for the items of the list "ids", or for the texts of another list.
-_ARCHIVE: Any = bindparam("archive_id", type_=Key)
+ARCHIVE: Any = bindparam("archive_id", type_=Key)
 
 
 def _is_named(name: Any, ibi: Any) -> ColumnElement[bool]:
     """Return the condition that a row is the identifier that a reference names."""
-    return and_(name.text == ibi, name.archive_id == _ARCHIVE)
+    return and_(name.text == ibi, name.archive_id == ARCHIVE)
 
 
 def _with_metadata_items(statement: Select[Any]) -> Select[Any]:
@@ -248,7 +248,7 @@ def _select_members(*columns: Any) -> Select[Any]:
         select(Translation.head, Translation.language, Translation.ibi, *columns)
         .outerjoin(ItemIdentifier, _is_named(ItemIdentifier, Translation.ibi))
         .outerjoin(Item, Item.id == ItemIdentifier.item_id)
-        .where(Translation.archive_id == _ARCHIVE, is_listed(Translation.head, "heads"))
+        .where(Translation.archive_id == ARCHIVE, is_listed(Translation.head, "heads"))
         .order_by(Translation.language)
     )
 
@@ -258,7 +258,7 @@ _MEMBERS_WITH_TITLES = _with_metadata_items(_select_members(*_RELATED))
 _SUCCESSORS = _with_metadata_items(
     select(ItemIdentifier.text, ItemIdentifier.text.label("ibi"), *_RELATED)
     .join(Item, Item.id == ItemIdentifier.item_id)
-    .where(is_listed(ItemIdentifier.text, "successors"), ItemIdentifier.archive_id == _ARCHIVE)
+    .where(is_listed(ItemIdentifier.text, "successors"), ItemIdentifier.archive_id == ARCHIVE)
 )
 
 
@@ -271,7 +271,7 @@ def _select_editions() -> Select[Any]:
     earlier = first.cte("earlier", recursive=True)
     earlier = earlier.union_all(
         select(earlier.c.base, primary_form(edition), earlier.c.position - 1).where(
-            edition.next_edition == earlier.c.ibi, edition.archive_id == _ARCHIVE
+            edition.next_edition == earlier.c.ibi, edition.archive_id == ARCHIVE
         )
     )
     later = (
@@ -494,7 +494,8 @@ class ItemReader:
 
         :param where: more conditions; see :func:`.select_items`.
         """
-        return self._read(_select_items(self.with_descriptions).where(*where), ids=item_ids)
+        statement = _select_items(self.with_descriptions)
+        return self._read(statement.where(*where) if where else statement, ids=item_ids)
 
     def read_listed(
         self, after: int, limit: int, where: Iterable[ColumnElement[bool]] = ()
@@ -572,7 +573,7 @@ def _select_items(with_descriptions: bool, by_name: bool = False) -> Select[Any]
         )
         .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
         .where(
-            Item.archive_id == _ARCHIVE,
+            Item.archive_id == ARCHIVE,
             Item.id == owner.scalar_subquery() if by_name else is_listed(Item.id, "ids"),
         )
         .order_by(Item.id)
@@ -819,6 +820,22 @@ class Owner(NamedTuple):
     is_service: bool
 
 
+_OWNERS = (
+    select(
+        ItemIdentifier.text,
+        ItemIdentifier.archive_id,
+        Item.id,
+        Item.state,
+        primary_form(),
+        Item.language,
+        Item.is_service,
+    )
+    .join(Item, Item.id == ItemIdentifier.item_id)
+    .where(is_listed(ItemIdentifier.text, "texts"))
+)
+_OWN_ITEMS = _OWNERS.where(ItemIdentifier.archive_id == ARCHIVE)
+
+
 def find_owners(
     connection: Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, Owner]:
@@ -838,26 +855,13 @@ def find_owners_and_originals(
     :returns: the result of :func:`find_owners`, and those of the identifiers whose Original is in
         another Archive of the database (rule 3).
     """
-    name = ItemIdentifier
     owners, elsewhere = {}, set()
     for part in batched(identifiers):
-        statement = (
-            select(
-                name.text,
-                name.archive_id,
-                Item.id,
-                Item.state,
-                primary_form(),
-                Item.language,
-                Item.is_service,
-            )
-            .join(Item, Item.id == name.item_id)
-            .where(is_one_of(name.text, part))
-        )
-        if not everywhere:
-            statement = statement.where(name.archive_id == archive_id)
+        values = {"archive_id": archive_id, "texts": part}
         # all() needs less time than a loop over the result, which fetches the rows one by one
-        rows: Sequence[Any] = connection.execute(statement).all()
+        rows: Sequence[Any] = connection.execute(
+            _OWNERS if everywhere else _OWN_ITEMS, values
+        ).all()
         for text, owner_archive_id, *columns in rows:
             owner = Owner(*columns)
             if owner_archive_id == archive_id:

@@ -29,7 +29,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
-    func,
     insert,
     literal,
     null,
@@ -39,11 +38,11 @@ from sqlalchemy import (
     update,
 )
 
-from flask_ibi_archive.archive.items.read import find_owners
+from flask_ibi_archive.archive.items.read import ARCHIVE, find_owners, primary_form
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier, Translation
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.server.database.dialects import is_one_of
+from flask_ibi_archive.server.database.dialects import is_listed
 
 #: The maximum number of seconds that a transaction waits for the lock on relations. The limit is
 #: necessary, because the transaction of a host may hold the lock for a long time.
@@ -106,15 +105,8 @@ def lock_items(connection: Connection, items: Collection[int]) -> None:
         _lock(connection, Item, items)
 
 
-def _lock(
-    connection: Connection, model: type[ArchiveRow] | type[Item], ids: Collection[int]
-) -> None:
-    connection.execute(
-        select(model.id)
-        .where(is_one_of(model.id, ids))
-        .order_by(model.id)
-        .with_for_update(key_share=True)
-    )
+def _lock(connection: Connection, model: type[ArchiveRow | Item], ids: Collection[int]) -> None:
+    connection.execute(_LOCKS[model], {"ids": ids})
 
 
 class Member(NamedTuple):
@@ -131,6 +123,70 @@ class Member(NamedTuple):
     state: str | None = None
 
 
+# The statements are constant, because SQLAlchemy needs more time to make them than to run them.
+# They search for the items or the texts of the list "texts".
+_LOCKS = {
+    model: select(model.id)
+    .where(is_listed(model.id, "ids"))
+    .order_by(model.id)
+    .with_for_update(key_share=True)
+    for model in (ArchiveRow, Item)
+}
+#: The references to identifiers: the kind, the text, the item that refers, the head of the group
+#: and the language in the group. A metadata item has one row only.
+_REFERENCES = union_all(
+    *(
+        select(
+            literal(kind).label("kind"),
+            column.label("text"),
+            ibi.label("ibi"),
+            head.label("head"),
+            language.label("language"),
+        )
+        .where(archive == ARCHIVE, is_listed(column, "texts"))
+        .distinct()
+        for kind, archive, column, ibi, head, language in (
+            ("edition", Item.archive_id, Item.next_edition, primary_form(), null(), null()),
+            ("metadata", Item.archive_id, Item.metadata_ibi, null(), null(), null()),
+            (
+                "translation",
+                Translation.archive_id,
+                Translation.ibi,
+                null(),
+                Translation.head,
+                Translation.language,
+            ),
+        )
+    )
+)
+_IS_MEMBER = and_(Translation.archive_id == ARCHIVE, is_listed(Translation.ibi, "texts"))
+_HEADS = select(Translation.ibi, Translation.head).where(_IS_MEMBER)
+_GROUPS = (
+    select(
+        Translation.ibi,
+        Translation.head,
+        Translation.language,
+        ItemIdentifier.item_id,
+        ItemIdentifier.state,
+    )
+    .outerjoin(
+        ItemIdentifier,
+        and_(ItemIdentifier.text == Translation.ibi, ItemIdentifier.archive_id == ARCHIVE),
+    )
+    .where(Translation.archive_id == ARCHIVE, is_listed(Translation.head, "texts"))
+    .order_by(ItemIdentifier.item_id, Translation.ibi)
+)
+_PREVIOUS = select(Item.next_edition, primary_form()).where(
+    Item.archive_id == ARCHIVE, is_listed(Item.next_edition, "texts")
+)
+_NEXT = (
+    select(Item.next_edition)
+    .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
+    .where(ItemIdentifier.text == bindparam("ibi"), ItemIdentifier.archive_id == ARCHIVE)
+)
+_REMOVE, _INSERT = delete(Translation).where(_IS_MEMBER), insert(Translation)
+
+
 class Relations:
     """The relations between the items of one Archive.
 
@@ -140,6 +196,9 @@ class Relations:
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self.connection = connection
         self.archive_id = archive_id
+
+    def _execute(self, statement: Any, texts: Collection[str]) -> Any:
+        return self.connection.execute(statement, {"archive_id": self.archive_id, "texts": texts})
 
     # --- references ------------------------------------------------------------------------------
 
@@ -156,7 +215,7 @@ class Relations:
         primary = {text: ibi for ibi, texts in names.items() for text in texts}
         editions: dict[str, Row[Any]] = {}
         members: dict[str, list[Row[Any]]] = {}
-        references = self.connection.execute(self._select_references(primary)).all()
+        references = self._execute(_REFERENCES, primary).all()
         for row in references:
             ibi = primary[row.text]
             if row.kind == "edition":
@@ -182,36 +241,6 @@ class Relations:
         for ibi, rows in members.items():
             self._rewrite_member(ibi, rows)
         return {ibi: rows[0].language for ibi, rows in members.items()}
-
-    def _select_references(self, texts: Collection[str]) -> Any:
-        """Select the references to identifiers; a metadata item only once."""
-        name = func.coalesce(Item.rep, Item.ibip)
-        kinds: list[tuple[Any, ...]] = [
-            ("edition", Item.archive_id, Item.next_edition, name, null(), null()),
-            ("metadata", Item.archive_id, Item.metadata_ibi, null(), null(), null()),
-            (
-                "translation",
-                Translation.archive_id,
-                Translation.ibi,
-                null(),
-                Translation.head,
-                Translation.language,
-            ),
-        ]
-        return union_all(
-            *(
-                select(
-                    literal(kind).label("kind"),
-                    column.label("text"),
-                    ibi.label("ibi"),
-                    head.label("head"),
-                    language.label("language"),
-                )
-                .where(archive == self.archive_id, is_one_of(column, texts))
-                .distinct()
-                for kind, archive, column, ibi, head, language in kinds
-            )
-        )
 
     def _rewrite_member(self, ibi: str, rows: list[Row[Any]]) -> None:
         """Let groups name an item that they contain by its primary form, and merge them.
@@ -263,43 +292,23 @@ class Relations:
 
     def find_last_edition(self, ibi: str) -> tuple[str, bool]:
         """Return the last edition in the chain of an item, and whether it is in this Archive."""
-        row, after = ItemIdentifier, select(Item.next_edition)
         while True:
-            found = self.connection.execute(
-                after.join(row, row.item_id == Item.id).where(
-                    row.text == ibi, row.archive_id == self.archive_id
-                )
-            ).first()
+            values = {"archive_id": self.archive_id, "ibi": ibi}
+            found = self.connection.execute(_NEXT, values).first()
             if found is None or found.next_edition is None:
                 return ibi, found is not None
             ibi = found.next_edition
 
-    def find_previous(self, items: Iterable[str]) -> dict[str, str]:
+    def find_previous(self, items: Collection[str]) -> dict[str, str]:
         """Return the previous editions of items. Items without a previous edition are missing."""
-        rows = self.connection.execute(
-            select(Item.next_edition, func.coalesce(Item.rep, Item.ibip)).where(
-                Item.archive_id == self.archive_id,
-                is_one_of(Item.next_edition, items),
-            )
-        )
+        rows = self._execute(_PREVIOUS, items)
         return {str(following): ibi for following, ibi in rows}
 
     # --- translations ----------------------------------------------------------------------------
 
-    def _read_groups(self, heads: Iterable[str]) -> list[Member]:
+    def _read_groups(self, heads: Collection[str]) -> list[Member]:
         """Return all members of the groups that have certain heads."""
-        member, name = Translation, ItemIdentifier
-        is_here = and_(name.text == member.ibi, name.archive_id == member.archive_id)
-        rows = self.connection.execute(
-            select(member.ibi, member.head, member.language, name.item_id, name.state)
-            .outerjoin(name, is_here)
-            .where(
-                member.archive_id == self.archive_id,
-                is_one_of(member.head, heads),
-            )
-            .order_by(name.item_id, member.ibi)
-        )
-        return [Member(*row) for row in rows]
+        return [Member(*row) for row in self._execute(_GROUPS, heads)]
 
     def find_members(self, ibi: str) -> list[Member]:
         """Return the members of the group of an item, including the item.
@@ -316,15 +325,9 @@ class Relations:
             if member.ibi != ibi and member.language is not None
         }
 
-    def find_heads(self, items: Iterable[str]) -> dict[str, str]:
+    def find_heads(self, items: Collection[str]) -> dict[str, str]:
         """Return the heads of the groups of items. Items that are in no group are missing."""
-        rows = self.connection.execute(
-            select(Translation.ibi, Translation.head).where(
-                Translation.archive_id == self.archive_id,
-                is_one_of(Translation.ibi, items),
-            )
-        )
-        return {row.ibi: row.head for row in rows}
+        return {row.ibi: row.head for row in self._execute(_HEADS, items)}
 
     def join(self, lists: Mapping[str, Mapping[str, str]]) -> None:
         """Put items and the translations that their records list into groups.
@@ -462,12 +465,7 @@ class Relations:
     def remove(self, members: Collection[str]) -> None:
         """Delete the rows of members of groups."""
         if members:
-            self.connection.execute(
-                delete(Translation).where(
-                    Translation.archive_id == self.archive_id,
-                    is_one_of(Translation.ibi, members),
-                )
-            )
+            self._execute(_REMOVE, members)
 
     def insert(self, members: Iterable[Member]) -> None:
         """Insert rows of members of groups."""
@@ -481,4 +479,4 @@ class Relations:
             for member in members
         ]
         if rows:
-            self.connection.execute(insert(Translation), rows)
+            self.connection.execute(_INSERT, rows)

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Select,
     and_,
     bindparam,
     case,
@@ -30,6 +29,7 @@ from sqlalchemy import (
 
 from flask_ibi_archive.archive.items.files import Content, Source
 from flask_ibi_archive.archive.items.read import (
+    ARCHIVE,
     Copies,
     ItemReader,
     Owner,
@@ -98,6 +98,25 @@ class KeyHolder:
         return [text for text in (self.rep, self.ibip) if text is not None]
 
 
+def _is_between(table: Any) -> ColumnElement[bool]:
+    """Return the condition that a key comes after the parameter "last" and before "end"."""
+    return and_(table.host_key > bindparam("last"), table.host_key < bindparam("end"))
+
+
+# The statements are constant, because SQLAlchemy needs more time to make them than to run them.
+_KEYS: dict[Any, Any] = {
+    table: select(table.host_key, table.rep, table.ibip, *columns)
+    .where(table.archive_id == ARCHIVE, table.host_key.is_not(None))
+    .order_by(table.host_key)
+    .limit(BATCH)
+    for table, columns in ((ReservationRow, [null(), null()]), (Item, [Item.id, Item.state]))
+}
+_LISTED_KEYS = {
+    table: keys.where(is_listed(table.host_key, "keys")) for table, keys in _KEYS.items()
+}
+_KEYS_BETWEEN = {table: keys.where(_is_between(table)) for table, keys in _KEYS.items()}
+
+
 def find_holders(
     connection: Connection, archive_id: int, keys: Iterable[str]
 ) -> dict[str, KeyHolder]:
@@ -113,9 +132,8 @@ def list_holders(
 ) -> Iterator[KeyHolder]:
     """Yield all reservations and items that have keys; of each batch, the reservations first."""
     for part in batched(keys, BATCH):
-        for table in (ReservationRow, Item):
-            chosen = is_one_of(table.host_key, part)
-            yield from _read(connection, table, archive_id, chosen)
+        for statement in _LISTED_KEYS.values():
+            yield from _read(connection, statement, archive_id=archive_id, keys=part)
 
 
 def read_holders(
@@ -127,26 +145,28 @@ def read_holders(
     :param prefix: a text that ends with ``:``.
     """
     for table in (Item, ReservationRow):
-        last = prefix
-        while holders := [*_read(connect(), table, archive_id, _is_between(table, last, prefix))]:
+        last, end = prefix, _find_end(prefix)
+        while holders := [
+            *_read(connect(), _KEYS_BETWEEN[table], archive_id=archive_id, last=last, end=end)
+        ]:
             yield holders
             last = holders[-1].key
 
 
 def count_holders(connection: Connection, archive_id: int, prefix: str) -> int:
     """Return the number of items and reservations whose keys begin with a prefix."""
-    count = 0
-    for table in (Item, ReservationRow):
-        statement = select(func.count()).where(table.archive_id == archive_id)
-        statement = statement.where(_is_between(table, prefix, prefix))
-        count += connection.scalars(statement).one()
-    return count
+    values = {"archive_id": archive_id, "last": prefix, "end": _find_end(prefix)}
+    return sum(
+        connection.scalars(
+            select(func.count()).where(table.archive_id == ARCHIVE, _is_between(table)), values
+        ).one()
+        for table in (Item, ReservationRow)
+    )
 
 
-def _is_between(table: Any, last: str, prefix: str) -> ColumnElement[bool]:
-    """Return the condition that a key begins with a prefix and comes after another key."""
-    end = prefix[:-1] + chr(ord(":") + 1)
-    return and_(table.host_key > last, table.host_key < end)
+def _find_end(prefix: str) -> str:
+    """Return the first text after all keys that begin with a prefix, which ends with ``:``."""
+    return prefix[:-1] + chr(ord(":") + 1)
 
 
 def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
@@ -168,17 +188,8 @@ def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHold
             connection.execute(statement.values(host_key=new))
 
 
-def _read(
-    connection: Connection, table: Any, archive_id: int, condition: ColumnElement[bool]
-) -> Iterator[KeyHolder]:
-    columns = [Item.id, Item.state] if table is Item else [null(), null()]
-    statement: Select[Any] = (
-        select(table.host_key, table.rep, table.ibip, *columns)
-        .where(table.archive_id == archive_id, table.host_key.is_not(None), condition)
-        .order_by(table.host_key)
-        .limit(BATCH)
-    )
-    for key, rep, ibip, item_id, state in connection.execute(statement).all():
+def _read(connection: Connection, statement: Any, **values: Any) -> Iterator[KeyHolder]:
+    for key, rep, ibip, item_id, state in connection.execute(statement, values).all():
         yield KeyHolder(key, item_id, rep, ibip, state == State.DELETED.value)
 
 
@@ -215,7 +226,7 @@ _ITEM: Any = Item.__table__.c
 _HOLDERS = (
     select(_SAME_AS.digest, _SAME_AS.item_id, func.coalesce(_ITEM.ibip, _ITEM.rep))
     .join(Item.__table__, _ITEM.id == _SAME_AS.item_id)
-    .where(is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == bindparam("archive_id"))
+    .where(is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == ARCHIVE)
 )
 
 
@@ -261,7 +272,7 @@ def add_same_as(
                 _, holder = taken[row["digest"]]
                 raise StorageError(f"same_as: {explain_taken(row['text'], holder)}")
             taken[row["digest"]] = row["item_id"], "another item that is stored with this one"
-        connection.execute(insert(SameAs), rows)
+        connection.execute(_INSERT[SameAs], rows)
         _addresses.clear()
 
 
@@ -298,6 +309,34 @@ def examine_tables(connection: Connection) -> None:
     """
     run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")
 
+
+# The statements are constant, because SQLAlchemy needs more time to make them than to run them.
+_FILE = File.__table__.c
+_CONTENTS = select(*_FILE["item_id", "path", "sha256", "size", "source", "source_modified"]).where(
+    is_listed(_FILE.item_id, "ids"), _FILE.size.is_not(None)
+)
+_SET_SOURCE = (
+    update(File)
+    .where(_FILE.item_id == bindparam("item"), _FILE.path == bindparam("name"))
+    .values(source=bindparam("new_path"), source_modified=bindparam("new_modified"))
+)
+#: The tables of the parts of items, by the fields of records.
+_PARTS: dict[str, Any] = {"tombstone": TombstoneRow, "files": File, "same_as": SameAs}
+_DELETE = {model: delete(model).where(is_listed(model.item_id, "ids")) for model in _PARTS.values()}
+_INSERT = {model: insert(model) for model in (ItemIdentifier, *_PARTS.values())}
+# The rows are returned in any order, because SQLite would insert them one by one otherwise.
+_INSERT_ITEMS = insert(Item).returning(Item.id, Item.rep, Item.ibip)
+_UPDATE_ITEM = (
+    update(Item.__table__)  # type: ignore[arg-type]
+    .where(_ITEM.id == bindparam("row_id"))
+    .values(
+        {
+            column.name: bindparam(column.name)
+            for column in _ITEM
+            if column.name not in ("id", "archive_id", "is_service")
+        }
+    )
+)
 
 #: The stored contents of the files of a record. The keys are the paths of the files.
 Contents = Mapping[str, Content]
@@ -364,10 +403,8 @@ class ItemStore:
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
         """Return the contents of the stored files of items, by the ids of the items."""
         contents: dict[int, dict[str, Content]] = {}
-        columns = File.__table__.c["item_id", "path", "sha256", "size", "source", "source_modified"]
-        is_chosen = is_one_of(File.item_id, items)
-        statement = select(*columns).where(is_chosen, File.size.is_not(None))
-        for item_id, path, sha256, size, source, modified in self.connection.execute(statement):
+        rows = self.connection.execute(_CONTENTS, {"ids": items})
+        for item_id, path, sha256, size, source, modified in rows:
             origin = None if source is None else Source(source, modified)
             contents.setdefault(item_id, {})[path] = Content(sha256, size, origin)
         return contents
@@ -403,8 +440,7 @@ class ItemStore:
         records = [_assign_language(record, languages) for record in records]
         shared = {"archive_id": self.archive_id, "is_service": is_service}
         rows = [{**shared, **_columns(record, now)} for record in records]
-        # The rows are returned in any order, because SQLite would insert them one by one otherwise.
-        stored = self.connection.execute(insert(Item).returning(Item.id, Item.rep, Item.ibip), rows)
+        stored = self.connection.execute(_INSERT_ITEMS, rows)
         ids = {(row.rep, row.ibip): int(row.id) for row in stored}
         items = [
             (ids[record.rep, record.ibip], record, its_contents)
@@ -512,7 +548,7 @@ class ItemStore:
 
     def _insert(self, model: Any, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
-            self.connection.execute(insert(model), rows)
+            self.connection.execute(_INSERT[model], rows)
 
     # --- present items ---------------------------------------------------------------------------
 
@@ -544,13 +580,8 @@ class ItemStore:
             raise RuleBroken(1, text, RULES[1])
         members = self._leave_groups(changes)
         stored = self._delete_parts(changes)
-        table: Any = Item.__table__
-        rows = [{"row_id": new.item_id, **_columns(new.record, now)} for new in changes]
         self.connection.execute(
-            update(table)
-            .where(table.c.id == bindparam("row_id"))
-            .values({name: bindparam(name) for name in rows[0] if name != "row_id"}),
-            rows,
+            _UPDATE_ITEM, [{"row_id": new.item_id, **_columns(new.record, now)} for new in changes]
         )
         if renamed:
             self.relations.rewrite(
@@ -583,14 +614,12 @@ class ItemStore:
         :returns: the contents of the stored files of the items whose files change.
         """
         stored: dict[int, dict[str, Content]] = {}
-        models: dict[str, Any] = {"tombstone": TombstoneRow, "files": File, "same_as": SameAs}
-        for name, model in models.items():
+        for name, model in _PARTS.items():
             ids = [new.item_id for new in updates if new.changes(name)]
             if ids:
                 if model is File:
                     stored = self.get_contents_of(ids)
-                are_changed = is_one_of(model.item_id, ids)
-                self.connection.execute(delete(model).where(are_changed))
+                self.connection.execute(_DELETE[model], {"ids": ids})
         return stored
 
     def _insert_changed_parts(
@@ -625,12 +654,6 @@ class ItemStore:
 
         :param contents: the contents by the row IDs of the items and the paths of the files.
         """
-        columns = File.__table__.c
-        statement = (
-            update(File)
-            .where(columns.item_id == bindparam("item"), columns.path == bindparam("name"))
-            .values(source=bindparam("new_path"), source_modified=bindparam("new_modified"))
-        )
         rows = [
             {
                 "item": item_id,
@@ -643,7 +666,7 @@ class ItemStore:
             if (source := content.source) is not None
         ]
         if rows:
-            self.connection.execute(statement, rows)
+            self.connection.execute(_SET_SOURCE, rows)
 
     def set_states(
         self, items: Collection[int], state: State, original_archive: str | None = None

@@ -20,6 +20,7 @@ from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.items.read import (
+    ARCHIVE,
     ItemReader,
     find_files,
     select_items,
@@ -44,7 +45,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import Key, is_listed, list_few, list_values
+from flask_ibi_archive.server.database.dialects import is_listed, list_few, list_values
 
 # --- statements --------------------------------------------------------------------------------
 
@@ -56,7 +57,6 @@ NAME: Any = ItemIdentifier.__table__
 MEMBER: Any = Translation.__table__
 TOMBSTONE: Any = TombstoneRow.__table__
 
-ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
 #: The columns of an item that urlRequests do not read, as each column takes time, and those that
 #: are not read as they are.
 UNUSED_COLUMNS = ("transferable", "original_archive", "list_files", "host_key", "issued_year")
