@@ -261,30 +261,25 @@ _LOCK = select(Prefix.last_date).where(_IS_LOCKED).order_by(Prefix.prefix).with_
 
 
 def _make_store() -> Any:
-    """Return the statement that stores a date, and returns the used identifiers of two lists.
+    """Return the statement that stores a date, and returns the used identifiers of a list.
 
     Items and reservations use identifiers. An identifier to which an item refers is returned too,
     because it may be that of another item.
     """
     # the indexes of references begin with the Archive
-    references = [
-        (column, table.archive_id.in_(select(ArchiveRow.id)))
-        for table, column in (
-            (Item, Item.next_edition),
-            (Item, Item.metadata_ibi),
-            (Translation, Translation.ibi),
-        )
-    ]
-    names: list[tuple[Any, Any]] = [(ItemIdentifier.text, true()), *references]
-    searched = [
-        *((column, listed, where) for column, where in names for listed in ("reps", "ibips")),
-        (ReservationRow.rep, "reps", true()),
-        (ReservationRow.ibip, "ibips", true()),
-    ]
+    archives = select(ArchiveRow.id)
+    conditions: dict[Any, Any] = {
+        ItemIdentifier.text: true(),
+        Item.next_edition: Item.archive_id.in_(archives),
+        Item.metadata_ibi: Item.archive_id.in_(archives),
+        Translation.ibi: Translation.archive_id.in_(archives),
+        ReservationRow.rep: true(),
+        ReservationRow.ibip: true(),
+    }
     used = union_all(
         *(
-            select(column.label("label")).where(is_listed(column, listed), where)
-            for column, listed, where in searched
+            select(column.label("label")).where(is_listed(column, "labels"), condition)
+            for column, condition in conditions.items()
         )
     ).subquery()
     return (
@@ -338,8 +333,7 @@ def store_last_date(
         "rep": rep,
         "ibip": ibip,
         "date": format_decimal(date),
-        "reps": [new.rep for new in minted],
-        "ibips": [new.ibip for new in minted],
+        "labels": [label for new in minted for label in (new.rep, new.ibip)],
     }
     rows = connection.scalars(_STORE, values)
     used = {label for labels in rows if labels for label in labels.split()}
