@@ -316,8 +316,6 @@ class Archive:
     deposit = operations.deposit
     new_edition = operations.new_edition
     add_translation = operations.add_translation
-    attach_metadata = operations.attach_metadata
-    replace_files = operations.replace_files
     edit = operations.edit
     make_copy = operations.make_copy
     transfer = operations.transfer

@@ -18,11 +18,10 @@ from sqlalchemy import Connection, insert
 from flask_ibi_archive.archive.claims import log_tables
 from flask_ibi_archive.archive.claims.checkpoints import Checkpoints, SignedCheckpoint
 from flask_ibi_archive.archive.claims.log_status import ClaimsStatus, find_status
-from flask_ibi_archive.archive.claims.log_tables import ClaimLogRow, Log
+from flask_ibi_archive.archive.claims.log_tables import WAITING, ClaimLogRow, Log
 from flask_ibi_archive.archive.claims.sequencer import Sequencer
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
 from flask_ibi_archive.archive.claims.verification import verify_log
-from flask_ibi_archive.archive.items.operations import WAITING
 from flask_ibi_archive.core.claims.keys import VerifierKey
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, find_width

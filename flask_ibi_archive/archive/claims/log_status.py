@@ -8,9 +8,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, select
 
-from flask_ibi_archive.archive.claims.log_tables import ClaimNote, Log
+from flask_ibi_archive.archive.claims.log_tables import PAUSED, ClaimNote, Log
 from flask_ibi_archive.archive.claims.sequencer import SHARE_FOLDER, Sequencer, find_break
-from flask_ibi_archive.archive.items.operations import PAUSED
 from flask_ibi_archive.archive.items.tables import Registration
 
 

@@ -30,6 +30,9 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, list_va
 
 # --- claims ------------------------------------------------------------------------------------
 
+#: Values of the column ``covered`` of the log.
+WAITING, PAUSED = -1, -2
+
 
 class ClaimLogRow(Base):
     """The log of an Archive. Triggers note changes of items only if there is one, not paused."""

@@ -30,14 +30,13 @@ from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, text
 
 from flask_ibi_archive.archive.claims import log_tables
 from flask_ibi_archive.archive.claims.claimed_items import ClaimedItem, read_items, read_note
 from flask_ibi_archive.archive.claims.host_changes import read_changes
-from flask_ibi_archive.archive.claims.log_tables import ClaimNote, Log
+from flask_ibi_archive.archive.claims.log_tables import PAUSED, WAITING, ClaimNote, Log
 from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
-from flask_ibi_archive.archive.items.operations import PAUSED, WAITING, find_older_snapshots
 from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
 from flask_ibi_archive.errors import ClaimError, NotReady
 from flask_ibi_archive.server.database.dialects import is_one_of
@@ -50,6 +49,18 @@ BATCH = 2000
 #: Notes of one change have other notes between them, if an import stores many items at once. As
 #: many notes behind a batch are read, in order to find the last note of each change.
 AHEAD = 2000
+
+#: The transactions with a snapshot that may not contain the present row of the log. Each of them
+#: has a lock of its own number. The automatic VACUUM has no user.
+_OLDER_SNAPSHOTS = text("""
+SELECT own.virtualxid FROM ibi_claim_log AS log
+JOIN pg_stat_activity AS other
+ ON other.datname = current_database() AND other.usesysid IS NOT NULL
+ AND age(other.backend_xmin) >= age(log.xmin)
+JOIN pg_locks AS own
+ ON own.pid = other.pid AND own.locktype = 'virtualxid' AND own.virtualxid = own.virtualtransaction
+WHERE log.archive_id = :archive_id AND other.pid <> pg_backend_pid()
+""")
 
 #: Waits until all transactions that have changed an item or a part of one have ended. Those that
 #: will change one, but do not see the log, have no lock yet: see :func:`find_older_snapshots`.
@@ -67,6 +78,19 @@ SHARE_FOLDER = (
 )
 
 logger = logging.getLogger(__name__)
+
+
+def find_older_snapshots(connection: Connection, archive_id: int) -> set[str]:
+    """Return the transactions that may not see the present row of a log, and then note nothing.
+
+    On PostgreSQL, the statements of a transaction with the isolation level REPEATABLE READ or
+    SERIALIZABLE, and their triggers, see the data of the moment of its first statement. Other
+    transactions are in the result only during a statement. On SQLite, a transaction that has read
+    older data can't write.
+    """
+    if connection.dialect.name == "sqlite":
+        return set()
+    return set(connection.scalars(_OLDER_SNAPSHOTS, {"archive_id": archive_id}))
 
 
 class Sequencer:

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDi
 
 from blinker import NamedSignal
 from msgspec.structs import asdict, replace
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -111,39 +111,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-#: Values of the column ``covered`` (:class:`.ClaimLogRow`).
-WAITING, PAUSED = -1, -2
-
-#: The transactions with a snapshot that may not contain the present row of the log. Each of them
-#: has a lock of its own number. The automatic VACUUM has no user.
-_OLDER_SNAPSHOTS = text("""
-SELECT own.virtualxid FROM ibi_claim_log AS log
-JOIN pg_stat_activity AS other
- ON other.datname = current_database() AND other.usesysid IS NOT NULL
- AND age(other.backend_xmin) >= age(log.xmin)
-JOIN pg_locks AS own
- ON own.pid = other.pid AND own.locktype = 'virtualxid' AND own.virtualxid = own.virtualtransaction
-WHERE log.archive_id = :archive_id AND other.pid <> pg_backend_pid()
-""")
-
-
 def begin_change(connection: Connection) -> None:
     """Begin a new change. The transaction must have begun, and have the write lock."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("UPDATE ibi_claim_log SET change_no = change_no + 1")
-
-
-def find_older_snapshots(connection: Connection, archive_id: int) -> set[str]:
-    """Return the transactions that may not see the present row of a log, and then note nothing.
-
-    On PostgreSQL, the statements of a transaction with the isolation level REPEATABLE READ or
-    SERIALIZABLE, and their triggers, see the data of the moment of its first statement. Other
-    transactions are in the result only during a statement. On SQLite, a transaction that has read
-    older data can't write.
-    """
-    if connection.dialect.name == "sqlite":
-        return set()
-    return set(connection.scalars(_OLDER_SNAPSHOTS, {"archive_id": archive_id}))
 
 
 #: The fields that Dublin Core cannot have.
@@ -1467,8 +1438,6 @@ def edit(
     files: Files | None = None,
     add_files: Files = (),
     remove_files: Sequence[str] = (),
-    add_aliases: Sequence[str] = (),
-    remove_aliases: Sequence[str] = (),
     take_back: bool = False,
     **changes: Any,
 ) -> None:
@@ -1481,8 +1450,6 @@ def edit(
     :param files: the new files, which replace all old files. None: the old files remain.
     :param add_files: files to add at the end of the list of files.
     :param remove_files: the paths of files to remove.
-    :param add_aliases: further identifiers to add to the item.
-    :param remove_aliases: wrong aliases to remove. Another item may get a removed alias.
     :param take_back: True: if the Original is in another Archive, and a Copy or a tombstone here,
         make this item the Original again. The other Archive must give up its Original.
     :param changes: the new values of fields of :class:`ItemRecord`, by name.
@@ -1501,7 +1468,6 @@ def edit(
         new_files, contents = stage_files(
             staging, [*list_files(files or ()), *list_files(add_files)]
         )
-        removed = [canonicalize(text) for text in remove_aliases]
         now = context.now()
 
         def change(before: Record) -> tuple[Record, Contents]:
@@ -1520,15 +1486,14 @@ def edit(
                 **read_description(changes, before.metadata).values,
                 "timestamp": now,
             }
-            record = _with_aliases(before, replace(before, **new_values), add_aliases, removed)
-            record = validate_record(record, canonicalize(text))
-            lost = [text for text in before.aliases if text not in (*record.aliases, *removed)]
+            record = validate_record(replace(before, **new_values), canonicalize(text))
+            lost = [text for text in before.aliases if text not in record.aliases]
             if lost:
                 raise RuleBroken(
                     1,
                     before.identifiers[0],
                     f"the alias {lost[0]} is missing, but identifiers are permanent; remove a "
-                    "wrong alias with remove_aliases",
+                    "wrong alias with: flask ibi alias remove",
                 )
             return record, contents
 
@@ -1536,32 +1501,6 @@ def edit(
             change_item(store, text, change, now)
             for content in contents.values():
                 staging.move_to_store(content)
-
-
-def attach_metadata(archive: HasContext, ibi: str | Identified, metadata: Metadata) -> None:
-    """Replace the metadata of an item; see :meth:`edit`.
-
-    ::
-
-        ibi.archive.attach_metadata(item.ibi, {"dc": {"title": ["Annual report"]}})
-
-    :param metadata: the new metadata. None: the metadata are removed.
-    """
-    edit(archive, ibi, metadata=metadata)
-
-
-def replace_files(
-    archive: HasContext, ibi: str | Identified, files: Files, *, target_file: str | None = None
-) -> None:
-    """Replace the files of an item; see :meth:`edit`.
-
-    ::
-
-        ibi.archive.replace_files(item.ibi, ["report.pdf", "data.csv"])
-
-    :param target_file: the name of the new target file. None: the first file.
-    """
-    edit(archive, ibi, files=files, target_file=target_file)
 
 
 def _remaining_files(
@@ -1584,25 +1523,6 @@ def _remaining_files(
                 f"the item already has a file {path}; remove that file to replace it"
             )
     return tuple(file for file in files if file.path not in removed)
-
-
-def _with_aliases(
-    before: Record, record: Record, added: Sequence[str], removed: Sequence[str]
-) -> Record:
-    """Return a record that has the added aliases and does not have the removed aliases.
-
-    :param before: the present record of the item.
-    :param record: the new record of the item.
-    :raises StorageError: if the item does not have an alias to remove.
-    """
-    for alias in removed:
-        if alias not in before.aliases:
-            aliases = ", ".join(before.aliases) or "none"
-            raise StorageError(
-                f"{alias} is not an alias of {before.identifiers[0]}; the aliases are: {aliases}"
-            )
-    remaining = [text for text in record.aliases if text not in removed]
-    return replace(record, aliases=(*remaining, *added))
 
 
 def parse_other_name(text: str) -> tuple[str, str, str]:
@@ -1874,7 +1794,7 @@ def transfer(
         item_id, _, primary, _, _ = find_item(store, text)
         before = store.reader.read_record(item_id)
         copies = dict(store.copies.find_copies(item_id))
-        departure = Departure(store, item_id, before, check_departure(before, keep_copy), copies)
+        check_departure(before, keep_copy)
         translations = store.relations.find_others(primary)
         record = replace(before, translations=translations, key=None)
         contents = store.get_contents(item_id)
@@ -1882,76 +1802,46 @@ def transfer(
         owners = target_store.find_owners(record.identifiers).values()
         old_state = next((owner.state for owner in owners), None)
         now = context.now()
-        departure.release()
+        release_original(store, item_id, copies)
         new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
         note_signal(
             target_store, item_state_changed, record, old_state=old_state, new_state=before.state
         )
-        departure.settle(target.service_ibi, now, received=new_id)
+        copies.pop(new_id, None)
+        give_up(store, {item_id: before}, target.service_ibi, keep_copy, now, copies)
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """An Original that leaves its Archive.
+def release_original(store: ItemStore, item_id: int, copies: Collection[int]) -> None:
+    """Let another Archive have the Original of an item.
 
-    :param store: the items of the Archive.
-    :param item_id: the row ID of the item.
-    :param before: the record of the item.
-    :param new_state: the state of what remains in the Archive: Copy or Deleted.
-    :param copies: the Copies of the item in other Archives of the database: the row IDs of their
-        Archives by their own row IDs.
+    The database does not allow the removal of an Original with Copies. Copies without an Original
+    are not allowed either. Therefore the item and its Copies have the state Deleted until
+    :func:`give_up` is called.
+
+    :param copies: the row IDs of the Copies of the item in other Archives of the database.
     """
-
-    store: ItemStore
-    item_id: int
-    before: Record
-    new_state: State
-    copies: Mapping[int, int]
-
-    def release(self) -> None:
-        """Let another Archive have the Original.
-
-        The database does not allow the removal of an Original with Copies. Copies without an
-        Original are not allowed either. Therefore the item and its Copies have the state Deleted
-        until :meth:`settle` is called.
-        """
-        # Copies first
-        self.store.set_states([*self.copies], State.DELETED)
-        self.store.set_states([self.item_id], State.DELETED)
-
-    def settle(self, to: str, now: datetime, received: int | None = None) -> None:
-        """Store that another Archive has the Original. All Copies name this Archive afterwards.
-
-        :param to: the service IBI of the other Archive.
-        :param received: the row ID of the new Original, if the other Archive is in this database.
-        """
-        store, item_id = self.store, self.item_id
-        if self.new_state is State.COPY:
-            store.set_states([item_id], State.COPY, to)
-        else:
-            tombstone = Tombstone(f"transferred to {to}", original_archive=to)
-            present = store.reader.read_record(item_id)
-            record = add_tombstone(present, tombstone, now)
-            update_item(store, Update(item_id, present, record, {}), now)
-        note_change(store, self.before, replace(self.before, state=self.new_state.value))
-        for copy_id, archive_id in self.copies.items():
-            if copy_id != received:
-                store.set_states([copy_id], State.COPY, to)
-                copy_store = ItemStore(store.connection, archive_id, store.notices)
-                note_changed_item(copy_store, copy_id, ["original_archive"])
+    store.set_states(copies, State.DELETED)
+    store.set_states([item_id], State.DELETED)
 
 
 def give_up(
-    store: ItemStore, items: Mapping[int, Record], to: str, keep_copy: bool, now: datetime
+    store: ItemStore,
+    items: Mapping[int, Record],
+    to: str,
+    keep_copy: bool,
+    now: datetime,
+    copies: Mapping[int, int] = MappingProxyType({}),
 ) -> None:
-    """Store that an Archive on another server has the Originals of items, or their tombstones.
+    """Store that another Archive has the Originals of items, or their tombstones.
 
-    The caller must have locked the items. They have no Copies in this database. They are written
-    together, which is many times faster than a departure of each.
+    The caller must have locked the items, and have called :func:`release_original` for an item that
+    has Copies.
 
     :param items: the records of the items by their row IDs. :func:`check_departure` allows them.
     :param to: the service IBI of the other Archive.
     :param keep_copy: True: Copies remain. False: tombstones remain.
+    :param copies: the Copies of the items in other Archives of the database, which name the other
+        Archive afterwards: the row IDs of their Archives by their own row IDs.
     """
     copied: list[int] = []
     removed: list[Update] = []
@@ -1968,19 +1858,21 @@ def give_up(
                 after = add_tombstone(before, tombstone, now)
             removed.append(Update(item_id, before, after, {}))
         note_change(store, before, after)
-    store.set_states(copied, State.COPY, to)
+    store.set_states([*copied, *copies], State.COPY, to)
     store.replace(removed, now)
+    for copy_id, archive_id in copies.items():
+        copy_store = ItemStore(store.connection, archive_id, store.notices)
+        note_changed_item(copy_store, copy_id, ["original_archive"])
 
 
-def check_departure(before: Record, keep_copy: bool) -> State:
-    """Return the state of what remains of an Original that leaves its Archive.
+def check_departure(before: Record, keep_copy: bool) -> None:
+    """Check that an Original may leave its Archive.
 
     :raises StorageError: if the item is not an Original.
     :raises StorageError: if the item is not transferable.
     """
     ibi = before.identifiers[0]
     event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER
-    new_state = next_state(State(before.state), event, ibi)
+    next_state(State(before.state), event, ibi)
     if not before.transferable:
         raise StorageError(f"{ibi} is not transferable; set its field transferable to true first")
-    return new_state

@@ -19,11 +19,11 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.import_export import take_counts
 from flask_ibi_archive.archive.items.operations import (
-    Departure,
     HasContext,
     check_departure,
     give_up,
     note_signal,
+    release_original,
 )
 from flask_ibi_archive.archive.items.relations import STORING, lock_relations
 from flask_ibi_archive.archive.items.rules import explain_refusal
@@ -168,12 +168,12 @@ class _Switching:
             return True
         store, offer = self._store, self._offer
         try:
-            new_state = check_departure(before, self._keeps_copies)
+            check_departure(before, self._keeps_copies)
             if copies is not None:
                 with store.connection.begin_nested():
-                    departure = Departure(store, item_id, before, new_state, copies)
-                    departure.release()
-                    departure.settle(offer.taker, self._now)
+                    release_original(store, item_id, copies)
+                    items = {item_id: before}
+                    give_up(store, items, offer.taker, self._keeps_copies, self._now, copies)
         except StorageError as error:
             self._refuse(number, str(error))
             return False

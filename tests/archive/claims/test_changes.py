@@ -120,7 +120,7 @@ CHANGES: list[tuple[str, Callable[[Archive, str], object], dict[str, Any]]] = [
     ),
     (
         "other file",
-        lambda archive, ibi: archive.replace_files(ibi, [make_file(archive, content="def")]),
+        lambda archive, ibi: archive.edit(ibi, files=[make_file(archive, content="def")]),
         {"sha256": SHA256_OF_DEF},
     ),
     (

@@ -134,7 +134,7 @@ def test_each_operation_sends_its_signals(archives: list[Archive], received: Rec
     assert brief(received) == [
         ("item_changed", portuguese.ibi, SERVICE, ("language", "metadata")),
     ]
-    first.attach_metadata(portuguese.ibi, None)
+    first.edit(portuguese.ibi, metadata=None)
     assert brief(received) == [("item_changed", portuguese.ibi, SERVICE, ("metadata",))]
     first.make_copy(edition.ibi, SECOND)
     third.make_copy(edition.ibi)
@@ -162,7 +162,7 @@ def test_each_operation_sends_its_signals(archives: list[Archive], received: Rec
 def test_the_values_are_plain_and_the_sender_is_the_app(app: Flask, received: Received) -> None:
     archive = archive_of(app)
     item = archive.deposit(files=[("a.txt", io.BytesIO(b"a"))])
-    archive.replace_files(item.ibi, ())
+    archive.edit(item.ibi, files=())
     forms = {"ibi": item.ibip, "rep": item.rep, "ibip": item.ibip, "archive": SERVICE}
     changed = {**forms, "state": "Original", "fields": ("files",)}
     assert received == [

@@ -98,7 +98,7 @@ def test_a_file_need_not_be_in_a_list(app: Flask, tmp_path: Path, form: str) -> 
     archive.add_translation(edition.rep, ItemRecord(language="pt"), [str(path)])
     (tmp_path / "other.pdf").write_bytes(b"other")
     with (tmp_path / "other.pdf").open("rb") as opened:
-        archive.replace_files(minted.rep, opened)
+        archive.edit(minted.rep, files=opened)
     assert names_of(archive, minted.rep) == ["other.pdf"]
     archive.edit(minted.rep, files=str(path), metadata={"dc": {"title": "A report"}})
     view = archive.get(minted.rep)

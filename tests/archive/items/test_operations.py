@@ -139,16 +139,15 @@ def test_an_edit_of_any_member_preserves_the_group(archive: Archive) -> None:
 def test_files_are_replaced(archive: Archive, tmp_path: Path) -> None:
     item = archive.deposit(ItemRecord(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
     write(tmp_path, "a.txt", "new")
-    archive.replace_files(
-        item.rep, [write(tmp_path, "c.txt", "c"), tmp_path / "a.txt"], target_file="a.txt"
-    )
+    new = [write(tmp_path, "c.txt", "c"), tmp_path / "a.txt"]
+    archive.edit(item.rep, files=new, target_file="a.txt")
     record = record_of(archive, item.rep)
     assert contents_of(record) == [("c.txt", sha256("c")), ("a.txt", sha256("new"))]
     assert record.target_path == "a.txt"
     assert archive.files_folder.path(sha256("new")).read_text() == "new"
     archive.edit(item.rep, metadata=DUBLIN_CORE)
     assert contents_of(record_of(archive, item.rep)) == contents_of(record)
-    archive.replace_files(item.rep, [])
+    archive.edit(item.rep, files=[])
     assert record_of(archive, item.rep).files == ()
 
 
@@ -245,7 +244,7 @@ def test_an_update_makes_a_copy_equal_to_its_original(
     )
     second.make_copy(item.rep)
     first.edit(item.rep, next_edition=None, translations={}, metadata=None, language="fr")
-    first.replace_files(item.rep, [write(tmp_path, "b.txt", "b")])
+    first.edit(item.rep, files=[write(tmp_path, "b.txt", "b")])
     second.make_copy(item.rep)
     copy = record_of(second, item.rep)
     assert (copy.next_edition, dict(copy.translations), copy.metadata) == (None, {}, None)

@@ -249,7 +249,7 @@ class Library(RuleBasedStateMachine):
         item = self.known(number, name, "Original")
         metadata = DublinCoreMetadata({"title": ((title, None),)})
         ibi = self.spelled(number, name, pick)
-        if self.attempt(lambda: self.archives[number].attach_metadata(ibi, metadata), item is None):
+        if self.attempt(lambda: self.archives[number].edit(ibi, metadata=metadata), item is None):
             assert item is not None
             item.title = title
             self.reached["attach"] += 1
@@ -259,7 +259,7 @@ class Library(RuleBasedStateMachine):
         name = self.pick(number, pick)
         item = self.known(number, name, "Original")
         paths = [self.folder / one for one in NAMES[::-1][:count]]
-        if self.attempt(lambda: self.archives[number].replace_files(name, paths), item is None):
+        if self.attempt(lambda: self.archives[number].edit(name, files=paths), item is None):
             assert item is not None
             item.files = NAMES[::-1][:count]
             self.reached["files"] += 1

@@ -141,7 +141,7 @@ def test_an_item_that_was_edited_since_is_not_switched(archive: Archive, offer: 
     assert [answer.result for answer in answers] == ["changed", "switched"]
     assert states(archive, item, other) == [("Original", None), ("Copy", FAR_SERVICE)]
     page = taker.read("numbers=1")
-    archive.replace_files(item, [("a.txt", BytesIO(b"other content"))])
+    archive.edit(item, files=[("a.txt", BytesIO(b"other content"))])
     assert taker.switch(page)[0].result == "changed"
     page = taker.read("numbers=1")
     archive.delete(item, "a mistake")
