@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.items.changes import EPOCH, Appearance, Change
 from flask_ibi_archive.archive.items.read import (
     describe_host_item,
     find_owners,
-    is_public_record,
+    is_public,
     read_works,
 )
 from flask_ibi_archive.archive.items.tables import Item
@@ -294,7 +294,7 @@ class HostHarvests:
         :param specs: the sets to all of which the item must belong.
         """
         is_deleted = item is not None and item.state == State.DELETED
-        if item is None or not (is_deleted or is_public_record(item)):
+        if item is None or not (is_deleted or is_public(item)):
             return None
         work = describe_host_item(self._archive, self._records.find_record, item)
         sets = self._sets.list_sets(work)

@@ -582,7 +582,7 @@ class ImportPass:
                 continue
             if view.head is not None and before.language is None:
                 relations.leave(ibi)  # no other record can list the item any more
-            store.copies.check_no_copies(item_id, record)
+            store.check_no_copies(item_id, record)
             if record.translations != before.translations or ibi in self._left:
                 left += self._dissolve(ibi)
                 if record.translations:
@@ -672,7 +672,7 @@ class ImportPass:
         for text in record.identifiers:
             if text in elsewhere and record.state == State.ORIGINAL:
                 raise RuleBroken(3, text, RULES[3])
-        store.copies.check_original_of(record)
+        store.check_original_of(record)
         if record.key is not None:
             holder = find_holders(store.connection, store.archive_id, [record.key]).get(record.key)
             if holder is not None and holder.item_id is not None and holder.item_id not in own:

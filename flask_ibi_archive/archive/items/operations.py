@@ -1032,7 +1032,7 @@ class UpdateBatch:
                 removed[before.identifiers[0]] = item_id
         if removed:
             related |= {removed[ibi] for ibi in self._store.relations.find_heads(removed)}
-            related |= self._store.copies.find_copied([*removed.values()])
+            related |= self._store.find_copies(removed.values()).keys()
         return related
 
     def lock(self, others: Collection[int] = (), relations: bool = False) -> None:
@@ -1088,7 +1088,7 @@ def update_item(store: ItemStore, new: Update, now: datetime) -> None:
     """
     relations, before, record = store.relations, new.before, new.record
     ibi = before.identifiers[0]
-    store.copies.check_no_copies(new.item_id, record)
+    store.check_no_copies(new.item_id, record)
     is_removed = record.tombstone is not None and record.tombstone.original_archive is None
     is_listed = not is_removed and record.translations != before.translations
     if is_removed or is_listed:
@@ -1748,7 +1748,7 @@ def _find_original(store: ItemStore, ibi: str) -> ServedArchive:
     :raises UnknownItem: if the Archive of the store does not know the identifier.
     :raises RuleBroken: rule 4, if no Archive of the database has the Original.
     """
-    archive_id = store.copies.find_archive_of_original(canonicalize(ibi))
+    archive_id = store.find_archive_of_original(canonicalize(ibi))
     if archive_id is None:
         if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
             raise UnknownItem(ibi)
@@ -1788,12 +1788,12 @@ def transfer(
         # Read the Copies before the lock: then all Archives can be locked in the same order. New
         # Copies may appear before the lock. The update of their rows locks these Copies.
         item_id = find_item(store, text).id
-        copies = dict(store.copies.find_copies(item_id))
+        copies = store.find_copies([item_id]).get(item_id, {})
         archives = {*copies.values(), context.archive.id, target.id}
         lock_relations(store.connection, archives, [item_id, *copies])
         item_id, _, primary, _, _ = find_item(store, text)
         before = store.reader.read_record(item_id)
-        copies = dict(store.copies.find_copies(item_id))
+        copies = store.find_copies([item_id]).get(item_id, {})
         check_departure(before, keep_copy)
         translations = store.relations.find_others(primary)
         record = replace(before, translations=translations, key=None)

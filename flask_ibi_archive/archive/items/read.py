@@ -38,7 +38,6 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.tables import (
-    ArchiveRow,
     File,
     Item,
     ItemIdentifier,
@@ -117,19 +116,21 @@ def describes(metadata: Any) -> ColumnElement[bool]:
     return and_(metadata.state != State.DELETED.value, shows_description(metadata))
 
 
-def is_public() -> ColumnElement[bool]:
-    """Return the condition for the items that harvesters and crawlers see.
+def is_public(item: Any = Item) -> Any:
+    """Return whether harvesters and crawlers see an item.
 
     They do not see the service, which is no document. They do not see items that contain the
     metadata of other items (content type Metadata), because these metadata are part of the other
-    items. The function :func:`is_public_record` is the same rule for a record.
+    items.
+
+    :param item: a record; or the table of items, for the SQL condition.
     """
-    return and_(
-        Item.state.in_((State.ORIGINAL.value, State.COPY.value)),
-        ~Item.is_service,
-        Item.content_type == "Data",
-        shows_description(),
-    )
+    if isinstance(item, Record):
+        is_shown: Any = not item.is_hidden
+    else:
+        is_shown = shows_description(item) & ~item.is_service
+    is_live = (item.state == State.ORIGINAL.value) | (item.state == State.COPY.value)
+    return is_live & (item.content_type == "Data") & is_shown
 
 
 #: The items that contain the metadata of other items.
@@ -749,18 +750,6 @@ def describe_host_item(
     return _describe(archive, view_host_item(record, metadata, archive.today))
 
 
-def is_public_record(record: Record) -> bool:
-    """Return whether harvesters may see the description of an item.
-
-    :func:`is_public` is the same rule for rows.
-    """
-    return (
-        record.state in (State.ORIGINAL, State.COPY)
-        and record.content_type == "Data"
-        and not record.is_hidden
-    )
-
-
 def _describe(archive: Archive, item: ItemView) -> Work:
     """Return the description of an item for readers who are in no network."""
     record, elements = item.record, item.dublin_core
@@ -915,12 +904,9 @@ def renew_reservation(
     :param key: the key of the row.
     :returns: whether the Archive has released the identifier.
     """
-    row = ReservationRow
-    released = update(row).where(
-        row.archive_id == archive_id, row.ibip == ibip, row.status == RELEASED
-    )
     values = {"note": note, "reserved_at": now, "settled_at": None, "host_key": key}
-    return connection.execute(released.values(status=HELD, **values)).rowcount > 0
+    held = _update_reservation(connection, archive_id, ibip, RELEASED, {**values, "status": HELD})
+    return held is not None
 
 
 def set_reservation_key(connection: Connection, archive_id: int, ibi: str, key: str) -> None:
@@ -929,12 +915,7 @@ def set_reservation_key(connection: Connection, archive_id: int, ibi: str, key: 
     :param ibi: one of the two forms of the identifier, as canonical text.
     :param key: the key of the row. No other item or reservation may have it.
     """
-    row = ReservationRow
-    connection.execute(
-        update(row)
-        .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
-        .values(host_key=key)
-    )
+    _update_reservation(connection, archive_id, ibi, HELD, {"host_key": key})
 
 
 def settle_reservation(
@@ -950,17 +931,13 @@ def settle_reservation(
     :raises StorageError: if the Archive has not reserved the identifier, or if the identifier was
         already used or released.
     """
-    row = ReservationRow
-    settled = connection.execute(
-        update(row)
-        .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
-        .values(status=status, settled_at=now, host_key=None)
-        .returning(row.rep, row.ibip)
-    ).first()
+    values = {"status": status, "settled_at": now, "host_key": None}
+    settled = _update_reservation(connection, archive_id, ibi, HELD, values)
     if settled is not None:
         return settled.rep, settled.ibip
+    row = ReservationRow
     found = connection.execute(
-        select(row.archive_id, row.status).where(_has_identifier(connection, [ibi]))
+        select(row.archive_id, row.status).where(_has_identifier([ibi]))
     ).first()
     if found is None:
         raise StorageError(
@@ -969,6 +946,19 @@ def settle_reservation(
     if found.status != HELD:
         raise StorageError(f"the reservation of {ibi} was already {found.status}")
     raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
+
+
+def _update_reservation(
+    connection: Connection, archive_id: int, ibi: str, status: str, values: Mapping[str, Any]
+) -> Any:
+    """Change the reservation of an identifier that has a status; return None if there is none."""
+    row = ReservationRow
+    return connection.execute(
+        update(row)
+        .where(_has_identifier([ibi]), row.archive_id == archive_id, row.status == status)
+        .values(values)
+        .returning(row.rep, row.ibip)
+    ).first()
 
 
 def find_status(connection: Connection, rep: str) -> str | None:
@@ -991,7 +981,7 @@ def find_held(
     found: dict[str, str | None] = {}
     for part in batched(identifiers):
         held = select(row.rep, row.ibip, row.host_key).where(
-            _has_identifier(connection, part), row.archive_id == archive_id, row.status == HELD
+            _has_identifier(part), row.archive_id == archive_id, row.status == HELD
         )
         for rep, ibip, key in connection.execute(held):
             found[rep] = found[ibip] = key
@@ -1007,7 +997,7 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
         return
     reserved = connection.scalars(
         select(ReservationRow.rep)
-        .where(_has_identifier(connection, identifiers), ReservationRow.status == HELD)
+        .where(_has_identifier(identifiers), ReservationRow.status == HELD)
         .order_by(ReservationRow.reserved_at)
         .limit(1)
     ).first()
@@ -1031,131 +1021,6 @@ def read_reservations(connection: Connection, archive_id: int) -> list[Reservati
     return [Reservation(*found) for found in rows]
 
 
-def _has_identifier(connection: Connection, identifiers: Sequence[str]) -> ColumnElement[bool]:
+def _has_identifier(identifiers: Sequence[str]) -> ColumnElement[bool]:
     row = ReservationRow
     return or_(is_one_of(row.rep, identifiers), is_one_of(row.ibip, identifiers))
-
-
-class Copies:
-    """Finds Originals and Copies of an Archive's items in other Archives of the same database."""
-
-    def __init__(self, connection: Connection, archive_id: int) -> None:
-        self.connection = connection
-        self.archive_id = archive_id
-
-    def find_originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
-        """Return the given identifiers whose Original is in another Archive (rule 3)."""
-        return find_owners_and_originals(self.connection, self.archive_id, identifiers)[1]
-
-    def check_original_of(self, record: Record) -> None:
-        """Check that the Original of a Copy exists, if its Archive is in this database.
-
-        The record of a Copy names the Archive of the Original. Other records are not checked.
-
-        :raises RuleBroken: rule 4, if the Archive is in this database and does not have the
-            Original, or if the Copy and the Original are in the same Archive.
-        """
-        if record.original_archive is None:
-            return
-        service = aliased(ItemIdentifier)
-        archive_id = self.connection.execute(
-            select(ArchiveRow.id)
-            .join(service, service.item_id == ArchiveRow.service_item_id)
-            .where(service.text == record.original_archive)
-        ).scalar()
-        if archive_id is None:
-            return
-        ibi = record.identifiers[0]
-        if archive_id == self.archive_id:
-            raise RuleBroken(4, ibi, "a Copy and its Original can't be in the same Archive")
-        forms = [text for text in (record.rep, record.ibip) if text is not None]
-        found = self.connection.execute(
-            select(ItemIdentifier.item_id).where(
-                ItemIdentifier.archive_id == archive_id,
-                ItemIdentifier.text.in_(forms),
-                ItemIdentifier.state == State.ORIGINAL.value,
-            )
-        ).first()
-        if found is None:
-            raise RuleBroken(
-                4,
-                ibi,
-                f"the Archive {record.original_archive} does not have the Original of this Copy",
-            )
-
-    def find_archive_of_original(self, ibi: str) -> int | None:
-        """Return the id of the Archive that has the Original of an IBI.
-
-        :returns: None if no Archive in this database has the Original.
-        """
-        return self.connection.execute(
-            select(ItemIdentifier.archive_id).where(
-                ItemIdentifier.text == ibi, ItemIdentifier.state == State.ORIGINAL.value
-            )
-        ).scalar()
-
-    def find_copied(self, items: Collection[int]) -> set[int]:
-        """Return the given items of this Archive that have Copies; see :meth:`find_copies`."""
-        rows = self.connection.execute(self._select_copies(items))
-        return {row.original_id for row in rows}
-
-    def find_copies(self, item_id: int) -> list[tuple[int, int]]:
-        """Return the Copies of an item of this Archive.
-
-        A Copy is only counted if it names this Archive as the Archive of its Original.
-
-        :returns: the id of each Copy, with the id of the Archive that has the Copy.
-        """
-        return list(self.find_copies_of([item_id]).get(item_id, {}).items())
-
-    def find_copies_of(self, items: Collection[int]) -> dict[int, dict[int, int]]:
-        """Return the Copies of items of this Archive; see :meth:`find_copies`.
-
-        :returns: for each item with Copies, the Archives of the Copies by the ids of the Copies.
-        """
-        copies: dict[int, dict[int, int]] = {}
-        for row in self.connection.execute(self._select_copies(items)):
-            copies.setdefault(row.original_id, {})[row.id] = row.archive_id
-        return copies
-
-    def _select_copies(self, items: Collection[int]) -> Any:
-        """Select the Copies of items, with the ids of their Archives and of their Originals."""
-        mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
-        return (
-            select(Item.id, Item.archive_id, mine.item_id.label("original_id"))
-            .join(theirs, theirs.item_id == Item.id)
-            .join(mine, mine.text == theirs.text)
-            .join(service, service.text == Item.original_archive)
-            .join(
-                ArchiveRow,
-                and_(
-                    ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == self.archive_id
-                ),
-            )
-            .where(is_one_of(mine.item_id, items), theirs.state == State.COPY.value)
-            .distinct()
-            .order_by(Item.id)
-        )
-
-    def check_no_copies(self, item_id: int, record: Record) -> None:
-        """Check that an item has no Copies in this database if the item is no longer an Original.
-
-        :param record: the new values of the item.
-        :raises RuleBroken: rule 4. The error names the Archives that have the Copies.
-        """
-        if record.state == State.ORIGINAL.value:
-            return
-        archives = {archive_id for _, archive_id in self.find_copies(item_id)}
-        if not archives:
-            return
-        holders = self.connection.scalars(
-            select(func.coalesce(Item.rep, Item.ibip)).where(
-                Item.archive_id.in_(archives), Item.is_service
-            )
-        ).all()
-        raise RuleBroken(
-            4,
-            record.identifiers[0],
-            f"this item is the Original of Copies in {', '.join(sorted(map(str, holders)))}; "
-            "delete these Copies first",
-        )

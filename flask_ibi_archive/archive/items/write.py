@@ -26,19 +26,21 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.files import Content, Source
 from flask_ibi_archive.archive.items.read import (
     ARCHIVE,
-    Copies,
     ItemReader,
     Owner,
     check_not_reserved,
     find_owners,
+    primary_form,
 )
 from flask_ibi_archive.archive.items.relations import Member, Relations, lock_relations
 from flask_ibi_archive.archive.items.rules import RULES
 from flask_ibi_archive.archive.items.tables import (
+    ArchiveRow,
     File,
     Item,
     ItemIdentifier,
@@ -338,6 +340,35 @@ _UPDATE_ITEM = (
     )
 )
 
+_ARCHIVE_OF_SERVICE = (
+    select(ArchiveRow.id)
+    .join(ItemIdentifier, ItemIdentifier.item_id == ArchiveRow.service_item_id)
+    .where(ItemIdentifier.text == bindparam("service"))
+)
+#: The Archives that have the Originals of identifiers.
+_ORIGINALS = select(ItemIdentifier.archive_id).where(
+    is_listed(ItemIdentifier.text, "texts"), ItemIdentifier.state == State.ORIGINAL.value
+)
+
+
+def _select_copies() -> Any:
+    """Select the Copies of items, with the ids of their Archives and of their Originals."""
+    mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
+    is_own = and_(ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == ARCHIVE)
+    return (
+        select(Item.id, Item.archive_id, mine.item_id)
+        .join(theirs, theirs.item_id == Item.id)
+        .join(mine, mine.text == theirs.text)
+        .join(service, service.text == Item.original_archive)
+        .join(ArchiveRow, is_own)
+        .where(is_listed(mine.item_id, "ids"), theirs.state == State.COPY.value)
+        .distinct()
+        .order_by(Item.id)
+    )
+
+
+_COPIES = _select_copies()
+
 #: The stored contents of the files of a record. The keys are the paths of the files.
 Contents = Mapping[str, Content]
 
@@ -385,8 +416,6 @@ class ItemStore:
         self.reader = ItemReader(connection, archive_id)
         #: Stores the relations between items.
         self.relations = Relations(connection, archive_id)
-        #: Finds Originals and Copies in other Archives of the database.
-        self.copies = Copies(connection, archive_id)
 
     def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
         """Lock the relations of the Archive, and items; see :func:`.relations.lock_relations`."""
@@ -408,6 +437,70 @@ class ItemStore:
             origin = None if source is None else Source(source, modified)
             contents.setdefault(item_id, {})[path] = Content(sha256, size, origin)
         return contents
+
+    # --- Originals and Copies in other Archives of the database ----------------------------------
+
+    def check_original_of(self, record: Record) -> None:
+        """Check that the Original of a Copy exists, if its Archive is in this database.
+
+        The record of a Copy names the Archive of the Original. Other records are not checked.
+
+        :raises RuleBroken: rule 4, if the Archive is in this database and does not have the
+            Original, or if the Copy and the Original are in the same Archive.
+        """
+        if record.original_archive is None:
+            return
+        values = {"service": record.original_archive}
+        archive_id = self.connection.scalar(_ARCHIVE_OF_SERVICE, values)
+        if archive_id is None:
+            return
+        ibi = record.identifiers[0]
+        if archive_id == self.archive_id:
+            raise RuleBroken(4, ibi, "a Copy and its Original can't be in the same Archive")
+        forms = [text for text in (record.rep, record.ibip) if text is not None]
+        if archive_id not in self.connection.scalars(_ORIGINALS, {"texts": forms}).all():
+            raise RuleBroken(
+                4,
+                ibi,
+                f"the Archive {record.original_archive} does not have the Original of this Copy",
+            )
+
+    def find_archive_of_original(self, ibi: str) -> int | None:
+        """Return the row ID of the Archive of the database that has the Original of an item."""
+        return self.connection.scalar(_ORIGINALS, {"texts": [ibi]})
+
+    def find_copies(self, items: Collection[int]) -> dict[int, dict[int, int]]:
+        """Return the Copies of items of this Archive.
+
+        A Copy is only counted if it names this Archive as the Archive of its Original.
+
+        :returns: for each item with Copies, the Archives of the Copies by the ids of the Copies.
+        """
+        copies: dict[int, dict[int, int]] = {}
+        values = {"archive_id": self.archive_id, "ids": items}
+        for copy_id, archive_id, original_id in self.connection.execute(_COPIES, values):
+            copies.setdefault(original_id, {})[copy_id] = archive_id
+        return copies
+
+    def check_no_copies(self, item_id: int, record: Record) -> None:
+        """Check that an item has no Copies in this database if the item is no longer an Original.
+
+        :param record: the new values of the item.
+        :raises RuleBroken: rule 4. The error names the Archives that have the Copies.
+        """
+        copies = None if record.state == State.ORIGINAL else self.find_copies([item_id])
+        if not copies:
+            return
+        services = select(primary_form()).where(
+            Item.archive_id.in_(copies[item_id].values()), Item.is_service
+        )
+        holders = sorted(self.connection.scalars(services))
+        raise RuleBroken(
+            4,
+            record.identifiers[0],
+            f"this item is the Original of Copies in {', '.join(holders)}; delete these Copies "
+            "first",
+        )
 
     # --- new items -------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class _Switching:
             return
         store = self._store
         items = {number: row.item_id for number, row in rows.items()}
-        copies = store.copies.find_copies_of(items.values())
+        copies = store.find_copies(items.values())
         archives = {archive for of_item in copies.values() for archive in of_item.values()}
         others = {row_id for of_item in copies.values() for row_id in of_item}
         lock_relations(store.connection, {store.archive_id, *archives}, {*items.values(), *others})
@@ -133,7 +133,7 @@ class _Switching:
         # taken before the first item changes.
         run_on_postgresql(store.connection, STORING)
         views = store.reader.read_items(list(items.values()))
-        copies = store.copies.find_copies_of(items.values())
+        copies = store.find_copies(items.values())
         switched, leaving = {}, {}
         for number, item_id in items.items():
             view = views[item_id]

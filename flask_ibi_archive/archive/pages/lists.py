@@ -26,7 +26,6 @@ from flask_ibi_archive.archive.items.read import (
     describe_host_item,
     describes,
     is_public,
-    is_public_record,
     primary_form,
     read_works,
 )
@@ -241,7 +240,7 @@ class HostLists:
         return [(self._archive.addresses.item(record), _find_time(record)) for record in records]
 
     def _public(self) -> Iterator[Record]:
-        return (record for record in self._records.list() if is_public_record(record))
+        return (record for record in self._records.list() if is_public(record))
 
 
 def open_lists(archive: Archive) -> StoredLists | HostLists:

@@ -23,7 +23,7 @@ from werkzeug.exceptions import BadHost, NotFound
 from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.archive.items.pages import tombstone
-from flask_ibi_archive.archive.items.read import Copies
+from flask_ibi_archive.archive.items.read import find_owners_and_originals
 from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
@@ -172,9 +172,10 @@ def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
     if item.record.original_elsewhere is not None:
         return None
     with archive.database.reading() as connection:
-        copies = Copies(connection, archive.served().id)
-        lives = copies.find_originals_elsewhere(item.record.identifiers)
-    return None if lives else item
+        _, originals = find_owners_and_originals(
+            connection, archive.served().id, item.record.identifiers
+        )
+    return None if originals else item
 
 
 def answer_unrouted() -> Response | None:

@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.hosts.record_catalogue import read_record
 from flask_ibi_archive.archive.items.read import (
     ItemReader,
     describe_host_item,
-    is_public_record,
+    is_public,
     read_works,
 )
 from flask_ibi_archive.core.records.record import (
@@ -95,7 +95,7 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
 def test_the_documents_whose_description_is_not_hidden_are_public(
     fields: dict[str, Any], expected: bool
 ) -> None:
-    assert is_public_record(Record(rep=A, **fields)) is expected
+    assert is_public(Record(rep=A, **fields)) is expected
 
 
 # --- the files
