@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
@@ -85,7 +85,7 @@ class JsonList(sa.TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str:
         """Return the values as JSON."""
-        return json.dumps(list(value))
+        return msgspec.json.encode(list(value)).decode()
 
 
 class IsListed(sa.BinaryExpression[bool]):
