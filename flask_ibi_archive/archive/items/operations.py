@@ -33,7 +33,6 @@ from flask_ibi_archive.archive.items.minting import Minted, Minter
 from flask_ibi_archive.archive.items.read import (
     RELEASED,
     USED,
-    ItemReader,
     Owner,
     Reservation,
     add_reservation,
@@ -41,6 +40,7 @@ from flask_ibi_archive.archive.items.read import (
     read_reservations,
     remove_unneeded,
     settle_reservation,
+    view_item,
 )
 from flask_ibi_archive.archive.items.relations import lock_items, lock_relations
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
@@ -918,14 +918,8 @@ def find_key(archive: HasContext, key: str) -> ItemView | None:
         holder = _find_key_holder(store, key)
         if holder is None:
             return None
-        reader = ItemReader(
-            store.connection,
-            store.archive_id,
-            lambda sha256: str(context.folder.path(sha256)),
-            today=context.now().date(),
-            with_descriptions=True,
-        )
-        return reader.find_item(holder.ibi)
+        today = context.now().date()
+        return view_item(store.connection, store.archive_id, context.folder, holder.ibi, today)
 
 
 def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -> Minted | None:
@@ -1295,14 +1289,14 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
         if related_to is not None:
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
-                find_related(store, edition_of, translation_of)
+                other = find_related(store, edition_of, translation_of)
 
         minted = None if minter is None else context.mint(minter)
         with context.transaction(reserved if minted is None else minted.rep) as store:
             # The related item is read again after the lock, because another transaction may have
             # changed the item before.
             if related_to is not None:
-                store.lock_relations([find_related(store, edition_of, translation_of).id])
+                store.lock_relations([other.id])
                 other = find_related(store, edition_of, translation_of)
             elif record.has_references or minted is None:
                 store.lock_relations()

@@ -71,7 +71,6 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
     Key,
     batched,
@@ -660,24 +659,20 @@ def _read_stored(dublin_core: Any, work: Any) -> DublinCoreMetadata:
 
 
 def view_item(
-    database: Database, archive_id: int, folder: FileStore, ibi: str, today: date
+    connection: Connection, archive_id: int, folder: FileStore, ibi: str, today: date
 ) -> ItemView | None:
     """Return the item that has an identifier; None if this Archive has no such item.
 
     :param ibi: the identifier in canonical case.
     :param today: the current day (UTC), on which the embargo depends.
     """
-
-    def find(connection: Connection) -> ItemView | None:
-        return ItemReader(
-            connection,
-            archive_id,
-            lambda sha256: str(folder.path(sha256)),
-            today=today,
-            with_descriptions=True,
-        ).find_item(ibi)
-
-    return database.read(find)
+    return ItemReader(
+        connection,
+        archive_id,
+        lambda sha256: str(folder.path(sha256)),
+        today=today,
+        with_descriptions=True,
+    ).find_item(ibi)
 
 
 def view_host_item(record: Record, metadata: Record | None, today: date) -> ItemView:

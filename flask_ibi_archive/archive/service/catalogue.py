@@ -409,7 +409,10 @@ class ItemCatalogue:
 
         :param ibi: an identifier of the item, in canonical case.
         """
-        return view_item(self._database, self.find_served().id, self._folder, ibi, today)
+        archive_id = self.find_served().id
+        return self._database.read(
+            lambda connection: view_item(connection, archive_id, self._folder, ibi, today)
+        )
 
     def list(
         self,
