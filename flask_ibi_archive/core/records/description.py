@@ -23,15 +23,7 @@ from stdnum import isbn
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.records import values
-from flask_ibi_archive.core.records.values import (
-    FieldError,
-    Parsed,
-    choose,
-    convert,
-    convert_to,
-    quoted,
-)
-from flask_ibi_archive.core.records.values import IssuedDate as IssuedDate
+from flask_ibi_archive.core.records.values import FieldError, IssuedDate, Parsed, choose, wrong
 from flask_ibi_archive.errors import IdentifierError, one_line
 
 # --- work types --------------------------------------------------------------------------------
@@ -73,14 +65,7 @@ class WorkType(str, Enum):
         return self in THESES
 
 
-THESES = frozenset(
-    {
-        WorkType.THESIS,
-        WorkType.DOCTORAL_THESIS,
-        WorkType.MASTER_THESIS,
-        WorkType.BACHELOR_THESIS,
-    }
-)
+THESES = frozenset(type for type in WorkType if type.value.endswith("thesis"))
 
 #: The types of works that appear in a journal.
 IN_JOURNALS = frozenset({WorkType.ARTICLE, WorkType.REVIEW})
@@ -223,11 +208,11 @@ def parse_type(field: str, value: Any) -> WorkType:
     type = find_type(text)
     if type is None:
         types = [type.value for type in WorkType]
-        raise FieldError(
-            field,
-            f"{quoted(text)} is not a known type of works, such as {', '.join(types)}, nor a word "
-            f"for one in Portuguese, Spanish or of COAR{values.suggest(text, types)}",
+        reason = (
+            f"is not a known type of works, such as {', '.join(types)}, nor a word for one in "
+            f"Portuguese, Spanish or of COAR{values.suggest(text, types)}"
         )
+        raise wrong(field, text, reason)
     return type
 
 
@@ -286,7 +271,7 @@ def _parse_short(
 
     def parse(field: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return convert(field, value, kind)
+            return values.convert(field, value, kind)
         return kind(parse_text(field, value))
 
     return parse
@@ -331,14 +316,14 @@ def parse_text(field: str, value: Any) -> Text:
     """Parse a text, or an object of a text and its language."""
     if not isinstance(value, dict):
         return values.parse_xml_text(field, value), None
-    text = convert(field, value, _TextObject)
+    text = values.convert(field, value, _TextObject)
     return text.value, text.lang
 
 
 def _parse_rights(field: str, value: Any) -> Text:
     text, language = parse_text(field, value)
     if values.is_url(text):
-        raise FieldError(field, f"{quoted(text)} is a URL; write the URL of a licence as licence")
+        raise wrong(field, text, "is a URL; write the URL of a licence as licence")
     return text, language
 
 
@@ -442,21 +427,17 @@ def parse_creator(field: str, value: Any, kind: type[_CreatorObject] = _CreatorO
     """Parse a name: a text, which may contain an ORCID, or an object."""
     if not isinstance(value, dict):
         return _read_name(field, values.parse_line_text(field, value))
-    stated = convert(field, value, kind)
+    stated = values.convert(field, value, kind)
     members = {name: member for name, member in asdict(stated).items() if member is not None}
     text = members.pop("name")
     if stated.kind != "organisation" and stated.ror is None:
         return replace(_read_name(values.join_names(field, "name"), text), **members)
-    for wrong in {"orcid", "lattes"} & members.keys():
-        raise FieldError(
-            values.join_names(field, wrong),
-            "only a person has this; the name is an organisation's",
-        )
+    for name in {"orcid", "lattes"} & members.keys():
+        reason = "only a person has this; the name is an organisation's"
+        raise FieldError(values.join_names(field, name), reason)
     if stated.kind == "person":
-        raise FieldError(
-            values.join_names(field, "ror"),
-            "only an organisation has a ROR; write it in affiliations",
-        )
+        reason = "only an organisation has a ROR; write it in affiliations"
+        raise FieldError(values.join_names(field, "ror"), reason)
     return Name(text, **members)
 
 
@@ -468,9 +449,9 @@ def _read_name(field: str, text: str) -> Name:
     """Return the name that a text states, which may contain an ORCID."""
     name = parse_name(text)
     if not any(map(str.isalnum, name.inverted)):
-        raise FieldError(field, f"{quoted(text)} is not a name such as Silva, Ana")
+        raise wrong(field, text, "is not a name such as Silva, Ana")
     if name.orcid is None and values.ORCID.search(text):
-        raise FieldError(field, f"{quoted(text)} contains an ORCID whose check digit is wrong")
+        raise wrong(field, text, "contains an ORCID whose check digit is wrong")
     return name
 
 
@@ -493,7 +474,7 @@ class Degree(Struct, frozen=True):
 def _parse_degree(field: str, value: Any) -> Degree:
     if value == {}:
         raise FieldError(field, "the object is empty; omit the field instead")
-    return convert(field, value, Degree)
+    return values.convert(field, value, Degree)
 
 
 def _parse_pages(field: str, value: Any) -> str:
@@ -612,20 +593,17 @@ def find_related_work(field: str, value: Any) -> RelatedWork:
     if (ibi := match_identifier(text)) is not None:
         return RelatedWork(ibi.text, "IBI")
     is_urn = text.lower().startswith("urn:")
-    if not is_urn and values.find_issn(text, is_labelled=True):
+    if not is_urn and values.ISSN.fullmatch(text):
         return RelatedWork(values.parse_issn(field, text), "ISSN")
-    if not is_urn and values.find_isbn(text, is_labelled=True):
+    if not is_urn and values.ISBN.fullmatch(text):
         return RelatedWork(isbn.compact(values.parse_isbn(field, text)), "ISBN")
     try:
         foreign = parse_foreign(text)
     except IdentifierError as error:
         if text.lower().startswith(("http:", "https:")):
             raise FieldError(field, str(error)) from None
-        raise FieldError(
-            field,
-            f"{quoted(text)} is not an identifier: write a DOI, Handle, ARK, URN, IBI, ISBN, ISSN "
-            "or an http or https URL",
-        ) from None
+        kinds = "a DOI, Handle, ARK, URN, IBI, ISBN, ISSN or an http or https URL"
+        raise wrong(field, text, f"is not an identifier: write {kinds}") from None
     return RelatedWork(foreign.text, FOREIGN_KINDS[foreign.kind], foreign.url)
 
 
@@ -640,7 +618,7 @@ def parse_related(field: str, value: Any) -> RelatedWork:
     """Parse the identifier of another work, or an object that also says the relation to it."""
     if not isinstance(value, dict):
         return find_related_work(field, value)
-    stated = convert(field, value, _RelatedObject)
+    stated = values.convert(field, value, _RelatedObject)
     return replace(stated.identifier, relation=stated.relation)
 
 
@@ -691,11 +669,11 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     issued: Issued | None = None
     dates: Parsed[Mapping[DateKind, IssuedDate], _parse_dates] = field(default_factory=dict)
     degree: Parsed[Degree, _parse_degree] | None = None
-    container: Parsed[Container, convert_to(Container)] | None = None
+    container: Parsed[Container, values.convert_to(Container)] | None = None
     abstracts: tuple[Parsed[Text, parse_text], ...] = ()
     subjects: tuple[Parsed[Subject, _parse_short(Subject, values.parse_xml_text)], ...] = ()
     rights: tuple[Parsed[Text, _parse_rights], ...] = ()
-    licence_url: Parsed[str, values.parse_stated_licence] | None = None
+    licence_url: Parsed[str, values.parse_licence] | None = None
     access_right: Parsed[AccessRight, choose(AccessRight)] | None = None
     issn: Parsed[str, values.parse_issn] | None = None
     isbn: Parsed[str, values.parse_isbn] | None = None
@@ -705,7 +683,38 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     coverage: tuple[Parsed[Text, parse_text], ...] = ()
     notes: tuple[Parsed[Text, parse_text], ...] = ()
     related: tuple[Parsed[RelatedWork, parse_related], ...] = ()
-    funding: tuple[Parsed[Grant, convert_to(Grant)], ...] = ()
+    funding: tuple[Parsed[Grant, values.convert_to(Grant)], ...] = ()
+
+    @property
+    def is_contained(self) -> bool:
+        """Whether the work appears in a journal, in a book or in the proceedings of an event."""
+        return self.type in CONTAINED or self.container is not None
+
+    @property
+    def published(self) -> IssuedDate | None:
+        """The date of publication, otherwise that of the defence of a thesis; or None."""
+        return self.issued or (self.degree.defended if self.degree else None)
+
+    @property
+    def imprint(self) -> tuple[str | None, str | None]:
+        """The place and the name of the publisher; each of them is None if it is unknown.
+
+        Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
+        """
+        if self.publisher is None:
+            return None, None
+        place, _, name = (part.strip() for part in self.publisher.partition(": "))
+        return (place, name) if place and name else (None, self.publisher)
+
+    @property
+    def institution(self) -> str | None:
+        """The institution that grants the degree, otherwise the publisher; or None."""
+        granting = self.degree and self.degree.institution
+        return granting.name if granting else self.imprint[1]
+
+    def find_contributors(self, *roles: Role | None) -> list[Name]:
+        """Return the contributors who have one of some roles."""
+        return [name for name in self.contributors if name.role in roles]
 
 
 #: The names of the fields of the JSON object.
@@ -730,7 +739,7 @@ def parse_description(field: str, value: Any) -> Description:
 def parse_work_fields(field: str, value: Any) -> Description:
     """Parse a description that may have no title."""
     stated = values.check_object(field, value, WORK_FIELDS)
-    description = convert(field, stated, Description)
+    description = values.convert(field, stated, Description)
     if "type" not in stated:
         return description
     return replace(description, type_text=find_best_type([one_line(stated["type"])])[0])
@@ -766,16 +775,15 @@ _ABBREVIATIONS = {name: abbreviation for abbreviation, name in FUNDERS.items()}
 
 def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...]]:
     """Return the Dublin Core of a description, in the order of the standard."""
-    container = description.container
-    is_contained = description.type in CONTAINED or container is not None
+    container, date = description.container, description.published
     numbers = [
-        *(() if description.issn is None else [f"ISSN {description.issn}"]),
-        *(() if description.isbn is None else [f"ISBN {description.isbn}"]),
+        description.issn and f"ISSN {description.issn}",
+        description.isbn and f"ISBN {description.isbn}",
     ]
-    type = description.type_text or (
-        None if description.type is WorkType.OTHER else description.type.value
-    )
-    issued = description.issued or (description.degree.defended if description.degree else None)
+    # the ISSN and ISBN of what contains the work do not identify the work
+    outer, own = (numbers, []) if description.is_contained else ([], numbers)
+    general = None if description.type is WorkType.OTHER else description.type.value
+    related = [other.url or other.identifier for other in description.related]
     elements: dict[str, Iterable[Text]] = {
         "title": ((title.value, title.lang) for title in description.titles),
         "creator": _plain(name.inverted for name in description.creators),
@@ -783,23 +791,12 @@ def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...
         "description": (*description.abstracts, *description.notes),
         "publisher": _plain([description.publisher]),
         "contributor": _plain(name.inverted for name in description.contributors),
-        "date": _plain([issued.text if issued else None]),
-        "type": _plain([type]),
+        "date": _plain([date.text if date else None]),
+        "type": _plain([description.type_text or general]),
         "format": _plain([description.extent]),
-        # the ISSN and ISBN of what contains the work do not identify the work
-        "identifier": _plain([*(() if is_contained else numbers), description.number]),
-        "source": _plain(
-            [
-                format_container(container) if container else None,
-                *(numbers if is_contained else ()),
-            ]
-        ),
-        "relation": _plain(
-            [
-                *(related.url or related.identifier for related in description.related),
-                *map(_format_grant, description.funding),
-            ]
-        ),
+        "identifier": _plain([*own, description.number]),
+        "source": _plain([format_container(container) if container else None, *outer]),
+        "relation": _plain([*related, *map(_format_grant, description.funding)]),
         "coverage": description.coverage,
         "rights": (*description.rights, *_plain([description.licence_url])),
     }

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_date, find_institution
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.record import ELEMENTS
-from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
+from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 
@@ -58,15 +58,15 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
         for affiliation in author.affiliations:
             yield "author_institution", affiliation.name
         yield "author_orcid", author.orcid_url
-    yield "publication_date", _format_date(find_date(work))
+    yield "publication_date", _format_date(work.published)
     if work.type.is_thesis:
-        yield "dissertation_institution", find_institution(work)
+        yield "dissertation_institution", work.institution
         yield "dissertation_name", work.degree.name if work.degree else None
     elif work.type in _REPORTS:
-        yield "technical_report_institution", split_publisher(work.publisher)[1]
+        yield "technical_report_institution", work.imprint[1]
         yield "technical_report_number", work.number
     else:
-        yield "publisher", split_publisher(work.publisher)[1]
+        yield "publisher", work.imprint[1]
     if container := work.container:
         name = "inbook_title" if work.type is WorkType.CHAPTER else "conference_title"
         yield "journal_title" if work.type in IN_JOURNALS else name, container.title

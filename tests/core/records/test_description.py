@@ -32,7 +32,6 @@ from flask_ibi_archive.core.records.values import (
     FieldError,
     find_spdx,
     parse_issued,
-    parse_licence,
 )
 from flask_ibi_archive.core.records.work import read_dublin_core
 
@@ -127,9 +126,9 @@ def test_a_value_is_read_in_its_usual_spellings(field: str, value: Any, written:
 
 @for_each(("text", "url", "spdx"), CASES["licences"])
 def test_a_licence_has_one_url(text: str, url: str, spdx: str | None) -> None:
-    assert parse_licence(text) == url
+    assert parse(licence=text).licence_url == url
     assert find_spdx(url) == spdx
-    assert parse_licence(spdx or url) == url
+    assert parse(licence=spdx or url).licence_url == url
 
 
 @for_each(("field", "value", "message"), CASES["refused descriptions"])

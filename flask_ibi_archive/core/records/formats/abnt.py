@@ -18,8 +18,7 @@ from flask_ibi_archive.core.records.description import (
     Name,
     WorkType,
 )
-from flask_ibi_archive.core.records.formats.vocabularies import find_contributors, find_institution
-from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
+from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work
 
 
@@ -161,8 +160,8 @@ def _describe_thesis(work: Work) -> str:
     degree = stated if _STATED_DEGREE.fullmatch(stated) else _DEGREES[work.type]
     if known.name is not None and degree is not stated:
         degree = f"{degree.partition(' (')[0]} ({known.name})"
-    place = split_publisher(work.publisher)[0]
-    institution = ", ".join(filter(None, (find_institution(work), place)))
+    place = work.imprint[0]
+    institution = ", ".join(filter(None, (work.institution, place)))
     granted = f" – {institution}, {defended}" if institution else ""
     return f"{_format_title(work, 'bold')} {year}. {degree}{granted}."
 
@@ -192,7 +191,7 @@ def _describe_section(work: Work, container: Container) -> str:
         place = f", {container.place}" if container.place else ""
         entry = _end_sentence(name.upper() + comma + rest + place)
         book = f"{entry} {_style(collection.capitalize(), 'bold')} [...]."
-    elif editors := find_contributors(work, "editor"):
+    elif editors := work.find_contributors("editor"):
         names = "; ".join(map(_format_author, editors))
         book = f"{names} (org.). {_style(container.title, 'bold')}."
     else:
@@ -207,7 +206,7 @@ def _format_imprint(work: Work, archive_name: str | None = None) -> str:
     :param archive_name: the repository, which is the publisher of a work if no publisher is stated.
         None for a part of a book or of proceedings, because the repository did not publish these.
     """
-    place, publisher = split_publisher(work.publisher)
+    place, publisher = work.imprint
     if publisher is None:
         imprint = archive_name or f"[{_NO_PLACE}: {_style('s. n.', 'italic')}]"
     else:

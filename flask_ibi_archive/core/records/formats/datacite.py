@@ -30,7 +30,6 @@ from flask_ibi_archive.core.records.values import (
     find_spdx,
     name_licence,
     parse_date,
-    split_publisher,
 )
 from flask_ibi_archive.core.records.work import Work
 
@@ -103,7 +102,7 @@ def describe_datacite(work: Work) -> Value:
         doi=work.doi if work.doi and _PLAIN_DOI.fullmatch(work.doi) else None,
         url=work.url,
         types={"resourceType": work.type_text or general, "resourceTypeGeneral": general},
-        publisher={"name": split_publisher(work.publisher)[1] or _UNAVAILABLE},
+        publisher={"name": work.imprint[1] or _UNAVAILABLE},
         publicationYear=NO_YEAR if year is None else f"{year:04}",
         language=work.language,
         version=work.version,
@@ -195,7 +194,7 @@ def _describe_date(date: IssuedDate, kind: str) -> Value:
 
 def _list_alternate_identifiers(work: Work) -> Iterator[Value]:
     # the ISSN and the ISBN may be those of what contains the work
-    is_contained = work.type in CONTAINED or work.container is not None
+    is_contained = work.is_contained
     for text, kind in (
         (work.url if work.doi else None, "URL"),
         *((ibi, "IBI") for ibi in work.identifiers),

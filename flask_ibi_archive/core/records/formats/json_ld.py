@@ -19,8 +19,7 @@ from flask_ibi_archive.core.records.description import (
     Role,
     Subject,
 )
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access, find_date
-from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access
 from flask_ibi_archive.core.records.work import Work, WorkFile
 
 #: The namespace of PROV-O. Its terms are written as IRIs, because they need no other context then.
@@ -67,12 +66,12 @@ def _describe(work: Work) -> dict[str, Any]:
     degree, container = work.degree, work.container
     programme = degree and degree.programme
     department = programme and _make("Organization", name=programme)
-    issued = find_date(work)
+    issued = work.published
     authors = [name.orcid_url or name.ror for name in work.creators]
     funders = {grant.funder: grant.funder_id for grant in work.funding}
     time = work.deposited and work.deposited.isoformat()
     created = work.dates.get("created")
-    place, publisher = split_publisher(work.publisher)
+    place, publisher = work.imprint
     # only data sets are in catalogues of data
     archive, kind, encoding = (
         ("includedInDataCatalog", "DataCatalog", "distribution")

@@ -11,8 +11,6 @@ from flask_ibi_archive.core.records.description import Name, WorkType
 from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.formats.vocabularies import (
     find_access,
-    find_contributors,
-    find_institution,
 )
 from flask_ibi_archive.core.records.formats.xml_text import document, element
 from flask_ibi_archive.core.records.work import Work
@@ -52,15 +50,15 @@ def _list_elements(work: Work) -> Iterator[Member]:
     def spoken(name: str, text: str, language: str | None) -> Member:
         return name, text, {"lang": _find_language(language)}
 
-    coadvisors = find_contributors(work, "co-advisor")
+    coadvisors = work.find_contributors("co-advisor")
     for author in work.creators[:1]:
         yield from _list_person("contributorAuthor", [author])
         yield plain("contributorAuthorID", author.orcid)
-    advisors = find_contributors(work, "advisor", "supervisor")
+    advisors = work.find_contributors("advisor", "supervisor")
     yield from _list_person("contributorAdvisor", advisors)
     yield from _list_person("contributorAdvisor-co1", coadvisors[:1])
     yield from _list_person("contributorAdvisor-co2", coadvisors[1:])
-    for name in find_contributors(work, "committee member"):
+    for name in work.find_contributors("committee member"):
         yield plain("contributorReferees", name.inverted)
     deposited = work.deposited.isoformat() if work.deposited else None
     yield plain("dateAccessioned", deposited)
@@ -76,7 +74,7 @@ def _list_elements(work: Work) -> Iterator[Member]:
     yield from (spoken("descriptionAbstract", *text) for text in others)
     for funder in dict.fromkeys(grant.funder for grant in work.funding):
         yield plain("descriptionSponsorship", funder)
-    yield plain("publisher", find_institution(work))
+    yield plain("publisher", work.institution)
     yield plain("publisherProgram", work.degree.programme if work.degree else None)
     yield plain("type", _TYPES.get(work.type))
     yield plain("title", work.title)

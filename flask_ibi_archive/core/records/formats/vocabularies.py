@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from flask_ibi_archive.core.records.description import AccessRight, Name, Role, WorkType
-from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
+from flask_ibi_archive.core.records.description import AccessRight, WorkType
 from flask_ibi_archive.core.records.work import Work
 
 SEMANTICS = "info:eu-repo/semantics/"
@@ -206,20 +205,3 @@ def find_language_code(tag: str) -> str:
     :returns: the text itself if it is no language tag with a code of ISO 639-1.
     """
     return _CODES.get(tag.strip().replace("_", "-").partition("-")[0].lower(), tag)
-
-
-def find_date(work: Work) -> IssuedDate | None:
-    """Return the date of publication, otherwise that of the defence of a thesis; or None."""
-    return work.issued or (work.degree.defended if work.degree else None)
-
-
-def find_institution(work: Work) -> str | None:
-    """Return the institution that grants the degree, otherwise the publisher; or None."""
-    if work.degree is not None and work.degree.institution is not None:
-        return work.degree.institution.name
-    return split_publisher(work.publisher)[1]
-
-
-def find_contributors(work: Work, *roles: Role | None) -> list[Name]:
-    """Return the contributors who have one of some roles."""
-    return [name for name in work.contributors if name.role in roles]
