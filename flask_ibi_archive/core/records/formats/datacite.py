@@ -1,4 +1,9 @@
-"""The format DataCite, kernel 4: the values of a work, as JSON and as XML."""
+"""The format DataCite, kernel 4: the values of a work, as JSON, as XML, and as oai_openaire.
+
+OpenAIRE Guidelines for Literature Repository Managers 4.0 use the values of DataCite, as far as
+version 4.1 of DataCite knows them. Sources:
+https://openaire-guidelines-for-literature-repository-managers.readthedocs.io, and the schemas.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +22,15 @@ from flask_ibi_archive.core.records.description import (
     Role,
     WorkType,
 )
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access
+from flask_ibi_archive.core.records.formats.vocabularies import (
+    METADATA_ONLY,
+    TYPES,
+    find_access,
+    find_language_code,
+    find_version,
+)
 from flask_ibi_archive.core.records.formats.xml_text import (
+    DC,
     document,
     element,
     format_attributes,
@@ -95,7 +107,7 @@ def describe_datacite(work: Work) -> Value:
         "geoLocations": (
             {"geoLocationPlace": text} for text, _ in work.coverage if not parse_date(text).iso
         ),
-        "fundingReferences": map(describe_grant, work.funding),
+        "fundingReferences": map(_describe_grant, work.funding),
         "relatedItems": _list_related_items(work),
     }
     return _omit_empty(
@@ -281,7 +293,7 @@ def _list_descriptions(work: Work) -> Iterator[Value]:
             yield {"description": text, "descriptionType": "TechnicalInfo"}
 
 
-def describe_grant(grant: Grant) -> Value:
+def _describe_grant(grant: Grant) -> Value:
     """Return the values of a grant."""
     is_ror = (grant.funder_id or "").startswith("https://ror.org/")
     return _omit_empty(
@@ -314,33 +326,19 @@ def _list_related_items(work: Work) -> Iterator[Value]:
     )
 
 
-NAMESPACE = "http://datacite.org/schema/kernel-4"
-SCHEMA = "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
+# --- XML -----------------------------------------------------------------------------------------
 
-#: The names of attributes, if they differ from those in JSON.
-_ATTRIBUTES = {
-    "awardUri": "awardURI",
-    "lang": "xml:lang",
-    "rightsUri": "rightsURI",
-    "schemeUri": "schemeURI",
-    "valueUri": "valueURI",
-}
-#: The element of each member of a group. The text of an element with attributes has the same name
-#: in JSON.
-_MEMBERS = {
-    "creators": "creator",
-    "contributors": "contributor",
-    "titles": "title",
-    "subjects": "subject",
-    "dates": "date",
-    "alternateIdentifiers": "alternateIdentifier",
-    "relatedIdentifiers": "relatedIdentifier",
-    "rightsList": "rights",
-    "descriptions": "description",
-    "sizes": "size",
-    "formats": "format",
-}
-_GIVEN = ("givenName", "familyName")
+
+#: The namespace and the schema.
+SPACE = (
+    "http://datacite.org/schema/kernel-4",
+    "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd",
+)
+#: The groups of elements whose names are those of their members in the plural.
+_GROUPS = (
+    "creators", "contributors", "titles", "subjects", "dates", "alternateIdentifiers",
+    "relatedIdentifiers", "rightsList", "descriptions", "sizes", "formats",
+)  # fmt: skip
 #: The elements of a grant, and their attributes.
 _GRANT = {
     "funderName": "",
@@ -349,33 +347,30 @@ _GRANT = {
     "awardNumber": "awardUri",
     "awardTitle": "",
 }
-_PAGES = ("volume", "issue", "firstPage", "lastPage")
 
 
 def write_datacite(work: Work) -> str:
     """Return the DataCite document of a work in XML."""
-    return document("resource", _write(work), {NAMESPACE: SCHEMA}, xmlns=NAMESPACE)
+    return document("resource", _write(work), SPACE)
 
 
 def _write(work: Work) -> Iterator[str]:
     """Yield the elements of a document."""
     values = describe_datacite(work)
-    yield write_identifier(work)
+    yield _write_identifier(work)
     yield element("publisher", values["publisher"]["name"])
     yield element("publicationYear", values["publicationYear"])
     yield _write_text("resourceType", values["types"])
-    for name in ("language", "version"):
-        if name in values:
-            yield element(name, values[name])
-    for name in _MEMBERS:
-        yield from write_group(name, values)
+    yield from (element(name, values[name]) for name in ("language", "version") if name in values)
+    for name in _GROUPS:
+        yield from _write_group(name, values)
     places = (_write_text("geoLocationPlace", place) for place in values.get("geoLocations", ()))
     yield from group("geoLocations", (f"<geoLocation>{place}</geoLocation>" for place in places))
-    yield from group("fundingReferences", map(write_grant, values.get("fundingReferences", ())))
+    yield from group("fundingReferences", map(_write_grant, values.get("fundingReferences", ())))
     yield from group("relatedItems", map(_write_related_item, values.get("relatedItems", ())))
 
 
-def write_identifier(work: Work, prefix: str = "") -> str:
+def _write_identifier(work: Work, prefix: str = "") -> str:
     """Return the identifier of a work: the DOI, otherwise the persistent URL.
 
     The schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL.
@@ -384,50 +379,60 @@ def write_identifier(work: Work, prefix: str = "") -> str:
     return element(f"{prefix}identifier", identifier, {"identifierType": kind})
 
 
-def write_group(name: str, values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _write_group(name: str, values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Yield a group of elements; nothing if the work has no such values.
 
     :param name: the name of the group, such as ``titles``.
     :param values: the values of the work; see :func:`describe_datacite`.
     :param prefix: the prefix of the elements with a colon, or "".
     """
-    members = values.get(name, ())
+    member = "rights" if name == "rightsList" else name.removesuffix("s")
     write = _write_name if name in ("creators", "contributors") else _write_text
-    return group(prefix + name, (write(_MEMBERS[name], member, prefix) for member in members))
+    return group(prefix + name, (write(member, value, prefix) for value in values.get(name, ())))
 
 
-def _write_text(name: str, member: Mapping[str, str] | str, prefix: str = "") -> str:
-    """Return an element whose attributes are the other values of a member, if it is an object."""
+def _write_text(
+    name: str, member: Mapping[str, str] | str, prefix: str = "", key: str | None = None
+) -> str:
+    """Return an element whose attributes are the other values of a member, if it is an object.
+
+    :param key: the name of the text in JSON; None: the name of the element.
+    """
     if isinstance(member, str):
         return element(prefix + name, member)
-    attributes = {_ATTRIBUTES.get(key, key): text for key, text in member.items() if key != name}
-    return element(prefix + name, member[name], attributes)
+    attributes = dict(member)
+    text = attributes.pop(key or name)
+    return element(prefix + name, text, {_rename(key): attributes[key] for key in attributes})
+
+
+def _rename(key: str) -> str:
+    """Return the name in XML of an attribute in JSON."""
+    return "xml:lang" if key == "lang" else re.sub("Uri$", "URI", key)
 
 
 def _write_name(name: str, member: Mapping[str, Any], prefix: str) -> str:
     """Return a creator or a contributor."""
     name = prefix + name
     parts = [element(f"{name}Name", member["name"], {"nameType": member.get("nameType")})]
-    parts += [element(prefix + key, member[key]) for key in _GIVEN if key in member]
-    parts += [
-        _write_text("nameIdentifier", identifier, prefix)
-        for identifier in member.get("nameIdentifiers", ())
-    ]
+    parts += (
+        element(prefix + key, member[key]) for key in ("givenName", "familyName") if key in member
+    )
+    for identifier in member.get("nameIdentifiers", ()):
+        parts.append(_write_text("nameIdentifier", identifier, prefix))
     for affiliation in member.get("affiliation", ()):
-        attributes = {_ATTRIBUTES.get(key, key): text for key, text in affiliation.items()}
-        parts.append(element(f"{prefix}affiliation", attributes.pop("name"), attributes))
-    attributes = {key: text for key, text in member.items() if key == "contributorType"}
-    return f"<{name}{format_attributes(attributes)}>{''.join(parts)}</{name}>"
+        parts.append(_write_text("affiliation", affiliation, prefix, "name"))
+    role = format_attributes({"contributorType": member.get("contributorType")})
+    return f"<{name}{role}>{''.join(parts)}</{name}>"
 
 
-def write_grant(grant: Mapping[str, str | None], prefix: str = "") -> str:
+def _write_grant(grant: Mapping[str, str | None], prefix: str = "") -> str:
     """Return a fundingReference.
 
     :param grant: the values of the grant, and for OpenAIRE also ``fundingStream``.
     :param prefix: the prefix of the elements with a colon, or "".
     """
     parts = [
-        element(prefix + name, grant.get(name) or "", {_ATTRIBUTES.get(key, key): grant.get(key)})
+        element(prefix + name, grant.get(name) or "", {_rename(key): grant.get(key)})
         for name, key in _GRANT.items()
         if grant.get(name) or grant.get(key)
     ]
@@ -436,10 +441,123 @@ def write_grant(grant: Mapping[str, str | None], prefix: str = "") -> str:
 
 def _write_related_item(item: Mapping[str, Any]) -> str:
     attributes = {key: item[key] for key in ("relatedItemType", "relationType")}
-    number = item.get("relatedItemIdentifier")
+    number, pages = item.get("relatedItemIdentifier"), ("volume", "issue", "firstPage", "lastPage")
     parts = [
         *([_write_text("relatedItemIdentifier", number)] if number else []),
-        *write_group("titles", item),
-        *(element(key, item[key]) for key in _PAGES if key in item),
+        *_write_group("titles", item),
+        *(element(key, item[key]) for key in pages if key in item),
     ]
     return f"<relatedItem{format_attributes(attributes)}>{''.join(parts)}</relatedItem>"
+
+
+# --- OpenAIRE ------------------------------------------------------------------------------------
+
+
+#: The namespace and the schema of OpenAIRE.
+OPENAIRE = (
+    "http://namespace.openaire.eu/schema/oaire/",
+    "https://www.openaire.eu/schema/repo-lit/4.0/openaire.xsd",
+)
+
+#: The terms of DataCite that are newer than the schema. Such dates and related works are left out.
+_NEW_DATES = frozenset({"Coverage", "Other", "Withdrawn"})
+_NEW_RELATIONS = frozenset({
+    "Collects", "HasTranslation", "IsCollectedBy", "IsObsoletedBy", "IsPublishedIn",
+    "IsTranslationOf", "Obsoletes", "Other",
+})  # fmt: skip
+_OPENAIRE_GROUPS = (
+    "titles", "creators", "contributors", "alternateIdentifiers", "relatedIdentifiers", "dates",
+    "subjects", "sizes",
+)  # fmt: skip
+_GENERAL = {
+    WorkType.DATASET: "dataset",
+    WorkType.SOFTWARE: "software",
+    **dict.fromkeys(
+        (WorkType.COLLECTION, WorkType.IMAGE, WorkType.MAP, WorkType.MUSIC, WorkType.OTHER,
+         WorkType.SOUND, WorkType.VIDEO),
+        "other research product",
+    ),
+}  # fmt: skip
+
+
+def write_openaire(work: Work) -> str:
+    """Return the oai_openaire document of a work."""
+    return document("oaire:resource", _list_elements(work), OPENAIRE, datacite=SPACE[0], dc=DC)
+
+
+def _list_elements(work: Work) -> Iterator[str]:
+    """Yield the elements of an OpenAIRE document."""
+    values = _describe_older(work)
+    for name in _OPENAIRE_GROUPS:
+        yield from _write_group(name, values, "datacite:")
+    grants = ({**_describe_grant(each), "fundingStream": each.programme} for each in work.funding)
+    yield from group("oaire:fundingReferences", (_write_grant(each, "oaire:") for each in grants))
+    yield _write_identifier(work, "datacite:")
+    if work.language:
+        yield element("dc:language", find_language_code(work.language))
+    if work.publisher:
+        yield element("dc:publisher", values["publisher"]["name"])
+    terms = TYPES[work.type]
+    general = _GENERAL.get(work.type, "literature")
+    attributes = {"resourceTypeGeneral": general, "uri": terms.uri}
+    yield element("oaire:resourceType", terms.label, attributes)
+    for text, language in (*work.abstracts, *work.notes):
+        yield element("dc:description", text, {"xml:lang": language})
+    yield from (element("dc:format", name) for name in values.get("formats", ()))
+    # an item without files is a description alone; None with files means that nobody knows
+    access = find_access(work) or (None if work.files else METADATA_ONLY)
+    if access is not None:
+        yield element("datacite:rights", access.label, {"rightsURI": access.uri})
+    yield from (
+        element("dc:coverage", text, {"xml:lang": language}) for text, language in work.coverage
+    )
+    yield from _write_citation(work)
+    if work.licence_url:
+        name = name_licence(work.licence_url)
+        yield element("oaire:licenseCondition", name, {"uri": work.licence_url})
+    for file in work.files:
+        about: dict[str, str | None] = {
+            "accessRightsURI": access and access.uri,
+            "mimeType": file.media_type,
+            "objectType": general if general in ("dataset", "software") else "fulltext",
+        }
+        yield element("oaire:file", file.url, about)
+
+
+def _describe_older(work: Work) -> dict[str, Any]:
+    """Return the values of the format DataCite that the older schema knows."""
+    values = describe_datacite(work)
+    return values | {
+        "contributors": [
+            {**name, "contributorType": name["contributorType"].replace("Translator", "Other")}
+            for name in values.get("contributors", ())
+        ],
+        "dates": [date for date in values.get("dates", ()) if date["dateType"] not in _NEW_DATES],
+        "relatedIdentifiers": [
+            related
+            for related in values.get("relatedIdentifiers", ())
+            if related["relationType"] not in _NEW_RELATIONS
+        ],
+    }
+
+
+def _write_citation(work: Work) -> Iterator[str]:
+    """Yield the journal or book that contains the work, and the version."""
+    container = work.container
+    if container is not None:
+        parts = {
+            "citationTitle": container.title,
+            "citationVolume": container.volume,
+            "citationIssue": container.number,
+            "citationStartPage": container.first_page,
+            "citationEndPage": container.last_page,
+            "citationConferencePlace": container.place
+            if work.type in (WorkType.CONFERENCE_PAPER, WorkType.POSTER)
+            else None,
+        }
+        yield from (element(f"oaire:{name}", text) for name, text in parts.items() if text)
+    stage = find_version(work)
+    if stage is not None:
+        yield element("oaire:version", stage.label, {"uri": stage.uri})
+    elif work.version:
+        yield element("oaire:version", work.version)

@@ -15,9 +15,8 @@ from flask_ibi_archive.core.records.formats.vocabularies import (
 from flask_ibi_archive.core.records.formats.xml_text import document, element
 from flask_ibi_archive.core.records.work import Work
 
-#: The addresses that the schema of IBICT and its crosswalks state.
-NAMESPACE = "http://200.130.0.199/mtd3-br/"
-SCHEMA = f"{NAMESPACE}mtd3-br.xsd"
+#: The namespace and the schema, as the schema of IBICT and its crosswalks state them.
+SPACE = ("http://200.130.0.199/mtd3-br/", "http://200.130.0.199/mtd3-br/mtd3-br.xsd")
 
 _TYPES = {
     WorkType.MASTER_THESIS: "masterThesis",
@@ -31,7 +30,7 @@ Member = tuple[str, "str | None", "dict[str, str | None]"]
 
 def write_mtd3_br(work: Work) -> str:
     """Return the MTD3-BR document of a thesis."""
-    return document("mtd3-br:mtd3br", _write(work), {NAMESPACE: SCHEMA}, **{"mtd3-br": NAMESPACE})
+    return document("mtd3-br:mtd3br", _write(work), SPACE)
 
 
 def _write(work: Work) -> Iterator[str]:

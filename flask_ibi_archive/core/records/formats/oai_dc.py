@@ -17,14 +17,17 @@ from flask_ibi_archive.core.records.formats.vocabularies import (
     find_language_code,
     find_version,
 )
-from flask_ibi_archive.core.records.formats.xml_text import document, element
+from flask_ibi_archive.core.records.formats.xml_text import DC, document, element
 from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.core.records.values import find_doi, format_doi, is_url
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import IdentifierError
 
-NAMESPACE = "http://www.openarchives.org/OAI/2.0/oai_dc/"
-SCHEMA = "http://www.openarchives.org/OAI/2.0/oai_dc.xsd"
+#: The namespace and the schema.
+SPACE = (
+    "http://www.openarchives.org/OAI/2.0/oai_dc/",
+    "http://www.openarchives.org/OAI/2.0/oai_dc.xsd",
+)
 
 _EMBARGO_END = "info:eu-repo/date/embargoEnd/"
 #: Matches a term for the access in dc:rights.
@@ -122,10 +125,4 @@ def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> s
         for name in ELEMENTS
         for value, language in elements.get(name, ())
     )
-    return document(
-        "oai_dc:dc",
-        lines,
-        {NAMESPACE: SCHEMA},
-        oai_dc=NAMESPACE,
-        dc="http://purl.org/dc/elements/1.1/",
-    )
+    return document("oai_dc:dc", lines, SPACE, dc=DC)
