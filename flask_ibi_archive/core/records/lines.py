@@ -38,14 +38,7 @@ from flask_ibi_archive.core.records.description import (
     parse_work_fields,
 )
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem, Record
-from flask_ibi_archive.core.records.values import (
-    FieldError,
-    IssuedDate,
-    convert,
-    convert_to,
-    join_names,
-    quoted,
-)
+from flask_ibi_archive.core.records.values import FieldError, IssuedDate
 
 # --- reading -------------------------------------------------------------------------------------
 
@@ -75,8 +68,8 @@ def find_errors(line: str | bytes) -> list[FieldError]:
         values.check_object("", data, data)
     except FieldError as error:
         return [error]
-    errors = list(_find_errors("", data, convert_to(Record)))
-    return errors or list(_find_conflicts(convert("", data, Record)))
+    errors = list(_find_errors("", data, values.convert_to(Record)))
+    return errors or list(_find_conflicts(values.convert("", data, Record)))
 
 
 def _find_errors(
@@ -158,7 +151,7 @@ def check_json(field: str, value: Any, depth: int = 0) -> None:
             check_json(f"{field}[{number}]", member, depth + 1)
     elif isinstance(value, dict):
         for name, member in value.items():
-            inside = join_names(field, values.quoted_name(name))
+            inside = values.join_names(field, values.quoted_name(name))
             values.check_characters(inside, name)
             check_json(inside, member, depth + 1)
 
@@ -170,7 +163,7 @@ def parse_record(data: Any, has_identifier: bool = True) -> Record:
     :param has_identifier: False if the identifiers of the item will be minted later.
     :raises FieldError: if a field is wrong.
     """
-    record = convert("", data, Record)
+    record = values.convert("", data, Record)
     check_record(record, has_identifier)
     return record
 
@@ -196,10 +189,10 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
         yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
     paths = [file.path for file in record.files]
     for path in _find_repeated(paths):
-        yield FieldError("files", f"the path {quoted(path)} appears twice")
+        yield FieldError("files", f"the path {values.quoted(path)} appears twice")
     target = record.target_file
     if target is not None and target not in paths:
-        yield FieldError("target_file", f"{quoted(target)} is not among the files")
+        yield FieldError("target_file", f"{values.quoted(target)} is not among the files")
     if record.next_edition in own:
         yield FieldError("next_edition", "an item cannot be its own next edition")
     if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:

@@ -14,11 +14,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from flask_ibi_archive.core.identifiers.foreign import (
-    ForeignIdentifier,
-    ForeignKind,
-    parse_foreign,
-)
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.protocol.access import is_closed
 from flask_ibi_archive.core.records.description import (
     CONTAINED,
@@ -32,12 +28,7 @@ from flask_ibi_archive.core.records.description import (
     parse_grant,
     parse_name,
 )
-from flask_ibi_archive.core.records.record import (
-    ELEMENTS,
-    DublinCore,
-    DublinCoreMetadata,
-    Record,
-)
+from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCoreMetadata, Record
 from flask_ibi_archive.core.records.values import (
     clean,
     find_doi,
@@ -199,8 +190,14 @@ def make_work(
     ibi = record.ibip or record.identifiers[0]
     same_as = tuple(map(parse_foreign, record.same_as))
     stated = [text for text, _ in elements.get("identifier", ())]
-    dois = [alias.text for alias in same_as if alias.kind is ForeignKind.DOI]
+    substitute = one_line(clean(title or "")) or ibi
     languages = (_language(text) for text, _ in elements.get("language", ()))
+
+    translations = (
+        (language, f"{persistent_url_base}/{target}")
+        for language, target in record.translations.items()
+        if target != translation_of
+    )
 
     def link(target: str | None) -> str | None:
         return None if target is None else f"{persistent_url_base}/{target}"
@@ -212,9 +209,7 @@ def make_work(
         url=f"{persistent_url_base}/{ibi}",
         page_url=page_url or f"{persistent_url_base}/{ibi}",
         state=record.state,
-        title=described.titles[0].value
-        if described.titles
-        else one_line(clean(title or "")) or ibi,
+        title=described.titles[0].value if described.titles else substitute,
         has_title=bool(described.titles),
         deposited=record.timestamp,
         access=_find_access(record, today) if is_data and today else None,
@@ -222,15 +217,11 @@ def make_work(
         # the language of a metadata item is not that of the work that it describes
         language=(record.language if is_data else None) or next(filter(None, languages), None),
         metadata_language=metadata_language if is_data else record.language,
-        doi=next(filter(None, map(find_doi, [*stated, *dois])), None),
+        doi=next(filter(None, map(find_doi, [*stated, *record.same_as])), None),
         same_as=same_as,
         next_edition=link(record.next_edition),
         previous_edition=link(previous_edition),
-        translations=tuple(
-            (language, f"{persistent_url_base}/{target}")
-            for language, target in record.translations.items()
-            if target != translation_of
-        ),
+        translations=tuple(translations),
         translation_of=link(translation_of),
         files=tuple(replace(file, name=clean(file.name)) for file in files),
         archive_name=archive_name,
@@ -244,15 +235,9 @@ def read_dublin_core(elements: DublinCore) -> Description:
     type_text, type = find_best_type(values["type"])
     rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
     numbers = values["identifier"] + values["source"]
-    sources = (
-        []
-        if type not in CONTAINED
-        else [
-            text
-            for text in values["source"]
-            if not (is_url(text) or find_doi(text) or find_issn(text) or find_isbn(text))
-        ]
-    )
+    # other values of dc:source than titles
+    others = (is_url, find_doi, find_issn, find_isbn)
+    sources = [text for text in values["source"] if not any(find(text) for find in others)]
     return Description(
         titles=tuple(Title(one_line(text), lang) for text, lang in elements.get("title", ())),
         creators=tuple(map(parse_name, values["creator"])),
@@ -261,7 +246,7 @@ def read_dublin_core(elements: DublinCore) -> Description:
         type_text=type_text,
         publisher=next(map(one_line, values["publisher"]), None),
         issued=find_issued(values["date"]),
-        container=parse_container(sources[0]) if sources else None,
+        container=parse_container(sources[0]) if sources and type in CONTAINED else None,
         abstracts=elements.get("description", ()),
         subjects=tuple(Subject(*text) for text in elements.get("subject", ())),
         rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
@@ -275,10 +260,8 @@ def read_dublin_core(elements: DublinCore) -> Description:
 
 def find_year(metadata: DublinCoreMetadata) -> int | None:
     """Return the year of publication that metadata state, or None."""
-    if metadata.work is not None:
-        issued = metadata.work.issued
-    else:
-        issued = find_issued([clean(text) for text, _ in metadata.elements.get("date", ())])
+    dates = (clean(text) for text, _ in metadata.elements.get("date", ()))
+    issued = metadata.work.issued if metadata.work else find_issued(dates)
     return None if issued is None else issued.year
 
 
