@@ -76,27 +76,29 @@ def _find_errors(
     field: str, data: dict[str, Any], parse: Callable[[str, Any], object]
 ) -> Iterator[FieldError]:
     """Yield the errors of an object: one for each field, and for each member of a list."""
-
-    def find_error(name: str, value: Any) -> FieldError | None:
-        try:
-            parse(field, {name: value})
-        except FieldError as error:
-            return error
-        return None
-
     for name, value in data.items():
-        error = find_error(name, value)
+        error = _find_error(field, {name: value}, parse)
         if error is None:
             continue
         inside: list[FieldError] = []
         if name == "metadata" and isinstance(value, dict) and isinstance(value.get("work"), dict):
             inside += _find_errors("metadata.work", value["work"], parse_work_fields)
         for number, member in enumerate(value if isinstance(value, list) else ()):
-            wrong = find_error(name, [member])
+            wrong = _find_error(field, {name: [member]}, parse)
             if wrong and "[0]" in wrong.field:
                 path = wrong.field.replace("[0]", f"[{number}]", 1)
                 inside.append(FieldError(path, wrong.reason))
         yield from inside or [error]
+
+
+def _find_error(
+    field: str, data: dict[str, Any], parse: Callable[[str, Any], object]
+) -> FieldError | None:
+    try:
+        parse(field, data)
+    except FieldError as error:
+        return error
+    return None
 
 
 def read_json(line: str | bytes) -> Any:
@@ -208,44 +210,35 @@ def _find_repeated(texts: Sequence[str]) -> list[str]:
 
 
 def _find_conflicts_with_state(record: Record) -> Iterator[FieldError]:
-    if record.state == State.COPY and record.original_archive is None:
-        yield FieldError(
-            "original_archive", "a Copy must have the service IBI of the Archive of its Original"
-        )
-    if record.state != State.COPY and record.original_archive is not None:
-        yield FieldError(
-            "original_archive",
-            f"only a Copy may have an original_archive; the state of this item is {record.state}",
-        )
-    if record.state == State.DELETED and record.timestamp is None:
+    state, but = record.state, f"; the state of this item is {record.state}"
+    if state == State.COPY and record.original_archive is None:
+        reason = "a Copy must have the service IBI of the Archive of its Original"
+        yield FieldError("original_archive", reason)
+    if state != State.COPY and record.original_archive is not None:
+        yield FieldError("original_archive", f"only a Copy may have an original_archive{but}")
+    if state == State.DELETED and record.timestamp is None:
         yield FieldError("timestamp", "a Deleted item must have the time of its removal")
-    if record.state != State.DELETED and record.tombstone is not None:
-        yield FieldError(
-            "tombstone",
-            f"only a Deleted item may have a tombstone; the state of this item is {record.state}",
-        )
-    if record.state == State.DELETED and record.embargo is not None:
+    if state != State.DELETED and record.tombstone is not None:
+        yield FieldError("tombstone", f"only a Deleted item may have a tombstone{but}")
+    if state == State.DELETED and record.embargo is not None:
         yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
 
 
 def _find_conflicting_translations(record: Record) -> Iterator[FieldError]:
     own = record.identifiers
     for language, ibi in record.translations.items():
+        name = f"translations.{language}"
         if ibi in own and record.language not in (None, language):
-            yield FieldError(
-                f"translations.{language}",
-                f"the item itself has this identifier, but its language is {record.language}",
-            )
+            reason = "the item itself has this identifier, but its language is"
+            yield FieldError(name, f"{reason} {record.language}")
         if ibi not in own and record.language == language:
-            yield FieldError(
-                f"translations.{language}",
-                "this is the language of the item itself; use the identifier of the item itself",
+            reason = (
+                "this is the language of the item itself; use the identifier of the item itself"
             )
+            yield FieldError(name, reason)
     if _find_repeated([*record.translations.values()]):
-        yield FieldError(
-            "translations",
-            "two languages have the same identifier; each language needs a different item",
-        )
+        reason = "two languages have the same identifier; each language needs a different item"
+        yield FieldError("translations", reason)
 
 
 def _refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -349,22 +342,16 @@ def _format_value(value: Any) -> Any:
     if isinstance(value, tuple) and len(value) == 2:
         text, language = value
         return text if language is None else {"value": text, "lang": language}
+    if not isinstance(value, Struct):
+        return _format_members(value) if isinstance(value, Mapping) else value
+    members = asdict(value)
     if isinstance(value, Name):
-        stated = {**asdict(value), "family": None, "given": None}
-        return _shorten({"name": value.inverted, **stated}, "name")
+        members = {"name": value.inverted, **members, "family": None, "given": None}
     if isinstance(value, RelatedWork):
-        return _format_members({"identifier": value.identifier, "relation": value.relation})
-    if isinstance(value, Title | Organisation | Subject):
-        return _shorten(asdict(value), value.__struct_fields__[0])
-    if isinstance(value, Struct):
-        value = asdict(value)
-    return _format_members(value) if isinstance(value, Mapping) else value
-
-
-def _shorten(members: Mapping[str, Any], main: str) -> Any:
-    """Return a JSON object; or only the text of its main field if there is no other field."""
-    formatted = _format_members(members)
-    return formatted[main] if [*formatted] == [main] else formatted
+        members |= {"kind": None, "url": None}
+    formatted, main = _format_members(members), next(iter(members))
+    is_short = [*formatted] == [main] and isinstance(value, Name | Title | Organisation | Subject)
+    return formatted[main] if is_short else formatted
 
 
 @cache

@@ -41,9 +41,7 @@ MAX_BODY = 1 << 20
 #: The kinds of offers.
 MOVE, COPY = "move", "copy"
 
-_ADDRESS = re.compile(
-    rf"(?P<url>[^#]*{PATH}/(?P<id>[0-9a-f]{{16}}))(?:#(?P<secret>.*))?", re.DOTALL
-)
+_ADDRESS = re.compile(rf"([^#]*{PATH}/[0-9a-f]{{16}})(?:#(.*))?", re.DOTALL)
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 _ID = re.compile("[0-9a-f]{16}")
 
@@ -80,9 +78,9 @@ def parse_address(text: str) -> OfferAddress:
         example = f"https://host{PATH}/0123456789abcdef"
         url = text.strip().partition("#")[0]
         raise wrong("", url, f"is not the address of an offer, such as {example}")
-    values.name_field("", check_url, found["url"])
-    secret = found["secret"]
-    return OfferAddress(found["url"], None if secret is None else parse_secret(secret))
+    url, secret = found.groups()
+    values.name_field("", check_url, url)
+    return OfferAddress(url, None if secret is None else parse_secret(secret))
 
 
 def parse_secret(text: str) -> str:
@@ -325,16 +323,13 @@ def parse_switch(data: object) -> tuple[StoredVersion, ...]:
 
 def format_answers(answers: Iterable[SwitchAnswer]) -> dict[str, Any]:
     """Return the answer to a request to switch items as a JSON object."""
-    return {"items": list(map(_format_answer, answers))}
-
-
-def _format_answer(answer: SwitchAnswer) -> dict[str, Any]:
-    formatted: dict[str, Any] = {"number": answer.number, "result": answer.result}
-    if answer.result == "switched":
-        formatted["counts"] = format_counts(answer.counts)
-    if answer.reason is not None:
-        formatted["reason"] = answer.reason
-    return formatted
+    items = []
+    for answer in answers:
+        item: dict[str, Any] = {"number": answer.number, "result": answer.result}
+        if answer.result == "switched":
+            item["counts"] = format_counts(answer.counts)
+        items.append(item | ({} if answer.reason is None else {"reason": answer.reason}))
+    return {"items": items}
 
 
 def parse_answers(data: object, asked: Iterable[StoredVersion]) -> tuple[SwitchAnswer, ...]:
