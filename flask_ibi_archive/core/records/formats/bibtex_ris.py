@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 
 from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name, Role
-from flask_ibi_archive.core.records.formats.vocabularies import (
-    TYPES,
-)
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 

@@ -10,9 +10,7 @@ import re
 from typing import Any
 
 from flask_ibi_archive.core.records.description import Container, Name, Role, WorkType
-from flask_ibi_archive.core.records.formats.vocabularies import (
-    TYPES,
-)
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.lines import format_description
 from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work

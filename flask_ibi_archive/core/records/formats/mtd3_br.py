@@ -9,19 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from flask_ibi_archive.core.records.description import Name, WorkType
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.vocabularies import (
-    find_access,
-)
+from flask_ibi_archive.core.records.formats.vocabularies import find_access
 from flask_ibi_archive.core.records.formats.xml_text import document, element
 from flask_ibi_archive.core.records.work import Work
 
 #: The namespace and the schema, as the schema of IBICT and its crosswalks state them.
 SPACE = ("http://200.130.0.199/mtd3-br/", "http://200.130.0.199/mtd3-br/mtd3-br.xsd")
 
-_TYPES = {
-    WorkType.MASTER_THESIS: "masterThesis",
-    WorkType.DOCTORAL_THESIS: "doctoralThesis",
-}
+_TYPES = {WorkType.MASTER_THESIS: "masterThesis", WorkType.DOCTORAL_THESIS: "doctoralThesis"}
 #: Languages of theses whose codes of ISO 639-1 the list of MTD3-BR contains.
 _LANGUAGES = frozenset({"pt", "en", "es", "fr", "de", "it", "ja", "zh", "ru", "la"})
 #: The name, the text and the language of an element; an element without a text is left out.
