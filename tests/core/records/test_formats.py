@@ -146,29 +146,23 @@ def known(record: Record, **dc: str) -> list[tuple[str, str | None]]:
 DAY = date(2026, 11, 23)
 FILES = (FileRecord("a.pdf"),)
 RIGHTS = "info:eu-repo/semantics/"
+EMBARGO_END = "info:eu-repo/date/embargoEnd"
 COAR = "http://purl.org/coar/resource_type/"
 
 
 @for_each(
     ("fields", "expected"),
     [
-        (
-            {"files": FILES, "embargo": date(2027, 1, 1)},
-            [
-                ("date", "info:eu-repo/date/embargoEnd/2027-01-01"),
-                ("rights", f"{RIGHTS}embargoedAccess"),
-            ],
-        ),
+        ({"files": FILES, "embargo": date(2027, 1, 1)},
+         [("date", f"{EMBARGO_END}/2027-01-01"), ("rights", f"{RIGHTS}embargoedAccess")]),
         ({"files": FILES, "embargo": DAY}, [("rights", f"{RIGHTS}openAccess")]),
-        (
-            {"access": AccessRule(("192.0.2.0/24",)), "embargo": date(2027, 1, 1)},
-            [("rights", f"{RIGHTS}restrictedAccess")],
-        ),
+        ({"access": AccessRule(("192.0.2.0/24",)), "embargo": date(2027, 1, 1)},
+         [("rights", f"{RIGHTS}restrictedAccess")]),
         ({"language": "pt-BR"}, [("language", "por")]),
         # the description is about another item
         ({"content_type": "Metadata", "language": "pt", "files": FILES}, []),
     ],
-)
+)  # fmt: skip
 def test_oai_dc_says_what_the_archive_knows(
     fields: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
@@ -178,7 +172,7 @@ def test_oai_dc_says_what_the_archive_knows(
 def test_oai_dc_adds_nothing_that_the_dublin_core_states() -> None:
     record = Record(ibip=IBI, files=FILES, language="pt", embargo=date(2027, 1, 1))
     for right in (f"{RIGHTS}closedAccess", "http://purl.org/coar/access_right/c_f1cf"):
-        stated = {"language": "por", "rights": right, "date": "info:eu-repo/date/embargoEnd/2027"}
+        stated = {"language": "por", "rights": right, "date": f"{EMBARGO_END}/2027"}
         assert known(record, **stated) == []
     # a licence and a year say nothing about the access
     assert len(known(record, rights="CC BY 4.0", date="2026")) == 3
@@ -247,9 +241,7 @@ def test_datacite_says_that_mandatory_values_are_unavailable() -> None:
     assert find(work, "publisher") == [(":unav", {})]
     assert find(work, "publicationYear") == [("0000", {})]
     assert find(work, "resourceType") == [("Other", {"resourceTypeGeneral": "Other"})]
-
-
-def test_the_year_of_datacite_is_that_of_the_deposit_if_no_year_is_stated() -> None:
+    # the year of the deposit is known
     moment = datetime(2011, 3, 4, tzinfo=timezone.utc)
     work = make_work(Record(ibip=IBI, timestamp=moment), {}, BASE)
     assert find(work, "publicationYear") == [("2011", {})]
