@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from lxml import etree
-from rdflib import RDF, Graph, Literal, URIRef
-from rdflib.namespace import PROV, SDO
 from support.cases import for_each
 from support.metadata import BASE, IBI, SCHEMA_FILES, is_valid_json, load_schema, make, works
 from support.random_works import described_works, make_random_work
@@ -27,9 +25,6 @@ from flask_ibi_archive.core.records.formats.vocabularies import find_language_co
 from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
-
-# rdflib's own parser of JSON-LD uses the class
-pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")
 
 SCHEMAS = {name: load_schema(name) for name in SCHEMA_FILES}
 WRITE: dict[str, Any] = {format.name: format.write for format in BUILT_IN}
@@ -106,27 +101,7 @@ def test_a_language_is_written_as_iso_639_3(tag: str, code: str) -> None:
     assert find_language_code(tag) == code
 
 
-# --- JSON-LD and Dublin Core ---------------------------------------------------------------------
-
-
-def read_json_ld(work: Work) -> Graph:
-    """Return the graph. The context of schema.org would be a request to another host."""
-    found = json.loads(WRITE["json-ld"](work))
-    assert found.pop("@context") == "https://schema.org"
-    return Graph().parse(
-        data=json.dumps({"@context": {"@vocab": str(SDO)}, **found}), format="json-ld"
-    )
-
-
-@given(works | described_works)
-def test_json_ld_of_any_text_uses_terms_of_schema_org_and_prov(work: Work) -> None:
-    graph = read_json_ld(work)
-    terms = {*graph.predicates(), *graph.objects(predicate=RDF.type)} - {RDF.type}
-    # rdflib has a version of the vocabulary before 13.0
-    names = {str(term).removeprefix(str(SDO)) for term in terms if term not in PROV} - {"funding"}
-    assert names <= SDO.__annotations__.keys()
-    assert graph.value(URIRef(work.url), SDO.name) == Literal(work.title)
-    assert "<" not in WRITE["json-ld"](work)
+# --- Dublin Core ---------------------------------------------------------------------
 
 
 def read_oai_dc(work: Work) -> list[tuple[str, str | None]]:
@@ -178,20 +153,15 @@ def test_oai_dc_adds_nothing_that_the_dublin_core_states() -> None:
     assert len(known(record, rights="CC BY 4.0", date="2026")) == 3
 
 
-@for_each(
-    ("stated", "terms"),
-    [
-        ("Tese (Doutorado em Letras)", [f"{RIGHTS}doctoralThesis", f"{COAR}c_db06"]),
-        (f"{RIGHTS}article", [f"{COAR}c_6501"]),
-        (f"{COAR}c_2df8fbb1", [f"{RIGHTS}article"]),  # a research article
-        ("Conjunto de dados", ["http://purl.org/dc/dcmitype/Dataset", f"{COAR}c_ddb1"]),
-        ("Hieróglifo", []),
-    ],
-)
-def test_oai_dc_contains_terms_of_two_vocabularies_for_the_type(
-    stated: str, terms: list[str]
-) -> None:
-    assert known(Record(ibip=IBI), type=stated) == [("type", term) for term in terms]
+def test_oai_dc_contains_terms_of_two_vocabularies_for_the_type() -> None:
+    for stated, terms in {
+        "Tese (Doutorado em Letras)": [f"{RIGHTS}doctoralThesis", f"{COAR}c_db06"],
+        f"{RIGHTS}article": [f"{COAR}c_6501"],
+        f"{COAR}c_2df8fbb1": [f"{RIGHTS}article"],  # a research article
+        "Conjunto de dados": ["http://purl.org/dc/dcmitype/Dataset", f"{COAR}c_ddb1"],
+        "Hieróglifo": [],
+    }.items():
+        assert known(Record(ibip=IBI), type=stated) == [("type", term) for term in terms]
 
 
 def test_oai_dc_contains_a_bare_doi_as_a_url() -> None:
@@ -386,7 +356,7 @@ def test_the_built_in_formats_have_different_names_and_types() -> None:
     assert len([*registry]) == len(BUILT_IN)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "message"),
     [
         ({"name": "m ods"}, "is not the name of a format"),

@@ -116,12 +116,9 @@ def test_a_work_contains_what_the_record_states() -> None:
     assert (work.files, work.state) == ((file,), "Copy")
 
 
-def test_the_language_of_the_metadata_is_used_if_the_record_states_none() -> None:
+def test_the_language_and_the_title_have_substitutes() -> None:
     languages = [make(language=text).language for text in ("por", "pt_BR", "pt-BR", "Português")]
     assert languages == ["pt", "pt-BR", "pt-BR", None]
-
-
-def test_a_work_without_a_title_has_a_substitute() -> None:
     work = make_work(Record(ibip=IBI), {"title": ((" ", None),)}, BASE, title="a.pdf")
     assert (work.title, work.has_title) == ("a.pdf", False)
     assert make().title == IBI
