@@ -34,41 +34,12 @@ from flask_ibi_archive.core.records.values import (
 )
 from flask_ibi_archive.core.records.work import read_dublin_core
 
-ORCID = "0000-0002-1825-0097"
-ROR = "https://ror.org/036rp1748"
-LATTES = "1234567890123456"
 BY = "https://creativecommons.org/licenses/by/4.0/"
 TITLE = {"titles": ["Rain"]}
-#: Values in spellings that people use, licences, and values that are refused.
+#: A thesis, values in spellings that people use, licences, and values that are refused.
 CASES = json.loads(Path(__file__).with_name("description_cases.json").read_text("utf-8"))
 
-THESIS: dict[str, Any] = {
-    "titles": ["Chuva no cerrado", {"value": "Rain", "lang": "en", "kind": "translated"}],
-    "creators": [
-        "Silva, Ana",
-        {"name": "Souza, Davi", "orcid": ORCID, "lattes": LATTES, "affiliations": ["INPE"]},
-        {"name": "Grupo de Chuva, INPE", "kind": "organisation"},
-    ],
-    "contributors": [{"name": "Lima, Eva", "role": "advisor"}],
-    "type": "Tese (Doutorado em Meteorologia)",
-    "publisher": "INPE",
-    "issued": "2009-07",
-    "dates": {"submitted": "2009-01-31"},
-    "degree": {
-        "name": "Doutorado em Meteorologia",
-        "level": "doctoral",
-        "programme": "Meteorologia",
-        "institution": {"name": "INPE", "ror": ROR},
-        "defended": "2009-03-01",
-    },
-    "abstracts": [{"value": "It rains.", "lang": "en"}],
-    "subjects": [{"value": "rain", "lang": "en", "scheme": "LCSH", "uri": "http://id.example/1"}],
-    "licence": "CC-BY-4.0",
-    "access_right": "open",
-    "extent": "171 p.",
-    "related": [{"identifier": "doi:10.1000/182", "relation": "IsSupplementTo"}],
-    "funding": [{"funder": "European Commission", "number": "244909", "programme": "FP7"}],
-}
+THESIS: dict[str, Any] = CASES["thesis"]
 
 
 def parse(**fields: Any) -> Description:
