@@ -26,17 +26,8 @@ from msgspec.structs import asdict, fields
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import values
-from flask_ibi_archive.core.records.description import (
-    Description,
-    Name,
-    Organisation,
-    RelatedWork,
-    Subject,
-    Title,
-    WorkType,
-    parse_work_fields,
-)
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem, Record
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate
 
@@ -82,7 +73,7 @@ def _find_errors(
             continue
         inside: list[FieldError] = []
         if name == "metadata" and isinstance(value, dict) and isinstance(value.get("work"), dict):
-            inside += _find_errors("metadata.work", value["work"], parse_work_fields)
+            inside += _find_errors("metadata.work", value["work"], model.parse_work_fields)
         for number, member in enumerate(value if isinstance(value, list) else ()):
             wrong = _find_error(field, {name: [member]}, parse)
             if wrong and "[0]" in wrong.field:
@@ -293,21 +284,23 @@ def format_description(description: Any) -> Any:
     :param description: a :class:`Description`; or an object with the fields of the JSON object,
         which may contain Python's types.
     """
-    if not isinstance(description, Description):
+    if not isinstance(description, model.Description):
         return _format_members(description) if isinstance(description, Mapping) else description
-    names = zip(Description.__struct_fields__, Description.__struct_encode_fields__, strict=True)
+    names = zip(
+        model.Description.__struct_fields__, model.Description.__struct_encode_fields__, strict=True
+    )
     url, text, type = description.licence_url, description.type_text, description.type
     members = {name: getattr(description, attribute) for attribute, name in names}
-    members["type"] = text or (None if type is WorkType.OTHER else type.value)
+    members["type"] = text or (None if type is model.WorkType.OTHER else type.value)
     members["type_text"] = None
     members["licence"] = None if url is None else values.find_spdx(url) or url
     return _format_members(members)
 
 
 #: The fields of a description that are lists.
-_LISTS = frozenset(info.name for info in fields(Description) if get_origin(info.type) is tuple) | {
-    "affiliations"
-}
+_LISTS = frozenset(
+    info.name for info in fields(model.Description) if get_origin(info.type) is tuple
+) | {"affiliations"}
 
 
 def _format_members(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,12 +338,14 @@ def _format_value(value: Any) -> Any:
     if not isinstance(value, Struct):
         return _format_members(value) if isinstance(value, Mapping) else value
     members = asdict(value)
-    if isinstance(value, Name):
+    if isinstance(value, model.Name):
         members = {"name": value.inverted, **members, "family": None, "given": None}
-    if isinstance(value, RelatedWork):
+    if isinstance(value, model.RelatedWork):
         members |= {"kind": None, "url": None}
     formatted, main = _format_members(members), next(iter(members))
-    is_short = [*formatted] == [main] and isinstance(value, Name | Title | Organisation | Subject)
+    is_short = [*formatted] == [main] and isinstance(
+        value, model.Name | model.Title | model.Organisation | model.Subject
+    )
     return formatted[main] if is_short else formatted
 
 
@@ -387,7 +382,7 @@ def _to_json(value: Any) -> Any:
         if value.work is not None:
             return {"work": format_description(value.work)}
         return {"dc": format_dublin_core(value.elements)}
-    if isinstance(value, Description):
+    if isinstance(value, model.Description):
         return {"work": format_description(value)}
     if isinstance(value, tuple):
         return [_to_json(member) for member in value]

@@ -16,18 +16,7 @@ from msgspec.structs import asdict, replace
 
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.protocol.access import is_closed
-from flask_ibi_archive.core.records.description import (
-    CONTAINED,
-    Description,
-    RelatedWork,
-    Subject,
-    Text,
-    Title,
-    find_best_type,
-    parse_container,
-    parse_grant,
-    parse_name,
-)
+from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCoreMetadata, Record
 from flask_ibi_archive.core.records.values import (
     clean,
@@ -70,7 +59,7 @@ class WorkFile(Struct, frozen=True):
     sha256: str | None = None
 
 
-class Work(Description, frozen=True, kw_only=True):
+class Work(model.Description, frozen=True, kw_only=True):
     """The bibliographic view of an item: its description, and what the Archive knows about it.
 
     :param ibi: the identifier that ``url`` contains.
@@ -124,7 +113,7 @@ class Work(Description, frozen=True, kw_only=True):
         return self.titles[0].lang if self.titles else None
 
     @property
-    def other_titles(self) -> tuple[Title, ...]:
+    def other_titles(self) -> tuple[model.Title, ...]:
         """The titles after the first one."""
         return self.titles[1:]
 
@@ -154,7 +143,7 @@ def make_work(
     dublin_core: DublinCore,
     persistent_url_base: str,
     *,
-    description: Description | None = None,
+    description: model.Description | None = None,
     page_url: str | None = None,
     files: Iterable[WorkFile] = (),
     title: str | None = None,
@@ -229,32 +218,34 @@ def make_work(
     )
 
 
-def read_dublin_core(elements: DublinCore) -> Description:
+def read_dublin_core(elements: DublinCore) -> model.Description:
     """Return the description that Dublin Core states in free text, as far as it is certain."""
     values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
-    type_text, type = find_best_type(values["type"])
+    type_text, type = model.find_best_type(values["type"])
     rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
     numbers = values["identifier"] + values["source"]
     # other values of dc:source than titles
     others = (is_url, find_doi, find_issn, find_isbn)
     sources = [text for text in values["source"] if not any(find(text) for find in others)]
-    return Description(
-        titles=tuple(Title(one_line(text), lang) for text, lang in elements.get("title", ())),
-        creators=tuple(map(parse_name, values["creator"])),
-        contributors=tuple(map(parse_name, values["contributor"])),
+    return model.Description(
+        titles=tuple(model.Title(one_line(text), lang) for text, lang in elements.get("title", ())),
+        creators=tuple(map(model.parse_name, values["creator"])),
+        contributors=tuple(map(model.parse_name, values["contributor"])),
         type=type,
         type_text=type_text,
         publisher=next(map(one_line, values["publisher"]), None),
         issued=find_issued(values["date"]),
-        container=parse_container(sources[0]) if sources and type in CONTAINED else None,
+        container=model.parse_container(sources[0])
+        if sources and type in model.CONTAINED
+        else None,
         abstracts=elements.get("description", ()),
-        subjects=tuple(Subject(*text) for text in elements.get("subject", ())),
+        subjects=tuple(model.Subject(*text) for text in elements.get("subject", ())),
         rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
         licence_url=next(filter(None, map(find_licence, rights)), None),
         issn=next(filter(None, map(find_issn, numbers)), None),
         isbn=next(filter(None, map(find_isbn, numbers)), None),
         related=tuple(filter(None, map(_find_related, values["relation"]))),
-        funding=tuple(filter(None, map(parse_grant, values["relation"]))),
+        funding=tuple(filter(None, map(model.parse_grant, values["relation"]))),
     )
 
 
@@ -274,7 +265,7 @@ def _find_access(record: Record, today: date) -> Access | None:
     return "open" if record.files else None
 
 
-def clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
+def clean_elements(elements: Mapping[str, Iterable[model.Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
     cleaned = {
         name: tuple(
@@ -295,10 +286,10 @@ def _language(text: str) -> str | None:
     return _THREE_LETTERS.get(tag.lower(), tag)
 
 
-def _find_related(text: str) -> RelatedWork | None:
+def _find_related(text: str) -> model.RelatedWork | None:
     """Return a related work, which is stated as a URL or as a DOI."""
     doi = find_doi(text)
     if doi is not None:
-        return RelatedWork(f"doi:{doi}", "DOI", format_doi(doi))
+        return model.RelatedWork(f"doi:{doi}", "DOI", format_doi(doi))
     is_work = is_url(text) and "/licenses/" not in text
-    return RelatedWork(text.strip(), "URL", text.strip()) if is_work else None
+    return model.RelatedWork(text.strip(), "URL", text.strip()) if is_work else None

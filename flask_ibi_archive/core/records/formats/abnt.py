@@ -11,13 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
-from flask_ibi_archive.core.records.description import (
-    IN_JOURNALS,
-    Container,
-    Degree,
-    Name,
-    WorkType,
-)
+from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work
 
@@ -52,10 +46,10 @@ _SHORT_WORDS = frozenset({
     "an", "in", "of", "on", "the", "to",
 })  # fmt: skip
 _DEGREES = {
-    WorkType.DOCTORAL_THESIS: "Tese (Doutorado)",
-    WorkType.MASTER_THESIS: "Dissertação (Mestrado)",
-    WorkType.BACHELOR_THESIS: "Trabalho de Conclusão de Curso (Graduação)",
-    WorkType.THESIS: "Tese",
+    model.WorkType.DOCTORAL_THESIS: "Tese (Doutorado)",
+    model.WorkType.MASTER_THESIS: "Dissertação (Mestrado)",
+    model.WorkType.BACHELOR_THESIS: "Trabalho de Conclusão de Curso (Graduação)",
+    model.WorkType.THESIS: "Tese",
 }
 #: Matches a type that names the academic degree as the norm does.
 _STATED_DEGREE = re.compile(r"(?:tese|disserta|trabalho|monografia)[^(]*\(.+\)", re.IGNORECASE)
@@ -101,7 +95,7 @@ def _describe(work: Work) -> str:
         return _describe_thesis(work)
     if work.container is None:
         return f"{_format_title(work, 'bold')} {_format_imprint(work, work.archive_name)}"
-    if work.type in IN_JOURNALS:
+    if work.type in model.IN_JOURNALS:
         return _describe_article(work, work.container)
     return _describe_section(work, work.container)
 
@@ -115,7 +109,7 @@ def _list_authors(work: Work) -> str:
     return _end_sentence("; ".join(map(_format_author, work.creators))) + " "
 
 
-def _format_author(name: Name) -> str:
+def _format_author(name: model.Name) -> str:
     """Return an author. The family name or the organisation is in capitals.
 
     An addition in parentheses is not in capitals, and of a body of a government only the name of
@@ -153,7 +147,7 @@ def _capitalize_first_word(title: str) -> str:
 
 def _describe_thesis(work: Work) -> str:
     """Return title, year of deposit, degree, institution and year of the defence (7.1)."""
-    known = work.degree or Degree()
+    known = work.degree or model.Degree()
     defended = _format_year(known.defended or work.issued)
     year = _format_year(work.issued or known.defended)
     stated = work.type_text or ""
@@ -166,7 +160,7 @@ def _describe_thesis(work: Work) -> str:
     return f"{_format_title(work, 'bold')} {year}. {degree}{granted}."
 
 
-def _describe_article(work: Work, journal: Container) -> str:
+def _describe_article(work: Work, journal: model.Container) -> str:
     """Return title, journal, volume, number, pages and date of an article (7.7)."""
     numbers = (("v.", journal.volume), ("n.", journal.number), ("p.", journal.pages))
     parts = [
@@ -178,13 +172,13 @@ def _describe_article(work: Work, journal: Container) -> str:
     return f"{_format_title(work)} {', '.join(parts)}."
 
 
-def _describe_section(work: Work, container: Container) -> str:
+def _describe_section(work: Work, container: model.Container) -> str:
     """Return title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8).
 
     If the editors of the book are unknown, the title of the book is its entry, with the first word
     in capitals (8.1).
     """
-    if work.type is not WorkType.CHAPTER:
+    if work.type is not model.WorkType.CHAPTER:
         proceedings = _PROCEEDINGS.fullmatch(container.title)
         collection, event = proceedings.groups() if proceedings else ("Anais", container.title)
         name, comma, rest = event.partition(",")

@@ -10,15 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from flask_ibi_archive.core.records.description import (
-    IN_JOURNALS,
-    Container,
-    Grant,
-    Name,
-    RelatedWork,
-    Role,
-    Subject,
-)
+from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access
 from flask_ibi_archive.core.records.work import Work, WorkFile
 
@@ -26,7 +18,9 @@ from flask_ibi_archive.core.records.work import Work, WorkFile
 PROV = "http://www.w3.org/ns/prov#"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 #: The roles of contributors that are properties.
-_ROLES: frozenset[Role] = frozenset({"editor", "translator", "illustrator", "producer", "sponsor"})
+_ROLES: frozenset[model.Role] = frozenset(
+    {"editor", "translator", "illustrator", "producer", "sponsor"}
+)
 #: The properties for other works; others are mentioned.
 _PROPERTIES = {
     "citation": "Cites References",
@@ -149,7 +143,7 @@ def _list_conditions(work: Work) -> list[str]:
     return conditions
 
 
-def _describe_contributors(names: Iterable[Name]) -> dict[str, list[Any]]:
+def _describe_contributors(names: Iterable[model.Name]) -> dict[str, list[Any]]:
     """Return the properties for contributors. What else they did is the name of a role."""
     properties: dict[str, list[Any]] = {}
     for name in names:
@@ -160,14 +154,14 @@ def _describe_contributors(names: Iterable[Name]) -> dict[str, list[Any]]:
     return properties
 
 
-def _describe_subject(subject: Subject) -> str | dict[str, Any]:
+def _describe_subject(subject: model.Subject) -> str | dict[str, Any]:
     if subject.scheme is None and subject.uri is None:
         return subject.value
     terms = subject.scheme and _make("DefinedTermSet", name=subject.scheme)
     return _make("DefinedTerm", subject.uri, name=subject.value, inDefinedTermSet=terms)
 
 
-def _describe_grant(grant: Grant) -> dict[str, Any]:
+def _describe_grant(grant: model.Grant) -> dict[str, Any]:
     return _make(
         "Grant",
         identifier=grant.number,
@@ -182,7 +176,7 @@ def _describe_organisation(name: str, identifier: str | None) -> dict[str, Any]:
     return _make("Organization", identifier, identifier=identifier, name=name)
 
 
-def _add_related(found: dict[str, Any], related: RelatedWork) -> None:
+def _add_related(found: dict[str, Any], related: model.RelatedWork) -> None:
     """Add another work to the property that says how it is related."""
     if related.relation == "IsIdenticalTo" and related.url is not None:
         found["sameAs"] = list(dict.fromkeys([*found["sameAs"], related.url]))
@@ -207,7 +201,7 @@ def _make(type: str, identifier: str | None = None, /, **properties: Any) -> dic
     return _omit_empty({"@type": type, "@id": identifier, **properties})
 
 
-def _describe_name(name: Name) -> dict[str, Any]:
+def _describe_name(name: model.Name) -> dict[str, Any]:
     identifier = name.orcid_url or name.ror
     return _make(
         "Person" if name.is_person else "Organization",
@@ -232,9 +226,9 @@ def _describe_file(file: WorkFile, is_dataset: bool) -> dict[str, Any]:
     )
 
 
-def _describe_container(container: Container, work: Work) -> dict[str, Any]:
+def _describe_container(container: model.Container, work: Work) -> dict[str, Any]:
     """Return the book or the journal. The work is part of an issue, which is part of a volume."""
-    if work.type not in IN_JOURNALS:
+    if work.type not in model.IN_JOURNALS:
         return _make("Book", name=container.title, isbn=work.isbn)
     part = _make("Periodical", name=container.title, issn=work.issn)
     if container.volume:

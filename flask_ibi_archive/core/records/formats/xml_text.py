@@ -34,11 +34,18 @@ def format_attributes(attributes: Mapping[str, str | None]) -> str:
     )
 
 
-def group(name: str, members: Iterable[str], attributes: str = "") -> Iterator[str]:
+def parent(
+    name: str, members: Iterable[str], attributes: Mapping[str, str | None] | None = None
+) -> str:
+    """Return an element that contains other elements."""
+    return f"<{name}{format_attributes(attributes or {})}>{''.join(members)}</{name}>"
+
+
+def group(name: str, members: Iterable[str]) -> Iterator[str]:
     """Yield an element with members, each once; nothing if there are no members."""
     lines = list(dict.fromkeys(members))
     if lines:
-        yield f"<{name}{attributes}>"
+        yield f"<{name}>"
         yield from lines
         yield f"</{name}>"
 
