@@ -44,8 +44,8 @@ _COUNTRIES = """
     ZW
 """
 
-#: Language codes, ISO 639-1, lower case, and those of ISO 639-3; the languages of Bihar (``bh``) have
-#: no common one. Source: [R] Appendix A, Table A.1.
+#: Language codes, ISO 639-1, lower case, and those of ISO 639-3; the languages of Bihar (``bh``)
+#: have no common one. Source: [R] Appendix A, Table A.1.
 LANGUAGES = dict(pair.split(":") for pair in _LANGUAGES.split())
 
 #: Country codes, ISO 3166-1 alpha-2, upper case. Source: [R] Appendix A, Table A.1.

@@ -79,7 +79,7 @@ def parse_address(text: str) -> OfferAddress:
         url = text.strip().partition("#")[0]
         raise wrong("", url, f"is not the address of an offer, such as {example}")
     url, secret = found.groups()
-    values.name_field("", check_url, url)
+    values.parse_with("", check_url, url)
     return OfferAddress(url, None if secret is None else parse_secret(secret))
 
 

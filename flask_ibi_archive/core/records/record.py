@@ -10,7 +10,8 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, defstruct, field
+from msgspec.structs import asdict
 
 from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
@@ -92,24 +93,21 @@ def parse_dublin_core(field: str, value: Any) -> DublinCore:
     :raises FieldError: if an element is wrong.
     """
     stated = values.check_object(field, value, ELEMENTS)
-    elements = {
-        element: _parse_element(values.join_names(field, element), stated[element])
-        for element in ELEMENTS
-        if element in stated
-    }
+    for name, texts in stated.items():
+        if isinstance(texts, tuple):
+            forms = '["a", "b"] or [("a", "en")]'
+            reason = f"may mean two values, or one value with its language; write {forms}"
+            raise wrong(values.join_names(field, name), texts, reason)
+    elements = asdict(values.convert(field, stated, _Elements))
     if not any(elements.values()):
         raise FieldError(field, "the object is empty; omit metadata instead")
     return {element: texts for element, texts in elements.items() if texts}
 
 
-def _parse_element(field: str, value: Any) -> tuple[Text, ...]:
-    if isinstance(value, tuple):
-        forms = '["a", "b"] or [("a", "en")]'
-        reason = f"may mean two values, or one value with its language; write {forms}"
-        raise wrong(field, value, reason)
-    if not isinstance(value, list):
-        raise wrong(field, value, "is not a list")
-    return tuple([parse_text(f"{field}[{number}]", text) for number, text in enumerate(value)])
+#: The JSON object of Dublin Core elements.
+_Elements = defstruct(
+    "_Elements", [(name, tuple[Parsed[Text, parse_text], ...], ()) for name in ELEMENTS]
+)
 
 
 class DublinCoreMetadata(Struct, frozen=True):

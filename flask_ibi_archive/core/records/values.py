@@ -60,7 +60,7 @@ def wrong(field: str, value: object, reason: str) -> FieldError:
     return FieldError(field, f"{quoted(value)} {reason}")
 
 
-def name_field(field: str, parse: Callable[[str], Result], text: str) -> Result:
+def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:
     """Return the result of a function for a text; an error of the function names the field."""
     try:
         return parse(text)
@@ -314,7 +314,7 @@ def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
     """
     identifier = match_identifier(value) if isinstance(value, str) else None
     if identifier is None:
-        identifier = name_field(field, parse_identifier, parse_text(field, value))
+        identifier = parse_with(field, parse_identifier, parse_text(field, value))
     if form is not None and identifier.form is not form:
         raise FieldError(
             field,
@@ -334,7 +334,7 @@ def parse_same_as(field: str, value: Any) -> tuple[str, ...]:
         raise wrong(field, value, "is not a list")
     for number, member in enumerate(value):
         name = f"{field}[{number}]"
-        alias = name_field(name, parse_foreign, parse_text(name, member))
+        alias = parse_with(name, parse_foreign, parse_text(name, member))
         if alias.digest in members:
             raise wrong(name, alias.text, "is already in the list")
         members[alias.digest] = alias.text
@@ -343,7 +343,7 @@ def parse_same_as(field: str, value: Any) -> tuple[str, ...]:
 
 def parse_language(field: str, value: Any) -> str:
     """Check that a value is a language, ``xx`` or ``xx-YY``."""
-    return name_field(field, languages.parse_language, parse_text(field, value))
+    return parse_with(field, languages.parse_language, parse_text(field, value))
 
 
 def parse_language_tag(field: str, value: Any) -> str:
@@ -362,7 +362,7 @@ def is_language_tag(text: str) -> bool:
 def parse_url(field: str, value: Any) -> str:
     """Check that a value is an absolute http or https URL without a user name or password."""
     text = parse_text(field, value)
-    name_field(field, check_url, text)
+    parse_with(field, check_url, text)
     return text
 
 
@@ -596,11 +596,11 @@ def parse_issued(field: str, value: Any) -> IssuedDate:
 
     :func:`parse_date` reads dates of metadata that others have made, in any spelling.
     """
-    issued = parse_date(value) if isinstance(value, str) and _ISSUED.fullmatch(value) else None
-    if issued is None or len(issued.parts) <= str(value).count("-"):
-        reason = 'is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"'
-        raise wrong(field, value, reason)
-    return issued
+    if isinstance(value, str) and _ISSUED.fullmatch(value):
+        issued = parse_date(value)
+        if len(issued.parts) > value.count("-"):
+            return issued
+    raise wrong(field, value, 'is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"')
 
 
 _ISO = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?(?:[T ][0-9:.]+.*)?")

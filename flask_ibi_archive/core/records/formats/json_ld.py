@@ -58,6 +58,7 @@ def _describe(work: Work) -> dict[str, Any]:
     is_dataset = type == "Dataset"
     access = work.access or work.access_right
     degree, container = work.degree, work.container
+    institution = degree and degree.institution
     programme = degree and degree.programme
     department = programme and _make("Organization", name=programme)
     issued = work.published
@@ -67,11 +68,9 @@ def _describe(work: Work) -> dict[str, Any]:
     created = work.dates.get("created")
     place, publisher = work.imprint
     # only data sets are in catalogues of data
-    archive, kind, encoding = (
-        ("includedInDataCatalog", "DataCatalog", "distribution")
-        if is_dataset
-        else ("provider", "Organization", "encoding")
-    )
+    archive, kind, encoding = "provider", "Organization", "encoding"
+    if is_dataset:
+        archive, kind, encoding = "includedInDataCatalog", "DataCatalog", "distribution"
     found: dict[str, Any] = {
         "@context": "https://schema.org",
         "@type": type,
@@ -101,12 +100,8 @@ def _describe(work: Work) -> dict[str, Any]:
         "funding": [_describe_grant(grant) for grant in work.funding],
         "funder": [_describe_organisation(*funder) for funder in funders.items()],
         "inSupportOf": degree and (degree.name or degree.level),
-        "sourceOrganization": degree
-        and degree.institution
-        and {
-            **_describe_organisation(degree.institution.name, degree.institution.ror),
-            **_omit_empty({"department": department}),
-        },
+        "sourceOrganization": institution
+        and _describe_organisation(institution.name, institution.ror, department=department),
         "sameAs": work.same_as_uris,
         "isbn": work.isbn if type == "Book" else None,
         "reportNumber": work.number if type == "Report" else None,
@@ -130,7 +125,8 @@ def _describe(work: Work) -> dict[str, Any]:
     for related in work.related:
         _add_related(found, related)
     for name in ("sameAs", "isPartOf", "conditionsOfAccess"):
-        found[name] = _unwrap(found[name])
+        if len(found[name]) == 1:
+            [found[name]] = found[name]
     return _omit_empty(found)
 
 
@@ -172,8 +168,8 @@ def _describe_grant(grant: model.Grant) -> dict[str, Any]:
     )
 
 
-def _describe_organisation(name: str, identifier: str | None) -> dict[str, Any]:
-    return _make("Organization", identifier, identifier=identifier, name=name)
+def _describe_organisation(name: str, identifier: str | None, **more: Any) -> dict[str, Any]:
+    return _make("Organization", identifier, identifier=identifier, name=name, **more)
 
 
 def _add_related(found: dict[str, Any], related: model.RelatedWork) -> None:
@@ -185,11 +181,6 @@ def _add_related(found: dict[str, Any], related: model.RelatedWork) -> None:
     name = _RELATIONS.get(related.relation or "", "mentions")
     before = found.get(name) or []
     found[name] = [*(before if isinstance(before, list) else [before]), other]
-
-
-def _unwrap(values: list[str]) -> list[str] | str:
-    """Return the only value of a list; other lists are returned unchanged."""
-    return values[0] if len(values) == 1 else values
 
 
 def _omit_empty(properties: dict[str, Any]) -> dict[str, Any]:
