@@ -60,47 +60,38 @@ def fold(name: str) -> str:
     return re.sub(r"[^\w]|_|[\u0300-\u036f]", "", decomposed)
 
 
-def _split_words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _choose(words: Mapping[str, str]) -> Callable[[str], str]:
+def _choose(table: str) -> Callable[[str], str]:
     """Return a function that replaces the words of other languages; other texts stay."""
-    known = {fold(word): value for value, text in words.items() for word in _split_words(text)}
+    words = parsers.read_table(table).items()
+    known = {fold(word): value for value, others in words for word in others}
     return lambda text: known.get(fold(text), text)
 
 
-_LEVELS = _choose(
-    {
-        "bachelor": "graduação, bacharelado, licenciatura, grado, undergraduate",
-        "specialist": "especialização, especialización, especialista, specialisation",
-        "master": "mestrado, mestrado profissional, maestría, masters",
-        "doctoral": "doutorado, doctorado, doctorate, phd",
-        "postdoctoral": "pós-doutorado, posdoctorado, postdoctorado",
-    }
-)
-_RIGHTS = _choose(
-    {
-        "open": "aberto, acesso aberto, abierto, acceso abierto, open access, openAccess",
-        "embargoed": "embargado, acesso embargado, acceso embargado, embargoedAccess",
-        "restricted": "restrito, acesso restrito, acceso restringido, restrictedAccess",
-        "metadata only": "somente metadados, apenas metadados, solo metadatos, metadataOnly",
-    }
-)
-_LANGUAGES = _choose(
-    {
-        "pt": "por, português, portugués, portuguese",
-        "pt-BR": "pt_br, português do brasil, português (Brasil), brazilian portuguese",
-        "en": "eng, inglês, inglés, english",
-        "es": "spa, espanhol, español, castellano, spanish",
-        "fr": "fra, fre, francês, francés, french",
-        "de": "deu, ger, alemão, alemán, german",
-        "it": "ita, italiano, italian",
-        "ja": "jpn, japonês, japonés, japanese",
-        "zh": "zho, chi, chinês, chino, chinese",
-        "ru": "rus, russo, ruso, russian",
-    }
-)
+_LEVELS = _choose("""
+bachelor: graduação, bacharelado, licenciatura, grado, undergraduate
+specialist: especialização, especialización, especialista, specialisation
+master: mestrado, mestrado profissional, maestría, masters
+doctoral: doutorado, doctorado, doctorate, phd
+postdoctoral: pós-doutorado, posdoctorado, postdoctorado
+""")
+_RIGHTS = _choose("""
+open: aberto, acesso aberto, abierto, acceso abierto, open access, openAccess
+embargoed: embargado, acesso embargado, acceso embargado, embargoedAccess
+restricted: restrito, acesso restrito, acceso restringido, restrictedAccess
+metadata only: somente metadados, apenas metadados, solo metadatos, metadataOnly
+""")
+_LANGUAGES = _choose("""
+pt: por, português, portugués, portuguese
+pt-BR: pt_br, português do brasil, português (Brasil), brazilian portuguese
+en: eng, inglês, inglés, english
+es: spa, espanhol, español, castellano, spanish
+fr: fra, fre, francês, francés, french
+de: deu, ger, alemão, alemán, german
+it: ita, italiano, italian
+ja: jpn, japonês, japonés, japanese
+zh: zho, chi, chinês, chino, chinese
+ru: rus, russo, ruso, russian
+""")
 
 
 def read_language(text: str) -> str:
@@ -213,14 +204,14 @@ _CONVERT: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _read_field(line: str) -> tuple[str, WorkField]:
-    """Return the name and the field of a line of the table of fields."""
-    name, path, words = line.split(":")
+def _read_field(name: str, words: list[str]) -> WorkField:
+    """Return the field of a line of the table of fields, whose first word begins with a path."""
+    path, _, first = words[0].partition(":")
     path, *extra = path.strip().split(maxsplit=1)
     path, brackets, member = path.partition("[].")
-    return name, WorkField(
+    return WorkField(
         re.sub(r"^\*?\.", _WORK, path).lstrip("*") + brackets.rstrip("."),
-        [name, *_split_words(words)],
+        [name, *filter(None, (first.strip(), *words[1:]))],
         path.startswith("*"),
         member,
         dict(text.split("=") for text in extra),
@@ -230,7 +221,7 @@ def _read_field(line: str) -> tuple[str, WorkField]:
 
 _WORK = "metadata.work."
 #: The fields by their English names.
-FIELDS = dict(map(_read_field, re.sub(r"\s*\n    ", " ", _FIELDS).strip().splitlines()))
+FIELDS = {name: _read_field(name, words) for name, words in parsers.read_table(_FIELDS).items()}
 #: The paths of objects and lists of objects that several fields fill.
 OBJECTS = frozenset({"metadata.work.container", "metadata.work.degree", "metadata.work.funding"})
 #: The fields and the names as they are written, by the folded names.

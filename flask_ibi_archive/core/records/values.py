@@ -38,6 +38,7 @@ from flask_ibi_archive.errors import IdentifierError, one_line
 
 Result = TypeVar("Result")
 
+
 # --- errors --------------------------------------------------------------------------------------
 
 
@@ -231,6 +232,15 @@ def parse_xml_text(field: str, value: Any) -> str:
 def clean(text: str) -> str:
     """Return a text in which U+FFFD replaces the characters that XML 1.0 does not allow."""
     return NOT_XML.sub("\ufffd", text)
+
+
+def read_table(text: str) -> dict[str, list[str]]:
+    """Return the words of each line of a table by its name. An indented line continues a line."""
+    table = {}
+    for line in re.sub(r"\s*\n +", " ", text).strip().splitlines():
+        name, _, words = line.partition(":")
+        table[name] = [word.strip() for word in words.split(",") if word.strip()]
+    return table
 
 
 def parse_line_text(field: str, value: Any) -> str:
