@@ -786,8 +786,7 @@ def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...
         "coverage": description.coverage,
         "rights": (*description.rights, *_plain([description.licence_url])),
     }
-    derived = {name: tuple(texts) for name, texts in elements.items()}
-    return {name: texts for name, texts in derived.items() if texts}
+    return {name: found for name, texts in elements.items() if (found := tuple(texts))}
 
 
 def _plain(texts: Iterable[str | None]) -> list[Text]:

@@ -134,6 +134,10 @@ class OfferDescription(Struct, frozen=True):
     bytes: Number
     files: Number
 
+    def __post_init__(self) -> None:
+        if (self.kind == MOVE) != (self.leaves is not None):
+            raise FieldError("leaves", "the field must be null for copies, and only for copies")
+
 
 def format_offer(description: OfferDescription) -> dict[str, Any]:
     """Return the description of an offer as a JSON object."""
@@ -142,10 +146,7 @@ def format_offer(description: OfferDescription) -> dict[str, Any]:
 
 def parse_offer(data: object) -> OfferDescription:
     """Return the description of an offer in a JSON object."""
-    description = values.convert("", data, OfferDescription)
-    if (description.kind == MOVE) != (description.leaves is not None):
-        raise FieldError("leaves", "the field must be null for copies, and only for copies")
-    return description
+    return values.convert("", data, OfferDescription)
 
 
 # --- the pages of items --------------------------------------------------------------------------
@@ -286,16 +287,11 @@ class SwitchAnswer(Struct, frozen=True):
     reason: Parsed[str, values.parse_text] | None = None
     counts: Parsed[tuple[DailyCount, ...], parse_counts] = ()
 
-
-def _parse_answer(name: str, value: Any) -> SwitchAnswer:
-    answer = values.convert(name, value, SwitchAnswer)
-    if (answer.result == "refused") != (answer.reason is not None):
-        reason = "the field must say why an item was refused"
-        raise FieldError(values.join_names(name, "reason"), reason)
-    if answer.counts and answer.result != "switched":
-        reason = "only an item that was switched has counts"
-        raise FieldError(values.join_names(name, "counts"), reason)
-    return answer
+    def __post_init__(self) -> None:
+        if (self.result == "refused") != (self.reason is not None):
+            raise FieldError("reason", "the field must say why an item was refused")
+        if self.counts and self.result != "switched":
+            raise FieldError("counts", "only an item that was switched has counts")
 
 
 class _Switch(Struct, frozen=True):
@@ -303,7 +299,7 @@ class _Switch(Struct, frozen=True):
 
 
 class _Answers(Struct, frozen=True):
-    items: tuple[Parsed[SwitchAnswer, _parse_answer], ...]
+    items: tuple[Parsed[SwitchAnswer, values.convert_to(SwitchAnswer)], ...]
 
 
 def format_switch(items: Iterable[StoredVersion]) -> dict[str, Any]:

@@ -507,14 +507,12 @@ def read_csl_name(variable: str, name: Any) -> dict[str, str]:
     parts = [name.get(part) or "" for part in _NAME_PARTS] if isinstance(name, dict) else [None]
     if not all(isinstance(part, str) for part in parts):
         raise wrong(variable, name, 'is not a name such as {"family": "Silva"}')
-    if literal := name.get("literal"):
+    literal, family, given, suffix, dropped, particle = parts
+    if literal:
         return {"name": literal, "kind": "organisation"}
-    family = " ".join(filter(None, (name.get("non-dropping-particle"), name.get("family"))))
-    given = " ".join(filter(None, (name.get("given"), name.get("dropping-particle"))))
-    given = ", ".join(filter(None, (given, name.get("suffix"))))
-    if not family:
-        return {"name": given}
-    return {"name": f"{family}, {given}" if given else family}
+    family = " ".join(filter(None, (particle, family)))
+    given = " ".join(filter(None, (given, dropped)))
+    return {"name": ", ".join(filter(None, (family, given, suffix)))}
 
 
 def _read_date(date: Mapping[str, Any]) -> str:

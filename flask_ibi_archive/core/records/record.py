@@ -192,14 +192,10 @@ class Tombstone(Struct, frozen=True):
 
     def __eq__(self, other: object) -> bool:
         """Return whether two tombstones are stored alike."""
-        return isinstance(other, Tombstone) and self._stored == other._stored
-
-    def __hash__(self) -> int:
-        return hash(self._stored)
-
-    @property
-    def _stored(self) -> tuple[str | None, ...]:
-        return (self.reason, self.citation, self.successor, self.original_archive)
+        names = ("reason", "citation", "successor", "original_archive")
+        return isinstance(other, Tombstone) and all(
+            getattr(self, name) == getattr(other, name) for name in names
+        )
 
 
 def parse_tombstone(field: str, value: Any) -> Tombstone:
@@ -302,9 +298,7 @@ class Record(Struct, frozen=True):
     @property
     def has_references(self) -> bool:
         """Whether the record refers to other items."""
-        return bool(
-            self.next_edition or self.translations or isinstance(self.metadata, MetadataItem)
-        )
+        return any(self.references[1:])
 
     @property
     def references(self) -> References:

@@ -173,7 +173,8 @@ def _parse_value(kind: Any, value: Any) -> Any:
 
 def _explain(field: str, value: Any, error: msgspec.ValidationError) -> FieldError:
     """Return an error of msgspec, such as ``Expected `array`, got `int` - at `$.files```."""
-    path = str(error).rpartition(" - at `$")[2].rstrip("`").removeprefix(".")
+    _, mark, path = str(error).rpartition(" - at `$")
+    path = path.rstrip("`").removeprefix(".") if mark else ""
     if isinstance(error.__cause__, FieldError):
         inner = error.__cause__
         return FieldError(join_names(field, join_names(path, inner.field)), inner.reason)

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from flask_ibi_archive.core.protocol.languages import LANGUAGES
-from flask_ibi_archive.core.records.description import AccessRight, WorkType
+from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.records.work import Work
 
 SEMANTICS = "info:eu-repo/semantics/"
@@ -135,15 +135,14 @@ class Term(NamedTuple):
     uri: str
 
 
-_ACCESS_CODES: dict[AccessRight, tuple[str, str]] = {
-    "open": ("openAccess", "c_abf2"),
-    "embargoed": ("embargoedAccess", "c_f1cf"),
-    "restricted": ("restrictedAccess", "c_16ec"),
-    "metadata only": ("closedAccess", "c_14cb"),
-}
 _ACCESS = {
     access: Term(SEMANTICS + name, f"{access} access", f"{_COAR}access_right/{code}")
-    for access, (name, code) in _ACCESS_CODES.items()
+    for access, name, code in (
+        ("open", "openAccess", "c_abf2"),
+        ("embargoed", "embargoedAccess", "c_f1cf"),
+        ("restricted", "restrictedAccess", "c_16ec"),
+        ("metadata only", "closedAccess", "c_14cb"),
+    )
 }
 METADATA_ONLY = _ACCESS["metadata only"]
 
