@@ -129,11 +129,13 @@ def _fold(text: str) -> str:
     return re.sub(r"[\s_'\u2019-]|[\u0300-\u036f]", "", decomposed)
 
 
-_TYPES = {
-    _fold(word): WorkType(name)
-    for name, words in values.read_table(_WORDS).items()
-    for word in (name, *words)
-}
+def _read_types(table: str) -> dict[str, WorkType]:
+    """Return the types by the folded words of a table."""
+    types = values.read_table(table).items()
+    return {_fold(word): WorkType(type) for type, words in types for word in words}
+
+
+_TYPES = {_fold(type.value): type for type in WorkType} | _read_types(_WORDS)
 #: A URL or URI, of a vocabulary for example, and its last part.
 _URI = re.compile(r"(?=(?:https?|info|urn):)\S*[/#:]([^/#:\s]+)[/#]?", re.IGNORECASE)
 
@@ -156,16 +158,12 @@ def find_type(text: str) -> WorkType | None:
 
 
 #: The words in parentheses that name the degree of a thesis.
-_DEGREES = {
-    word: type
-    for type, words in {
-        WorkType.DOCTORAL_THESIS: ("doutor", "doctor", "phd"),
-        WorkType.THESIS: ("livredoc",),
-        WorkType.MASTER_THESIS: ("mestr", "maestr", "master"),
-        WorkType.BACHELOR_THESIS: ("gradua", "bacharel", "bachelor", "licenciatura", "especializa"),
-    }.items()
-    for word in words
-}
+_DEGREES = _read_types("""
+doctoral thesis: doutor, doctor, phd
+thesis: livredoc
+master thesis: mestr, maestr, master
+bachelor thesis: gradua, bacharel, bachelor, licenciatura, especializa
+""")
 
 
 def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
@@ -177,14 +175,13 @@ def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
     :returns: the name of the type instead of a URI; None instead of the URI of an unknown type.
         (None, OTHER) if there is no value.
     """
+    # specific types precede the type text, the type other, and unknown types
+    ranks = {WorkType.TEXT: 1, WorkType.OTHER: 2, None: 3}
     found = [(text, find_type(text), bool(_URI.fullmatch(text.strip()))) for text in texts]
-    found.sort(key=lambda value: value[2])  # words precede URIs
-    # specific types are tried first, then the type text, then the type other, then unknown types
-    for general in ((None, WorkType.OTHER, WorkType.TEXT), (None, WorkType.OTHER), (None,), ()):
-        for text, type, is_uri in found:
-            if type not in general:
-                name_of_type = type.value if type else None
-                return name_of_type if is_uri else text, type or WorkType.OTHER
+    found.sort(key=lambda value: (ranks.get(value[1], 0), value[2]))
+    for text, type, is_uri in found[:1]:
+        name_of_type = type.value if type else None
+        return name_of_type if is_uri else text, type or WorkType.OTHER
     return None, WorkType.OTHER
 
 
@@ -796,14 +793,9 @@ def _plain(texts: Iterable[str | None]) -> list[Text]:
 
 def format_container(container: Container) -> str:
     """Return the container as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18``."""
-    parts = [
-        container.title,
-        container.place,
-        container.volume and f"v. {container.volume}",
-        container.number and f"n. {container.number}",
-        container.pages and f"p. {container.pages}",
-    ]
-    return ", ".join(filter(None, parts))
+    numbers = (("v.", container.volume), ("n.", container.number), ("p.", container.pages))
+    parts = [f"{name} {number}" for name, number in numbers if number]
+    return ", ".join(filter(None, (container.title, container.place, *parts)))
 
 
 def _format_grant(grant: Grant) -> str | None:
@@ -811,10 +803,6 @@ def _format_grant(grant: Grant) -> str | None:
     if grant.number is None:
         return None
     funder = _ABBREVIATIONS.get(grant.funder, grant.funder)
-    parts = [
-        funder,
-        grant.programme or "",
-        grant.number,
-        *(["", grant.title] if grant.title else ()),
-    ]
+    parts = [funder, grant.programme or "", grant.number]
+    parts += ["", grant.title] if grant.title else []
     return GRANT_PREFIX + "/".join(quote(part, safe=" ") for part in parts)
