@@ -134,10 +134,6 @@ class OfferDescription(Struct, frozen=True):
     bytes: Number
     files: Number
 
-    def __post_init__(self) -> None:
-        if (self.kind == MOVE) != (self.leaves is not None):
-            raise FieldError("leaves", "the field must be null for copies, and only for copies")
-
 
 def format_offer(description: OfferDescription) -> dict[str, Any]:
     """Return the description of an offer as a JSON object."""
@@ -146,7 +142,10 @@ def format_offer(description: OfferDescription) -> dict[str, Any]:
 
 def parse_offer(data: object) -> OfferDescription:
     """Return the description of an offer in a JSON object."""
-    return values.convert("", data, OfferDescription)
+    description = values.convert("", data, OfferDescription)
+    if (description.kind == MOVE) != (description.leaves is not None):
+        raise FieldError("leaves", "the field must be null for copies, and only for copies")
+    return description
 
 
 # --- the pages of items --------------------------------------------------------------------------
