@@ -385,10 +385,9 @@ def parse_name(text: str) -> Name:
     if found is not None and rest:
         text = rest
         orcid = values.check_orcid(found)
+    text = text.strip(", ")
     family, _, given = (part.strip() for part in text.partition(","))
-    if family and given:
-        return Name(family, given, orcid)
-    return Name(text.strip(", ") or "?", None, orcid)
+    return Name(family, given, orcid) if given else Name(text or "?", None, orcid)
 
 
 class _CreatorObject(Struct, frozen=True):

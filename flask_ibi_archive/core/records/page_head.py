@@ -8,7 +8,7 @@ https://signposting.org/FAIR/; RFC 8288 (Link header).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import IN_JOURNALS, WorkType
@@ -22,8 +22,7 @@ from flask_ibi_archive.errors import one_line
 _REPORTS = frozenset({WorkType.REPORT, WorkType.PREPRINT})
 
 
-@dataclass(frozen=True, slots=True)
-class MetaTag:
+class MetaTag(NamedTuple):
     """A ``meta`` element.
 
     :param name: the name, such as ``citation_title``.
@@ -114,8 +113,7 @@ _SCHEMA_ORG = "https://schema.org/"
 _URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=~"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A link from the resource that a response contains to another one.
 
     :param relation: the relation type, such as ``describedby``.

@@ -29,7 +29,7 @@ from stdnum import isbn, issn
 from stdnum.iso7064 import mod_11_2, mod_97_10
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreign
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, ForeignKind, parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import check_url
@@ -531,14 +531,19 @@ def parse_isbn(field: str, value: Any) -> str:
     return number
 
 
+def find_foreign(text: str) -> ForeignIdentifier | None:
+    """Return the identifier of another system that a text is; None if it is none."""
+    with suppress(IdentifierError):
+        return parse_foreign(text)
+    return None
+
+
 def find_doi(text: str) -> str | None:
     """Return the DOI in a text such as ``doi:10.1000/182`` or ``https://doi.org/10.1000/182``."""
-    text = text.strip()
-    try:
-        foreign = parse_foreign(re.sub(r"\Ainfo:doi/", "doi:", text, flags=re.IGNORECASE))
-    except IdentifierError:
+    foreign = find_foreign(re.sub(r"\Ainfo:doi/", "doi:", text.strip(), flags=re.IGNORECASE))
+    if foreign is None or foreign.kind is not ForeignKind.DOI:
         return None
-    return foreign.text.removeprefix("doi:") if foreign.kind is ForeignKind.DOI else None
+    return foreign.text.removeprefix("doi:")
 
 
 def format_doi(doi: str) -> str:

@@ -8,16 +8,15 @@ describe them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of a citation.
 
     :param text: the text, which is not escaped.

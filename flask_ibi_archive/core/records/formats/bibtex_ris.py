@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name, Role
+from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name
 from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
@@ -128,14 +128,6 @@ def _escape_url(text: str) -> str:
     return re.sub(r"[\\{}]", lambda found: f"%{ord(found[0]):02X}", one_line(text))
 
 
-#: The tags of contributors.
-_RIS_ROLES: dict[str, tuple[Role, ...]] = {
-    "A2": ("editor",),
-    "A3": ("advisor", "co-advisor"),
-    "A4": ("translator",),
-}
-
-
 def write_ris(work: Work) -> str:
     """Return the RIS record of a work. Each value is on one line."""
     lines = [(tag, one_line(text)) for tag, text in _list_values(work) if text]
@@ -150,8 +142,9 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     yield "TI", work.title
     yield from (("TT", title.value) for title in work.other_titles if title.kind == "translated")
     yield from (("AU", author.inverted) for author in work.creators)
-    for tag, roles in _RIS_ROLES.items():
-        yield from ((tag, name.inverted) for name in work.find_contributors(*roles))
+    yield from (("A2", name.inverted) for name in work.find_contributors("editor"))
+    yield from (("A3", name.inverted) for name in work.find_contributors("advisor", "co-advisor"))
+    yield from (("A4", name.inverted) for name in work.find_contributors("translator"))
     issued = work.published
     if issued is not None:
         # unknown parts of the date are empty

@@ -66,13 +66,12 @@ def _describe(work: Work) -> dict[str, Any]:
     }
     version = "edition" if work.type in _WITH_EDITIONS else "version"
     pages = None if work.extent is None else _PAGES.fullmatch(work.extent)
+    short_titles = (title.value for title in work.other_titles if title.kind == "alternative")
     found = {
         "id": work.ibi,
         "type": work.type_text if work.type_text in OTHER_TYPES else TYPES[work.type].csl,
         "title": work.title,
-        "title-short": next(
-            (title.value for title in work.other_titles if title.kind == "alternative"), None
-        ),
+        "title-short": next(short_titles, None),
         "author": [_format_name(name) for name in work.creators],
         **{
             variable: [_format_name(name) for name in work.find_contributors(*roles)]
