@@ -171,10 +171,10 @@ def metadata_format(
                 name,
                 media_type,
                 write,
-                schema,
-                namespace,
                 extension or ("txt" if schema is None else "xml"),
                 label or name,
+                namespace,
+                schema,
             )
         )
         return write

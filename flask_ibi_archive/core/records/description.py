@@ -23,15 +23,7 @@ from stdnum import isbn
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.records import values
-from flask_ibi_archive.core.records.values import (
-    FieldError,
-    Parsed,
-    choose,
-    convert,
-    convert_to,
-    quoted,
-)
-from flask_ibi_archive.core.records.values import IssuedDate as IssuedDate
+from flask_ibi_archive.core.records.values import FieldError, IssuedDate, Parsed, choose, wrong
 from flask_ibi_archive.errors import IdentifierError, one_line
 
 # --- work types --------------------------------------------------------------------------------
@@ -73,14 +65,7 @@ class WorkType(str, Enum):
         return self in THESES
 
 
-THESES = frozenset(
-    {
-        WorkType.THESIS,
-        WorkType.DOCTORAL_THESIS,
-        WorkType.MASTER_THESIS,
-        WorkType.BACHELOR_THESIS,
-    }
-)
+THESES = frozenset(type for type in WorkType if type.value.endswith("thesis"))
 
 #: The types of works that appear in a journal.
 IN_JOURNALS = frozenset({WorkType.ARTICLE, WorkType.REVIEW})
@@ -90,66 +75,52 @@ CONTAINED = IN_JOURNALS | {WorkType.CHAPTER, WorkType.CONFERENCE_PAPER, WorkType
 #: The words for each type, without accents and in lower case: Portuguese, Spanish and English
 #: words; the DCMI Type Vocabulary; the COAR Resource Types 3.1 (labels, and codes c_...); the
 #: DRIVER vocabulary (info:eu-repo/semantics/...), which is compared without spaces and hyphens.
-_WORDS: dict[WorkType, str] = {
-    WorkType.DOCTORAL_THESIS: """
-        doctoral thesis, tese de doutorado, tesis doctoral, tesis de doctorado,
-        phd thesis, doctoral dissertation, doctorate, doutorado, tese, c_db06""",
-    WorkType.MASTER_THESIS: """
-        master thesis, master's thesis, dissertacao de mestrado,
-        dissertacao, tesis de maestria, mestrado, mestrado profissional, c_bdcc""",
-    WorkType.BACHELOR_THESIS: """
-        bachelor thesis, bachelor's thesis, trabalho de conclusao de curso, tcc, monografia,
-        trabajo de grado, tesis de grado, c_7a1f""",
-    WorkType.THESIS: "thesis, tesis, dissertation, thesis or dissertation, c_46ec",
-    WorkType.ARTICLE: """
-        article, journal article, research article, data paper, magazine article, newspaper article,
-        artigo, artigo de periodico, artigo de revista, artigo cientifico, artigo de jornal,
-        articulo, articulo de revista, contribution to journal, contribution to periodical,
-        c_6501, c_2df8fbb1, c_beb9, c_b239, c_545b, c_dcae04bc, c_3e5a, c_998f""",
-    WorkType.REVIEW: "review, book review, peer review, resenha, resena, c_efa0, c_ba08",
-    WorkType.PREPRINT: """
-        preprint, working paper, discussion paper, pre print, pre publicacao, texto para discussao,
-        c_816b, c_8042""",
-    WorkType.BOOK: "book, livro, libro, monograph, e-book, ebook, c_2f33",
-    WorkType.CHAPTER: """
-        book part, book chapter, chapter, part of book or chapter of book, capitulo,
-        capitulo de livro, capitulo de libro, in book, c_3248""",
-    WorkType.CONFERENCE_PAPER: """
-        conference object, conference paper, conference item, conference output, trabalho em evento,
-        trabalho de evento, trabalho apresentado em evento, artigo de evento, artigo de conferencia,
-        resumo em evento, documento de conferencia, ponencia, contribution to conference,
-        paper in conference proceedings, c_5794, c_c94f""",
-    WorkType.POSTER: "conference poster, poster, c_6670",
-    WorkType.PROCEEDINGS: """
-        conference proceedings, proceedings, anais, anais de evento, actas, c_f744""",
-    WorkType.REPORT: """
-        report, technical report, research report, internal report, external research report,
-        report part, technical documentation, relatorio, relatorio tecnico, relatorio de pesquisa,
-        informe, informe tecnico, c_93fc, c_18gh, c_18ws, c_18hj, c_18ww, c_71bd""",
-    WorkType.DATASET: """
-        dataset, data set, data, dados, conjunto de dados, dados de pesquisa, base de dados,
-        conjunto de datos, datos, observational data, experimental data, c_ddb1""",
-    WorkType.SOFTWARE: """
-        software, programa de computador, software livre, research software, source code, codigo,
-        codigo fonte, program, c_5ce6""",
-    WorkType.IMAGE: """
-        image, still image, imagem, imagen, fotografia, photograph, photo, figura, figure, desenho,
-        fotografias, ilustracao, c_c513, c_ecc8""",
-    WorkType.MAP: "map, mapa, cartographic material, carta topografica, c_12cd, c_12cc",
-    WorkType.VIDEO: "moving image, video, filme, film, pelicula, c_8a7e, c_12ce",
-    WorkType.SOUND: "sound, audio, som, sonido, gravacao de som, c_18cc",
-    WorkType.MUSIC: "music, musical composition, musica, partitura, c_18cd, c_18cw",
-    WorkType.LECTURE: """
-        lecture, presentation, conference presentation, aula, palestra, apresentacao,
-        learning object, presentacion, slides, objeto de aprendizagem, c_8544, c_e059""",
-    WorkType.PATENT: "patent, patente, c_15cd",
-    WorkType.STANDARD: "standard, norma, norma tecnica, technical standard",
-    WorkType.COLLECTION: "collection, colecao, coleccion",
-    WorkType.TEXT: "text, texto, document, documento, c_18cf",
-    WorkType.OTHER: """
-        other, outro, outros, otro, event, evento, interactive resource, physical object,
-        service, c_1843""",
-}  # fmt: skip
+_WORDS = """
+doctoral thesis: tese de doutorado, tesis doctoral, tesis de doctorado, phd thesis, doctoral
+    dissertation, doctorate, doutorado, tese, c_db06
+master thesis: master's thesis, dissertacao de mestrado, dissertacao, tesis de maestria,
+    mestrado, mestrado profissional, c_bdcc
+bachelor thesis: bachelor's thesis, trabalho de conclusao de curso, tcc, monografia, trabajo de
+    grado, tesis de grado, c_7a1f
+thesis: tesis, dissertation, thesis or dissertation, c_46ec
+article: journal article, research article, data paper, magazine article, newspaper article,
+    artigo, artigo de periodico, artigo de revista, artigo cientifico, artigo de jornal,
+    articulo, articulo de revista, contribution to journal, contribution to periodical, c_6501,
+    c_2df8fbb1, c_beb9, c_b239, c_545b, c_dcae04bc, c_3e5a, c_998f
+review: book review, peer review, resenha, resena, c_efa0, c_ba08
+preprint: working paper, discussion paper, pre print, pre publicacao, texto para discussao,
+    c_816b, c_8042
+book: livro, libro, monograph, e-book, ebook, c_2f33
+chapter: book part, book chapter, part of book or chapter of book, capitulo, capitulo de livro,
+    capitulo de libro, in book, c_3248
+conference paper: conference object, conference item, conference output, trabalho em evento,
+    trabalho de evento, trabalho apresentado em evento, artigo de evento, artigo de conferencia,
+    resumo em evento, documento de conferencia, ponencia, contribution to conference, paper in
+    conference proceedings, c_5794, c_c94f
+poster: conference poster, c_6670
+proceedings: conference proceedings, anais, anais de evento, actas, c_f744
+report: technical report, research report, internal report, external research report, report
+    part, technical documentation, relatorio, relatorio tecnico, relatorio de pesquisa, informe,
+    informe tecnico, c_93fc, c_18gh, c_18ws, c_18hj, c_18ww, c_71bd
+dataset: data set, data, dados, conjunto de dados, dados de pesquisa, base de dados, conjunto de
+    datos, datos, observational data, experimental data, c_ddb1
+software: programa de computador, software livre, research software, source code, codigo, codigo
+    fonte, program, c_5ce6
+image: still image, imagem, imagen, fotografia, photograph, photo, figura, figure, desenho,
+    fotografias, ilustracao, c_c513, c_ecc8
+map: mapa, cartographic material, carta topografica, c_12cd, c_12cc
+video: moving image, filme, film, pelicula, c_8a7e, c_12ce
+sound: audio, som, sonido, gravacao de som, c_18cc
+music: musical composition, musica, partitura, c_18cd, c_18cw
+lecture: presentation, conference presentation, aula, palestra, apresentacao, learning object,
+    presentacion, slides, objeto de aprendizagem, c_8544, c_e059
+patent: patente, c_15cd
+standard: norma, norma tecnica, technical standard
+collection: colecao, coleccion
+text: texto, document, documento, c_18cf
+other: outro, outros, otro, event, evento, interactive resource, physical object, service,
+    c_1843
+"""
 
 
 def _fold(text: str) -> str:
@@ -158,7 +129,13 @@ def _fold(text: str) -> str:
     return re.sub(r"[\s_'\u2019-]|[\u0300-\u036f]", "", decomposed)
 
 
-_TYPES = {_fold(word.strip()): type for type, words in _WORDS.items() for word in words.split(",")}
+def _read_types(table: str) -> dict[str, WorkType]:
+    """Return the types by the folded words of a table."""
+    types = values.read_table(table).items()
+    return {_fold(word): WorkType(type) for type, words in types for word in words}
+
+
+_TYPES = {_fold(type.value): type for type in WorkType} | _read_types(_WORDS)
 #: A URL or URI, of a vocabulary for example, and its last part.
 _URI = re.compile(r"(?=(?:https?|info|urn):)\S*[/#:]([^/#:\s]+)[/#]?", re.IGNORECASE)
 
@@ -181,20 +158,12 @@ def find_type(text: str) -> WorkType | None:
 
 
 #: The words in parentheses that name the degree of a thesis.
-_DEGREES = {
-    "doutor": WorkType.DOCTORAL_THESIS,
-    "doctor": WorkType.DOCTORAL_THESIS,
-    "phd": WorkType.DOCTORAL_THESIS,
-    "livredoc": WorkType.THESIS,
-    "mestr": WorkType.MASTER_THESIS,
-    "maestr": WorkType.MASTER_THESIS,
-    "master": WorkType.MASTER_THESIS,
-    "gradua": WorkType.BACHELOR_THESIS,
-    "bacharel": WorkType.BACHELOR_THESIS,
-    "bachelor": WorkType.BACHELOR_THESIS,
-    "licenciatura": WorkType.BACHELOR_THESIS,
-    "especializa": WorkType.BACHELOR_THESIS,
-}
+_DEGREES = _read_types("""
+doctoral thesis: doutor, doctor, phd
+thesis: livredoc
+master thesis: mestr, maestr, master
+bachelor thesis: gradua, bacharel, bachelor, licenciatura, especializa
+""")
 
 
 def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
@@ -206,14 +175,13 @@ def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
     :returns: the name of the type instead of a URI; None instead of the URI of an unknown type.
         (None, OTHER) if there is no value.
     """
+    # specific types precede the type text, the type other, and unknown types
+    ranks = {WorkType.TEXT: 1, WorkType.OTHER: 2, None: 3}
     found = [(text, find_type(text), bool(_URI.fullmatch(text.strip()))) for text in texts]
-    found.sort(key=lambda value: value[2])  # words precede URIs
-    # specific types are tried first, then the type text, then the type other, then unknown types
-    for general in ((None, WorkType.OTHER, WorkType.TEXT), (None, WorkType.OTHER), (None,), ()):
-        for text, type, is_uri in found:
-            if type not in general:
-                name_of_type = type.value if type else None
-                return name_of_type if is_uri else text, type or WorkType.OTHER
+    found.sort(key=lambda value: (ranks.get(value[1], 0), value[2]))
+    for text, type, is_uri in found[:1]:
+        name_of_type = type.value if type else None
+        return name_of_type if is_uri else text, type or WorkType.OTHER
     return None, WorkType.OTHER
 
 
@@ -223,11 +191,11 @@ def parse_type(field: str, value: Any) -> WorkType:
     type = find_type(text)
     if type is None:
         types = [type.value for type in WorkType]
-        raise FieldError(
-            field,
-            f"{quoted(text)} is not a known type of works, such as {', '.join(types)}, nor a word "
-            f"for one in Portuguese, Spanish or of COAR{values.suggest(text, types)}",
+        reason = (
+            f"is not a known type of works, such as {', '.join(types)}, nor a word for one in "
+            f"Portuguese, Spanish or of COAR{values.suggest(text, types)}"
         )
+        raise wrong(field, text, reason)
     return type
 
 
@@ -286,7 +254,7 @@ def _parse_short(
 
     def parse(field: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return convert(field, value, kind)
+            return values.convert(field, value, kind)
         return kind(parse_text(field, value))
 
     return parse
@@ -331,14 +299,14 @@ def parse_text(field: str, value: Any) -> Text:
     """Parse a text, or an object of a text and its language."""
     if not isinstance(value, dict):
         return values.parse_xml_text(field, value), None
-    text = convert(field, value, _TextObject)
+    text = values.convert(field, value, _TextObject)
     return text.value, text.lang
 
 
 def _parse_rights(field: str, value: Any) -> Text:
     text, language = parse_text(field, value)
     if values.is_url(text):
-        raise FieldError(field, f"{quoted(text)} is a URL; write the URL of a licence as licence")
+        raise wrong(field, text, "is a URL; write the URL of a licence as licence")
     return text, language
 
 
@@ -417,10 +385,9 @@ def parse_name(text: str) -> Name:
     if found is not None and rest:
         text = rest
         orcid = values.check_orcid(found)
+    text = text.strip(", ")
     family, _, given = (part.strip() for part in text.partition(","))
-    if family and given:
-        return Name(family, given, orcid)
-    return Name(text.strip(", ") or "?", None, orcid)
+    return Name(family, given, orcid) if given else Name(text or "?", None, orcid)
 
 
 class _CreatorObject(Struct, frozen=True):
@@ -442,21 +409,17 @@ def parse_creator(field: str, value: Any, kind: type[_CreatorObject] = _CreatorO
     """Parse a name: a text, which may contain an ORCID, or an object."""
     if not isinstance(value, dict):
         return _read_name(field, values.parse_line_text(field, value))
-    stated = convert(field, value, kind)
+    stated = values.convert(field, value, kind)
     members = {name: member for name, member in asdict(stated).items() if member is not None}
     text = members.pop("name")
     if stated.kind != "organisation" and stated.ror is None:
         return replace(_read_name(values.join_names(field, "name"), text), **members)
-    for wrong in {"orcid", "lattes"} & members.keys():
-        raise FieldError(
-            values.join_names(field, wrong),
-            "only a person has this; the name is an organisation's",
-        )
+    for name in {"orcid", "lattes"} & members.keys():
+        reason = "only a person has this; the name is an organisation's"
+        raise FieldError(values.join_names(field, name), reason)
     if stated.kind == "person":
-        raise FieldError(
-            values.join_names(field, "ror"),
-            "only an organisation has a ROR; write it in affiliations",
-        )
+        reason = "only an organisation has a ROR; write it in affiliations"
+        raise FieldError(values.join_names(field, "ror"), reason)
     return Name(text, **members)
 
 
@@ -468,9 +431,9 @@ def _read_name(field: str, text: str) -> Name:
     """Return the name that a text states, which may contain an ORCID."""
     name = parse_name(text)
     if not any(map(str.isalnum, name.inverted)):
-        raise FieldError(field, f"{quoted(text)} is not a name such as Silva, Ana")
+        raise wrong(field, text, "is not a name such as Silva, Ana")
     if name.orcid is None and values.ORCID.search(text):
-        raise FieldError(field, f"{quoted(text)} contains an ORCID whose check digit is wrong")
+        raise wrong(field, text, "contains an ORCID whose check digit is wrong")
     return name
 
 
@@ -493,7 +456,7 @@ class Degree(Struct, frozen=True):
 def _parse_degree(field: str, value: Any) -> Degree:
     if value == {}:
         raise FieldError(field, "the object is empty; omit the field instead")
-    return convert(field, value, Degree)
+    return values.convert(field, value, Degree)
 
 
 def _parse_pages(field: str, value: Any) -> str:
@@ -612,20 +575,17 @@ def find_related_work(field: str, value: Any) -> RelatedWork:
     if (ibi := match_identifier(text)) is not None:
         return RelatedWork(ibi.text, "IBI")
     is_urn = text.lower().startswith("urn:")
-    if not is_urn and values.find_issn(text, is_labelled=True):
+    if not is_urn and values.ISSN.fullmatch(text):
         return RelatedWork(values.parse_issn(field, text), "ISSN")
-    if not is_urn and values.find_isbn(text, is_labelled=True):
+    if not is_urn and values.ISBN.fullmatch(text):
         return RelatedWork(isbn.compact(values.parse_isbn(field, text)), "ISBN")
     try:
         foreign = parse_foreign(text)
     except IdentifierError as error:
         if text.lower().startswith(("http:", "https:")):
             raise FieldError(field, str(error)) from None
-        raise FieldError(
-            field,
-            f"{quoted(text)} is not an identifier: write a DOI, Handle, ARK, URN, IBI, ISBN, ISSN "
-            "or an http or https URL",
-        ) from None
+        kinds = "a DOI, Handle, ARK, URN, IBI, ISBN, ISSN or an http or https URL"
+        raise wrong(field, text, f"is not an identifier: write {kinds}") from None
     return RelatedWork(foreign.text, FOREIGN_KINDS[foreign.kind], foreign.url)
 
 
@@ -640,7 +600,7 @@ def parse_related(field: str, value: Any) -> RelatedWork:
     """Parse the identifier of another work, or an object that also says the relation to it."""
     if not isinstance(value, dict):
         return find_related_work(field, value)
-    stated = convert(field, value, _RelatedObject)
+    stated = values.convert(field, value, _RelatedObject)
     return replace(stated.identifier, relation=stated.relation)
 
 
@@ -691,11 +651,11 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     issued: Issued | None = None
     dates: Parsed[Mapping[DateKind, IssuedDate], _parse_dates] = field(default_factory=dict)
     degree: Parsed[Degree, _parse_degree] | None = None
-    container: Parsed[Container, convert_to(Container)] | None = None
+    container: Parsed[Container, values.convert_to(Container)] | None = None
     abstracts: tuple[Parsed[Text, parse_text], ...] = ()
     subjects: tuple[Parsed[Subject, _parse_short(Subject, values.parse_xml_text)], ...] = ()
     rights: tuple[Parsed[Text, _parse_rights], ...] = ()
-    licence_url: Parsed[str, values.parse_stated_licence] | None = None
+    licence_url: Parsed[str, values.parse_licence] | None = None
     access_right: Parsed[AccessRight, choose(AccessRight)] | None = None
     issn: Parsed[str, values.parse_issn] | None = None
     isbn: Parsed[str, values.parse_isbn] | None = None
@@ -705,7 +665,38 @@ class Description(Struct, frozen=True, rename={"licence_url": "licence"}):
     coverage: tuple[Parsed[Text, parse_text], ...] = ()
     notes: tuple[Parsed[Text, parse_text], ...] = ()
     related: tuple[Parsed[RelatedWork, parse_related], ...] = ()
-    funding: tuple[Parsed[Grant, convert_to(Grant)], ...] = ()
+    funding: tuple[Parsed[Grant, values.convert_to(Grant)], ...] = ()
+
+    @property
+    def is_contained(self) -> bool:
+        """Whether the work appears in a journal, in a book or in the proceedings of an event."""
+        return self.type in CONTAINED or self.container is not None
+
+    @property
+    def published(self) -> IssuedDate | None:
+        """The date of publication, otherwise that of the defence of a thesis; or None."""
+        return self.issued or (self.degree.defended if self.degree else None)
+
+    @property
+    def imprint(self) -> tuple[str | None, str | None]:
+        """The place and the name of the publisher; each of them is None if it is unknown.
+
+        Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
+        """
+        if self.publisher is None:
+            return None, None
+        place, _, name = (part.strip() for part in self.publisher.partition(": "))
+        return (place, name) if place and name else (None, self.publisher)
+
+    @property
+    def institution(self) -> str | None:
+        """The institution that grants the degree, otherwise the publisher; or None."""
+        granting = self.degree and self.degree.institution
+        return granting.name if granting else self.imprint[1]
+
+    def find_contributors(self, *roles: Role | None) -> list[Name]:
+        """Return the contributors who have one of some roles."""
+        return [name for name in self.contributors if name.role in roles]
 
 
 #: The names of the fields of the JSON object.
@@ -730,7 +721,7 @@ def parse_description(field: str, value: Any) -> Description:
 def parse_work_fields(field: str, value: Any) -> Description:
     """Parse a description that may have no title."""
     stated = values.check_object(field, value, WORK_FIELDS)
-    description = convert(field, stated, Description)
+    description = values.convert(field, stated, Description)
     if "type" not in stated:
         return description
     return replace(description, type_text=find_best_type([one_line(stated["type"])])[0])
@@ -766,16 +757,15 @@ _ABBREVIATIONS = {name: abbreviation for abbreviation, name in FUNDERS.items()}
 
 def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...]]:
     """Return the Dublin Core of a description, in the order of the standard."""
-    container = description.container
-    is_contained = description.type in CONTAINED or container is not None
+    container, date = description.container, description.published
     numbers = [
-        *(() if description.issn is None else [f"ISSN {description.issn}"]),
-        *(() if description.isbn is None else [f"ISBN {description.isbn}"]),
+        description.issn and f"ISSN {description.issn}",
+        description.isbn and f"ISBN {description.isbn}",
     ]
-    type = description.type_text or (
-        None if description.type is WorkType.OTHER else description.type.value
-    )
-    issued = description.issued or (description.degree.defended if description.degree else None)
+    # the ISSN and ISBN of what contains the work do not identify the work
+    outer, own = (numbers, []) if description.is_contained else ([], numbers)
+    general = None if description.type is WorkType.OTHER else description.type.value
+    related = [other.url or other.identifier for other in description.related]
     elements: dict[str, Iterable[Text]] = {
         "title": ((title.value, title.lang) for title in description.titles),
         "creator": _plain(name.inverted for name in description.creators),
@@ -783,28 +773,16 @@ def derive_dublin_core(description: Description) -> Mapping[str, tuple[Text, ...
         "description": (*description.abstracts, *description.notes),
         "publisher": _plain([description.publisher]),
         "contributor": _plain(name.inverted for name in description.contributors),
-        "date": _plain([issued.text if issued else None]),
-        "type": _plain([type]),
+        "date": _plain([date.text if date else None]),
+        "type": _plain([description.type_text or general]),
         "format": _plain([description.extent]),
-        # the ISSN and ISBN of what contains the work do not identify the work
-        "identifier": _plain([*(() if is_contained else numbers), description.number]),
-        "source": _plain(
-            [
-                format_container(container) if container else None,
-                *(numbers if is_contained else ()),
-            ]
-        ),
-        "relation": _plain(
-            [
-                *(related.url or related.identifier for related in description.related),
-                *map(_format_grant, description.funding),
-            ]
-        ),
+        "identifier": _plain([*own, description.number]),
+        "source": _plain([format_container(container) if container else None, *outer]),
+        "relation": _plain([*related, *map(_format_grant, description.funding)]),
         "coverage": description.coverage,
         "rights": (*description.rights, *_plain([description.licence_url])),
     }
-    derived = {name: tuple(texts) for name, texts in elements.items()}
-    return {name: texts for name, texts in derived.items() if texts}
+    return {name: found for name, texts in elements.items() if (found := tuple(texts))}
 
 
 def _plain(texts: Iterable[str | None]) -> list[Text]:
@@ -814,14 +792,9 @@ def _plain(texts: Iterable[str | None]) -> list[Text]:
 
 def format_container(container: Container) -> str:
     """Return the container as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18``."""
-    parts = [
-        container.title,
-        container.place,
-        container.volume and f"v. {container.volume}",
-        container.number and f"n. {container.number}",
-        container.pages and f"p. {container.pages}",
-    ]
-    return ", ".join(filter(None, parts))
+    numbers = (("v.", container.volume), ("n.", container.number), ("p.", container.pages))
+    parts = [f"{name} {number}" for name, number in numbers if number]
+    return ", ".join(filter(None, (container.title, container.place, *parts)))
 
 
 def _format_grant(grant: Grant) -> str | None:
@@ -829,10 +802,6 @@ def _format_grant(grant: Grant) -> str | None:
     if grant.number is None:
         return None
     funder = _ABBREVIATIONS.get(grant.funder, grant.funder)
-    parts = [
-        funder,
-        grant.programme or "",
-        grant.number,
-        *(["", grant.title] if grant.title else ()),
-    ]
+    parts = [funder, grant.programme or "", grant.number]
+    parts += ["", grant.title] if grant.title else []
     return GRANT_PREFIX + "/".join(quote(part, safe=" ") for part in parts)

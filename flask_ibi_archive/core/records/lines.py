@@ -26,26 +26,10 @@ from msgspec.structs import asdict, fields
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import values
-from flask_ibi_archive.core.records.description import (
-    Description,
-    Name,
-    Organisation,
-    RelatedWork,
-    Subject,
-    Title,
-    WorkType,
-    parse_work_fields,
-)
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem, Record
-from flask_ibi_archive.core.records.values import (
-    FieldError,
-    IssuedDate,
-    convert,
-    convert_to,
-    join_names,
-    quoted,
-)
+from flask_ibi_archive.core.records.values import FieldError, IssuedDate
 
 # --- reading -------------------------------------------------------------------------------------
 
@@ -75,35 +59,37 @@ def find_errors(line: str | bytes) -> list[FieldError]:
         values.check_object("", data, data)
     except FieldError as error:
         return [error]
-    errors = list(_find_errors("", data, convert_to(Record)))
-    return errors or list(_find_conflicts(convert("", data, Record)))
+    errors = list(_find_errors("", data, values.convert_to(Record)))
+    return errors or list(_find_conflicts(values.convert("", data, Record)))
 
 
 def _find_errors(
     field: str, data: dict[str, Any], parse: Callable[[str, Any], object]
 ) -> Iterator[FieldError]:
     """Yield the errors of an object: one for each field, and for each member of a list."""
-
-    def find_error(name: str, value: Any) -> FieldError | None:
-        try:
-            parse(field, {name: value})
-        except FieldError as error:
-            return error
-        return None
-
     for name, value in data.items():
-        error = find_error(name, value)
+        error = _find_error(field, {name: value}, parse)
         if error is None:
             continue
         inside: list[FieldError] = []
         if name == "metadata" and isinstance(value, dict) and isinstance(value.get("work"), dict):
-            inside += _find_errors("metadata.work", value["work"], parse_work_fields)
+            inside += _find_errors("metadata.work", value["work"], model.parse_work_fields)
         for number, member in enumerate(value if isinstance(value, list) else ()):
-            wrong = find_error(name, [member])
+            wrong = _find_error(field, {name: [member]}, parse)
             if wrong and "[0]" in wrong.field:
                 path = wrong.field.replace("[0]", f"[{number}]", 1)
                 inside.append(FieldError(path, wrong.reason))
         yield from inside or [error]
+
+
+def _find_error(
+    field: str, data: dict[str, Any], parse: Callable[[str, Any], object]
+) -> FieldError | None:
+    try:
+        parse(field, data)
+    except FieldError as error:
+        return error
+    return None
 
 
 def read_json(line: str | bytes) -> Any:
@@ -158,7 +144,7 @@ def check_json(field: str, value: Any, depth: int = 0) -> None:
             check_json(f"{field}[{number}]", member, depth + 1)
     elif isinstance(value, dict):
         for name, member in value.items():
-            inside = join_names(field, values.quoted_name(name))
+            inside = values.join_names(field, values.quoted_name(name))
             values.check_characters(inside, name)
             check_json(inside, member, depth + 1)
 
@@ -170,7 +156,7 @@ def parse_record(data: Any, has_identifier: bool = True) -> Record:
     :param has_identifier: False if the identifiers of the item will be minted later.
     :raises FieldError: if a field is wrong.
     """
-    record = convert("", data, Record)
+    record = values.convert("", data, Record)
     check_record(record, has_identifier)
     return record
 
@@ -196,10 +182,10 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
         yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
     paths = [file.path for file in record.files]
     for path in _find_repeated(paths):
-        yield FieldError("files", f"the path {quoted(path)} appears twice")
+        yield FieldError("files", f"the path {values.quoted(path)} appears twice")
     target = record.target_file
     if target is not None and target not in paths:
-        yield FieldError("target_file", f"{quoted(target)} is not among the files")
+        yield FieldError("target_file", f"{values.quoted(target)} is not among the files")
     if record.next_edition in own:
         yield FieldError("next_edition", "an item cannot be its own next edition")
     if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:
@@ -215,44 +201,35 @@ def _find_repeated(texts: Sequence[str]) -> list[str]:
 
 
 def _find_conflicts_with_state(record: Record) -> Iterator[FieldError]:
-    if record.state == State.COPY and record.original_archive is None:
-        yield FieldError(
-            "original_archive", "a Copy must have the service IBI of the Archive of its Original"
-        )
-    if record.state != State.COPY and record.original_archive is not None:
-        yield FieldError(
-            "original_archive",
-            f"only a Copy may have an original_archive; the state of this item is {record.state}",
-        )
-    if record.state == State.DELETED and record.timestamp is None:
+    state, but = record.state, f"; the state of this item is {record.state}"
+    if state == State.COPY and record.original_archive is None:
+        reason = "a Copy must have the service IBI of the Archive of its Original"
+        yield FieldError("original_archive", reason)
+    if state != State.COPY and record.original_archive is not None:
+        yield FieldError("original_archive", f"only a Copy may have an original_archive{but}")
+    if state == State.DELETED and record.timestamp is None:
         yield FieldError("timestamp", "a Deleted item must have the time of its removal")
-    if record.state != State.DELETED and record.tombstone is not None:
-        yield FieldError(
-            "tombstone",
-            f"only a Deleted item may have a tombstone; the state of this item is {record.state}",
-        )
-    if record.state == State.DELETED and record.embargo is not None:
+    if state != State.DELETED and record.tombstone is not None:
+        yield FieldError("tombstone", f"only a Deleted item may have a tombstone{but}")
+    if state == State.DELETED and record.embargo is not None:
         yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
 
 
 def _find_conflicting_translations(record: Record) -> Iterator[FieldError]:
     own = record.identifiers
     for language, ibi in record.translations.items():
+        name = f"translations.{language}"
         if ibi in own and record.language not in (None, language):
-            yield FieldError(
-                f"translations.{language}",
-                f"the item itself has this identifier, but its language is {record.language}",
-            )
+            reason = "the item itself has this identifier, but its language is"
+            yield FieldError(name, f"{reason} {record.language}")
         if ibi not in own and record.language == language:
-            yield FieldError(
-                f"translations.{language}",
-                "this is the language of the item itself; use the identifier of the item itself",
+            reason = (
+                "this is the language of the item itself; use the identifier of the item itself"
             )
+            yield FieldError(name, reason)
     if _find_repeated([*record.translations.values()]):
-        yield FieldError(
-            "translations",
-            "two languages have the same identifier; each language needs a different item",
-        )
+        reason = "two languages have the same identifier; each language needs a different item"
+        yield FieldError("translations", reason)
 
 
 def _refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -307,21 +284,23 @@ def format_description(description: Any) -> Any:
     :param description: a :class:`Description`; or an object with the fields of the JSON object,
         which may contain Python's types.
     """
-    if not isinstance(description, Description):
+    if not isinstance(description, model.Description):
         return _format_members(description) if isinstance(description, Mapping) else description
-    names = zip(Description.__struct_fields__, Description.__struct_encode_fields__, strict=True)
+    names = zip(
+        model.Description.__struct_fields__, model.Description.__struct_encode_fields__, strict=True
+    )
     url, text, type = description.licence_url, description.type_text, description.type
     members = {name: getattr(description, attribute) for attribute, name in names}
-    members["type"] = text or (None if type is WorkType.OTHER else type.value)
+    members["type"] = text or (None if type is model.WorkType.OTHER else type.value)
     members["type_text"] = None
     members["licence"] = None if url is None else values.find_spdx(url) or url
     return _format_members(members)
 
 
 #: The fields of a description that are lists.
-_LISTS = frozenset(info.name for info in fields(Description) if get_origin(info.type) is tuple) | {
-    "affiliations"
-}
+_LISTS = frozenset(
+    info.name for info in fields(model.Description) if get_origin(info.type) is tuple
+) | {"affiliations"}
 
 
 def _format_members(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -356,22 +335,18 @@ def _format_value(value: Any) -> Any:
     if isinstance(value, tuple) and len(value) == 2:
         text, language = value
         return text if language is None else {"value": text, "lang": language}
-    if isinstance(value, Name):
-        stated = {**asdict(value), "family": None, "given": None}
-        return _shorten({"name": value.inverted, **stated}, "name")
-    if isinstance(value, RelatedWork):
-        return _format_members({"identifier": value.identifier, "relation": value.relation})
-    if isinstance(value, Title | Organisation | Subject):
-        return _shorten(asdict(value), value.__struct_fields__[0])
-    if isinstance(value, Struct):
-        value = asdict(value)
-    return _format_members(value) if isinstance(value, Mapping) else value
-
-
-def _shorten(members: Mapping[str, Any], main: str) -> Any:
-    """Return a JSON object; or only the text of its main field if there is no other field."""
-    formatted = _format_members(members)
-    return formatted[main] if [*formatted] == [main] else formatted
+    if not isinstance(value, Struct):
+        return _format_members(value) if isinstance(value, Mapping) else value
+    members = asdict(value)
+    if isinstance(value, model.Name):
+        members = {"name": value.inverted, **members, "family": None, "given": None}
+    if isinstance(value, model.RelatedWork):
+        members |= {"kind": None, "url": None}
+    formatted, main = _format_members(members), next(iter(members))
+    is_short = [*formatted] == [main] and isinstance(
+        value, model.Name | model.Title | model.Organisation | model.Subject
+    )
+    return formatted[main] if is_short else formatted
 
 
 @cache
@@ -407,7 +382,7 @@ def _to_json(value: Any) -> Any:
         if value.work is not None:
             return {"work": format_description(value.work)}
         return {"dc": format_dublin_core(value.elements)}
-    if isinstance(value, Description):
+    if isinstance(value, model.Description):
         return {"work": format_description(value)}
     if isinstance(value, tuple):
         return [_to_json(member) for member in value]

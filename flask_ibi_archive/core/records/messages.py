@@ -28,15 +28,7 @@ from flask_ibi_archive.core.protocol.hosts import check_url
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.lines import format_record, parse_record, read_json
 from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.core.records.values import (
-    FieldError,
-    Parsed,
-    choose,
-    convert,
-    join_names,
-    or_none,
-    quoted,
-)
+from flask_ibi_archive.core.records.values import FieldError, Parsed, choose, wrong
 
 #: The path of the offers of an Archive.
 PATH = "/ibi/offers"
@@ -49,9 +41,7 @@ MAX_BODY = 1 << 20
 #: The kinds of offers.
 MOVE, COPY = "move", "copy"
 
-_ADDRESS = re.compile(
-    rf"(?P<url>[^#]*{PATH}/(?P<id>[0-9a-f]{{16}}))(?:#(?P<secret>.*))?", re.DOTALL
-)
+_ADDRESS = re.compile(rf"([^#]*{PATH}/[0-9a-f]{{16}})(?:#(.*))?", re.DOTALL)
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 _ID = re.compile("[0-9a-f]{16}")
 
@@ -85,18 +75,12 @@ def parse_address(text: str) -> OfferAddress:
     """Return the address of an offer, with or without its secret."""
     found = _ADDRESS.fullmatch(text.strip())
     if found is None:
+        example = f"https://host{PATH}/0123456789abcdef"
         url = text.strip().partition("#")[0]
-        raise FieldError(
-            "",
-            f"{quoted(url)} is not the address of an offer, such as "
-            f"https://host{PATH}/0123456789abcdef",
-        )
-    try:
-        check_url(found["url"])
-    except ValueError as error:
-        raise FieldError("", str(error)) from None
-    secret = found["secret"]
-    return OfferAddress(found["url"], None if secret is None else parse_secret(secret))
+        raise wrong("", url, f"is not the address of an offer, such as {example}")
+    url, secret = found.groups()
+    values.parse_with("", check_url, url)
+    return OfferAddress(url, None if secret is None else parse_secret(secret))
 
 
 def parse_secret(text: str) -> str:
@@ -124,7 +108,7 @@ Version = Parsed[str, values.parse_sha256]
 def parse_public_id(name: str, value: Any) -> str:
     """Check that a value is the public id of an offer."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise FieldError(name, f"{quoted(value)} is not an offer: 16 hexadecimal digits")
+        raise wrong(name, value, "is not an offer: 16 hexadecimal digits")
     return value
 
 
@@ -142,7 +126,7 @@ class OfferDescription(Struct, frozen=True):
 
     offer: Parsed[str, parse_public_id]
     kind: Parsed[str, choose(Literal["move", "copy"])]
-    leaves: Parsed[str | None, or_none(choose(Literal["Copy", "Deleted"]))]
+    leaves: Parsed[str | None, values.or_none(choose(Literal["Copy", "Deleted"]))]
     giver: Ibi
     taker: Ibi
     expires: Parsed[datetime, values.parse_timestamp]
@@ -158,7 +142,7 @@ def format_offer(description: OfferDescription) -> dict[str, Any]:
 
 def parse_offer(data: object) -> OfferDescription:
     """Return the description of an offer in a JSON object."""
-    description = convert("", data, OfferDescription)
+    description = values.convert("", data, OfferDescription)
     if (description.kind == MOVE) != (description.leaves is not None):
         raise FieldError("leaves", "the field must be null for copies, and only for copies")
     return description
@@ -169,7 +153,7 @@ def parse_offer(data: object) -> OfferDescription:
 
 def _parse_sizes(name: str, value: Any) -> Mapping[str, int]:
     if not isinstance(value, dict):
-        raise FieldError(name, f"{quoted(value)} is not an object")
+        raise wrong(name, value, "is not an object")
     return {path: values.parse_number(name, size) for path, size in value.items()}
 
 
@@ -223,7 +207,7 @@ def parse_offered(line: bytes) -> OfferedRecord:
     """
     if not line.endswith(b"\n"):
         raise FieldError("", "the line has no end: the answer was cut off")
-    offered = convert("", read_json(line), OfferedRecord)
+    offered = values.convert("", read_json(line), OfferedRecord)
     record = offered.record
     if record.state not in ("Original", "Deleted"):
         raise FieldError("record.state", f"a {record.state} cannot be offered")
@@ -233,7 +217,7 @@ def parse_offered(line: bytes) -> OfferedRecord:
         raise FieldError("record.files", "an offered file has no source")
     stored = {file.path for file in record.files if file.url is None and file.sha256 is not None}
     for path in offered.sizes.keys() - stored:
-        raise FieldError("sizes", f"{quoted(path)} is not a stored file of the record")
+        raise FieldError("sizes", f"{values.quoted(path)} is not a stored file of the record")
     if offered.version != compute_version(record):
         raise FieldError("version", "the version is not that of the record")
     return offered
@@ -267,7 +251,7 @@ class DailyCount(NamedTuple):
 def parse_counts(name: str, value: Any) -> tuple[DailyCount, ...]:
     """Return the counts in a JSON value. Each day and content type appears once."""
     if not isinstance(value, list):
-        raise FieldError(name, f"{quoted(value)} is not a list")
+        raise wrong(name, value, "is not a list")
     counts = tuple(_parse_count(f"{name}[{no}]", count) for no, count in enumerate(value))
     if len({count[:2] for count in counts}) != len(counts):
         raise FieldError(name, "two counts have the same day and content type")
@@ -276,7 +260,7 @@ def parse_counts(name: str, value: Any) -> tuple[DailyCount, ...]:
 
 def _parse_count(name: str, value: Any) -> DailyCount:
     if not isinstance(value, list) or len(value) != len(DailyCount._fields):
-        raise FieldError(name, f"{quoted(value)} is not a list: {', '.join(DailyCount._fields)}")
+        raise wrong(name, value, f"is not a list: {', '.join(DailyCount._fields)}")
     return DailyCount(
         values.parse_day(name, value[0]),
         values.parse_choice(name, value[1], ("Data", "Metadata")),
@@ -302,14 +286,11 @@ class SwitchAnswer(Struct, frozen=True):
     reason: Parsed[str, values.parse_text] | None = None
     counts: Parsed[tuple[DailyCount, ...], parse_counts] = ()
 
-
-def _parse_answer(name: str, value: Any) -> SwitchAnswer:
-    answer = convert(name, value, SwitchAnswer)
-    if (answer.result == "refused") != (answer.reason is not None):
-        raise FieldError(join_names(name, "reason"), "the field must say why an item was refused")
-    if answer.counts and answer.result != "switched":
-        raise FieldError(join_names(name, "counts"), "only an item that was switched has counts")
-    return answer
+    def __post_init__(self) -> None:
+        if (self.result == "refused") != (self.reason is not None):
+            raise FieldError("reason", "the field must say why an item was refused")
+        if self.counts and self.result != "switched":
+            raise FieldError("counts", "only an item that was switched has counts")
 
 
 class _Switch(Struct, frozen=True):
@@ -317,7 +298,7 @@ class _Switch(Struct, frozen=True):
 
 
 class _Answers(Struct, frozen=True):
-    items: tuple[Parsed[SwitchAnswer, _parse_answer], ...]
+    items: tuple[Parsed[SwitchAnswer, values.convert_to(SwitchAnswer)], ...]
 
 
 def format_switch(items: Iterable[StoredVersion]) -> dict[str, Any]:
@@ -327,7 +308,7 @@ def format_switch(items: Iterable[StoredVersion]) -> dict[str, Any]:
 
 def parse_switch(data: object) -> tuple[StoredVersion, ...]:
     """Return the items that a request names."""
-    items = convert("", data, _Switch).items
+    items = values.convert("", data, _Switch).items
     if not 1 <= len(items) <= MAX_ITEMS:
         raise FieldError("items", f"the list has {len(items)} items, instead of 1 to {MAX_ITEMS}")
     if len({item.number for item in items}) != len(items):
@@ -337,16 +318,13 @@ def parse_switch(data: object) -> tuple[StoredVersion, ...]:
 
 def format_answers(answers: Iterable[SwitchAnswer]) -> dict[str, Any]:
     """Return the answer to a request to switch items as a JSON object."""
-    return {"items": list(map(_format_answer, answers))}
-
-
-def _format_answer(answer: SwitchAnswer) -> dict[str, Any]:
-    formatted: dict[str, Any] = {"number": answer.number, "result": answer.result}
-    if answer.result == "switched":
-        formatted["counts"] = format_counts(answer.counts)
-    if answer.reason is not None:
-        formatted["reason"] = answer.reason
-    return formatted
+    items = []
+    for answer in answers:
+        item: dict[str, Any] = {"number": answer.number, "result": answer.result}
+        if answer.result == "switched":
+            item["counts"] = format_counts(answer.counts)
+        items.append(item | ({} if answer.reason is None else {"reason": answer.reason}))
+    return {"items": items}
 
 
 def parse_answers(data: object, asked: Iterable[StoredVersion]) -> tuple[SwitchAnswer, ...]:
@@ -354,7 +332,7 @@ def parse_answers(data: object, asked: Iterable[StoredVersion]) -> tuple[SwitchA
 
     :param asked: the items of the request; each must be answered, and no other.
     """
-    answers = convert("", data, _Answers).items
+    answers = values.convert("", data, _Answers).items
     if [answer.number for answer in answers] != [item.number for item in asked]:
         raise FieldError("items", "the answer is not about the items that were asked for")
     return answers

@@ -8,13 +8,13 @@ https://signposting.org/FAIR/; RFC 8288 (Link header).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_date, find_institution
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.record import ELEMENTS
-from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
+from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 
@@ -22,8 +22,7 @@ from flask_ibi_archive.errors import one_line
 _REPORTS = frozenset({WorkType.REPORT, WorkType.PREPRINT})
 
 
-@dataclass(frozen=True, slots=True)
-class MetaTag:
+class MetaTag(NamedTuple):
     """A ``meta`` element.
 
     :param name: the name, such as ``citation_title``.
@@ -58,15 +57,15 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
         for affiliation in author.affiliations:
             yield "author_institution", affiliation.name
         yield "author_orcid", author.orcid_url
-    yield "publication_date", _format_date(find_date(work))
+    yield "publication_date", _format_date(work.published)
     if work.type.is_thesis:
-        yield "dissertation_institution", find_institution(work)
+        yield "dissertation_institution", work.institution
         yield "dissertation_name", work.degree.name if work.degree else None
     elif work.type in _REPORTS:
-        yield "technical_report_institution", split_publisher(work.publisher)[1]
+        yield "technical_report_institution", work.imprint[1]
         yield "technical_report_number", work.number
     else:
-        yield "publisher", split_publisher(work.publisher)[1]
+        yield "publisher", work.imprint[1]
     if container := work.container:
         name = "inbook_title" if work.type is WorkType.CHAPTER else "conference_title"
         yield "journal_title" if work.type in IN_JOURNALS else name, container.title
@@ -114,8 +113,7 @@ _SCHEMA_ORG = "https://schema.org/"
 _URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=~"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A link from the resource that a response contains to another one.
 
     :param relation: the relation type, such as ``describedby``.

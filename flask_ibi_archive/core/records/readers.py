@@ -14,17 +14,12 @@ from hashlib import sha256
 from itertools import chain, count
 from typing import Any, NamedTuple
 
+from flask_ibi_archive.core.records import values as parsers
 from flask_ibi_archive.core.records.description import THESES, WORK_FIELDS, find_type
 from flask_ibi_archive.core.records.formats.csl_json import OTHER_TYPES
 from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.lines import check_json, decode_json, read_json
-from flask_ibi_archive.core.records.values import (
-    FieldError,
-    check_object,
-    find_licence,
-    quoted,
-    quoted_name,
-)
+from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name, wrong
 
 # --- work fields -------------------------------------------------------------------------------
 
@@ -65,47 +60,38 @@ def fold(name: str) -> str:
     return re.sub(r"[^\w]|_|[\u0300-\u036f]", "", decomposed)
 
 
-def _split_words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _choose(words: Mapping[str, str]) -> Callable[[str], str]:
+def _choose(table: str) -> Callable[[str], str]:
     """Return a function that replaces the words of other languages; other texts stay."""
-    known = {fold(word): value for value, text in words.items() for word in _split_words(text)}
+    words = parsers.read_table(table).items()
+    known = {fold(word): value for value, others in words for word in others}
     return lambda text: known.get(fold(text), text)
 
 
-_LEVELS = _choose(
-    {
-        "bachelor": "graduação, bacharelado, licenciatura, grado, undergraduate",
-        "specialist": "especialização, especialización, especialista, specialisation",
-        "master": "mestrado, mestrado profissional, maestría, masters",
-        "doctoral": "doutorado, doctorado, doctorate, phd",
-        "postdoctoral": "pós-doutorado, posdoctorado, postdoctorado",
-    }
-)
-_RIGHTS = _choose(
-    {
-        "open": "aberto, acesso aberto, abierto, acceso abierto, open access, openAccess",
-        "embargoed": "embargado, acesso embargado, acceso embargado, embargoedAccess",
-        "restricted": "restrito, acesso restrito, acceso restringido, restrictedAccess",
-        "metadata only": "somente metadados, apenas metadados, solo metadatos, metadataOnly",
-    }
-)
-_LANGUAGES = _choose(
-    {
-        "pt": "por, português, portugués, portuguese",
-        "pt-BR": "pt_br, português do brasil, português (Brasil), brazilian portuguese",
-        "en": "eng, inglês, inglés, english",
-        "es": "spa, espanhol, español, castellano, spanish",
-        "fr": "fra, fre, francês, francés, french",
-        "de": "deu, ger, alemão, alemán, german",
-        "it": "ita, italiano, italian",
-        "ja": "jpn, japonês, japonés, japanese",
-        "zh": "zho, chi, chinês, chino, chinese",
-        "ru": "rus, russo, ruso, russian",
-    }
-)
+_LEVELS = _choose("""
+bachelor: graduação, bacharelado, licenciatura, grado, undergraduate
+specialist: especialização, especialización, especialista, specialisation
+master: mestrado, mestrado profissional, maestría, masters
+doctoral: doutorado, doctorado, doctorate, phd
+postdoctoral: pós-doutorado, posdoctorado, postdoctorado
+""")
+_RIGHTS = _choose("""
+open: aberto, acesso aberto, abierto, acceso abierto, open access, openAccess
+embargoed: embargado, acesso embargado, acceso embargado, embargoedAccess
+restricted: restrito, acesso restrito, acceso restringido, restrictedAccess
+metadata only: somente metadados, apenas metadados, solo metadatos, metadataOnly
+""")
+_LANGUAGES = _choose("""
+pt: por, português, portugués, portuguese
+pt-BR: pt_br, português do brasil, português (Brasil), brazilian portuguese
+en: eng, inglês, inglés, english
+es: spa, espanhol, español, castellano, spanish
+fr: fra, fre, francês, francés, french
+de: deu, ger, alemão, alemán, german
+it: ita, italiano, italian
+ja: jpn, japonês, japonés, japanese
+zh: zho, chi, chinês, chino, chinese
+ru: rus, russo, ruso, russian
+""")
 
 
 def read_language(text: str) -> str:
@@ -122,14 +108,11 @@ def read_date(text: str) -> str:
     """
     if re.fullmatch(r"[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{4}", text):
         day, month, year = (int(part) for part in re.split("[/.]", text))
-        if month > 12:
-            day, month = month, day
-        elif day <= 12 and day != month:
-            raise ValueError(
-                f"{quoted(text)} may be {year}-{month:02}-{day:02} or {year}-{day:02}-{month:02}; "
-                "write the date as in 2009-07-21"
-            )
-        return f"{year}-{month:02}-{day:02}"
+        dates = f"{year}-{month:02}-{day:02}", f"{year}-{day:02}-{month:02}"
+        if month <= 12 and day <= 12 and day != month:
+            reason = f"may be {' or '.join(dates)}; write the date as in 2009-07-21"
+            raise ValueError(f"{quoted(text)} {reason}")
+        return dates[month > 12]
     if found := re.fullmatch(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ][0-9:.]+Z?)?", text):
         return f"{found[1]}-{int(found[2]):02}-{int(found[3]):02}"
     return re.sub(r"^\[?(?:c|ca|circa)\.? ?([0-9]{4})\]?$", r"c. \1", text)
@@ -215,20 +198,20 @@ _CONVERT: Mapping[str, Callable[[str], Any]] = {
     "degree_level": _LEVELS,
     "access_right": _RIGHTS,
     "language": read_language,
-    "licence": lambda text: find_licence(text) or text,
+    "licence": lambda text: parsers.find_licence(text) or text,
     "doi": lambda text: f"doi:{text}" if re.match(r"10\.[0-9]", text) else text,
     "files": read_file,
 }
 
 
-def _read_field(line: str) -> tuple[str, WorkField]:
-    """Return the name and the field of a line of the table of fields."""
-    name, path, words = line.split(":")
+def _read_field(name: str, words: list[str]) -> WorkField:
+    """Return the field of a line of the table of fields, whose first word begins with a path."""
+    path, _, first = words[0].partition(":")
     path, *extra = path.strip().split(maxsplit=1)
     path, brackets, member = path.partition("[].")
-    return name, WorkField(
+    return WorkField(
         re.sub(r"^\*?\.", _WORK, path).lstrip("*") + brackets.rstrip("."),
-        [name, *_split_words(words)],
+        [name, *filter(None, (first.strip(), *words[1:]))],
         path.startswith("*"),
         member,
         dict(text.split("=") for text in extra),
@@ -238,7 +221,7 @@ def _read_field(line: str) -> tuple[str, WorkField]:
 
 _WORK = "metadata.work."
 #: The fields by their English names.
-FIELDS = dict(map(_read_field, re.sub(r"\s*\n    ", " ", _FIELDS).strip().splitlines()))
+FIELDS = {name: _read_field(name, words) for name, words in parsers.read_table(_FIELDS).items()}
 #: The paths of objects and lists of objects that several fields fill.
 OBJECTS = frozenset({"metadata.work.container", "metadata.work.degree", "metadata.work.funding"})
 #: The fields and the names as they are written, by the folded names.
@@ -279,8 +262,8 @@ class Entry:
     """
 
     place: str
-    data: dict[str, Any]
-    key: str
+    data: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
     errors: tuple[FieldError, ...] = ()
 
 
@@ -324,11 +307,6 @@ def build_entry(place: str, key: str, values: Iterable[Value]) -> Entry:
     if town is not None:
         _set_place(data, town)
     return Entry(place, data, key, tuple(errors))
-
-
-def _refuse(place: str, field: str, reason: str) -> Entry:
-    """Return an entry that cannot be read."""
-    return Entry(place, {}, "", (FieldError(field, reason),))
 
 
 def _complete(value: Any, described: WorkField, lang: str | None) -> Any:
@@ -465,7 +443,7 @@ def _read_items(text: str, position: int) -> Iterator[Entry]:
         try:
             item, position = decode_json(decoder.raw_decode, text, position)
         except FieldError as error:
-            yield Entry(place, {}, "", (error,))
+            yield Entry(place, errors=(error,))
             return
         yield _read_item(place, item)
 
@@ -474,13 +452,13 @@ def _read_item(place: str, item: Any) -> Entry:
     try:
         check_json("", item)
         if not isinstance(item, dict):
-            raise FieldError("", f"{quoted(item)} is not an item of CSL-JSON")
+            raise wrong("", item, "is not an item of CSL-JSON")
         if item.get("id") not in (None, ""):
             place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
         name = str(item.get("id") or digest(json.dumps(item, sort_keys=True)))
         entry = build_entry(place, name, _list_values(item))
     except FieldError as error:
-        return Entry(place, {}, "", (error,))
+        return Entry(place, errors=(error,))
     if isinstance(custom := item.get("custom"), dict):
         # what an export of this package states in the words of records
         stated = {field: value for field, value in custom.items() if field in WORK_FIELDS}
@@ -491,7 +469,7 @@ def _read_item(place: str, item: Any) -> Entry:
 def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
     kind = item.get("type") or "document"  # pandoc writes "" for @misc
     if not isinstance(kind, str) or kind not in _TYPES:
-        raise FieldError("type", f"{quoted(kind)} is not a type of CSL, such as article-journal")
+        raise wrong("type", kind, "is not a type of CSL, such as article-journal")
     genre = item.get("genre")
     yield "type", Column("type"), _find_type(kind, genre if isinstance(genre, str) else "")
     for variable, value in item.items():
@@ -526,18 +504,15 @@ def read_csl_name(variable: str, name: Any) -> dict[str, str]:
 
     :raises FieldError: if the value is not a name of CSL-JSON.
     """
-    if not isinstance(name, dict) or not all(
-        isinstance(name.get(part) or "", str) for part in _NAME_PARTS
-    ):
-        raise FieldError(variable, f'{quoted(name)} is not a name such as {{"family": "Silva"}}')
-    if literal := name.get("literal"):
+    parts = [name.get(part) or "" for part in _NAME_PARTS] if isinstance(name, dict) else [None]
+    if not all(isinstance(part, str) for part in parts):
+        raise wrong(variable, name, 'is not a name such as {"family": "Silva"}')
+    literal, family, given, suffix, dropped, particle = parts
+    if literal:
         return {"name": literal, "kind": "organisation"}
-    family = " ".join(filter(None, (name.get("non-dropping-particle"), name.get("family"))))
-    given = " ".join(filter(None, (name.get("given"), name.get("dropping-particle"))))
-    given = ", ".join(filter(None, (given, name.get("suffix"))))
-    if not family:
-        return {"name": given}
-    return {"name": f"{family}, {given}" if given else family}
+    family = " ".join(filter(None, (particle, family)))
+    given = " ".join(filter(None, (given, dropped)))
+    return {"name": ", ".join(filter(None, (family, given, suffix)))}
 
 
 def _read_date(date: Mapping[str, Any]) -> str:
@@ -562,9 +537,9 @@ def _read_lines(lines: Iterable[bytes]) -> Iterator[Entry]:
             continue
         try:
             data = read_json(text)
-            check_object("", data, data)
+            parsers.check_object("", data, data)
         except FieldError as error:
-            yield Entry(place, {}, "", (error,))
+            yield Entry(place, errors=(error,))
             continue
         errors = tuple(
             FieldError(name, "an item that gets new identifiers has none; import without --mint")
@@ -617,7 +592,7 @@ def read_csv(
 
     def read() -> Iterator[Entry]:
         if errors:
-            yield Entry("row 1", {}, "", tuple(errors))
+            yield Entry("row 1", errors=tuple(errors))
         yield from _read_rows(rows, header, found, separator)
 
     return WorksFile(read(), name_fields(named))
@@ -684,24 +659,24 @@ def _read_rows(
         except StopIteration:
             return
         except csv.Error as error:
-            yield _refuse(place, "", f"the row is not CSV: {error}")
+            yield Entry(place, errors=(FieldError("", f"the row is not CSV: {error}"),))
             continue
         if not any(map(str.strip, row)):
             continue
         if len(row) != len(header):
             reason = f"the row has {len(row)} cells, but the first row has {len(header)}"
-            yield _refuse(place, "", reason)
+            yield Entry(place, errors=(FieldError("", reason),))
             continue
         cells = list(zip(header, columns, row, strict=True))
-        wrong = [
+        errors = [
             FieldError(name, "the cell is not UTF-8; save the table as CSV UTF-8")
             for name, _, cell in cells
             if _REPLACEMENT in cell
         ]
         if any(cell.strip() for name, _, cell in cells if not name):
-            wrong.append(FieldError("", "a cell is in a column that has no name in the first row"))
-        if wrong:
-            yield Entry(place, {}, "", tuple(wrong))
+            errors.append(FieldError("", "a cell is in a column that has no name in the first row"))
+        if errors:
+            yield Entry(place, errors=tuple(errors))
             continue
         values = (
             (name, column, text)

@@ -10,7 +10,8 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, defstruct, field
+from msgspec.structs import asdict
 
 from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
@@ -24,15 +25,7 @@ from flask_ibi_archive.core.records.description import (
     parse_description,
     parse_text,
 )
-from flask_ibi_archive.core.records.values import (
-    FieldError,
-    Parsed,
-    choose,
-    convert,
-    join_names,
-    or_none,
-    quoted,
-)
+from flask_ibi_archive.core.records.values import FieldError, Parsed, choose, wrong
 
 # --- record ------------------------------------------------------------------------------------
 
@@ -71,13 +64,10 @@ class FileRecord(Struct, frozen=True):
 
 def parse_file(field: str, value: Any) -> FileRecord:
     """Parse a file."""
-    file = convert(field, value, FileRecord)
+    file = values.convert(field, value, FileRecord)
     if file.url is not None and file.source is not None:
-        raise FieldError(
-            field,
-            "a file may have a url (a file on another server) or a source (a file to import), "
-            "but not both",
-        )
+        kinds = "a url (a file on another server) or a source (a file to import)"
+        raise FieldError(field, f"a file may have {kinds}, but not both")
     return file
 
 
@@ -92,7 +82,7 @@ class MetadataAddress(Struct, frozen=True):
 
     url: Url
     formats: Formats = field(default_factory=dict)
-    timestamp: Parsed[datetime | None, or_none(values.parse_timestamp)] = None
+    timestamp: Parsed[datetime | None, values.or_none(values.parse_timestamp)] = None
 
 
 def parse_dublin_core(field: str, value: Any) -> DublinCore:
@@ -103,26 +93,21 @@ def parse_dublin_core(field: str, value: Any) -> DublinCore:
     :raises FieldError: if an element is wrong.
     """
     stated = values.check_object(field, value, ELEMENTS)
-    elements = {
-        element: _parse_element(join_names(field, element), stated[element])
-        for element in ELEMENTS
-        if element in stated
-    }
+    for name, texts in stated.items():
+        if isinstance(texts, tuple):
+            forms = '["a", "b"] or [("a", "en")]'
+            reason = f"may mean two values, or one value with its language; write {forms}"
+            raise wrong(values.join_names(field, name), texts, reason)
+    elements = asdict(values.convert(field, stated, _Elements))
     if not any(elements.values()):
         raise FieldError(field, "the object is empty; omit metadata instead")
     return {element: texts for element, texts in elements.items() if texts}
 
 
-def _parse_element(field: str, value: Any) -> tuple[Text, ...]:
-    if isinstance(value, tuple):
-        raise FieldError(
-            field,
-            f"{quoted(value)} may mean two values, or one value with its language; write "
-            '["a", "b"] or [("a", "en")]',
-        )
-    if not isinstance(value, list):
-        raise FieldError(field, f"{quoted(value)} is not a list")
-    return tuple([parse_text(f"{field}[{number}]", text) for number, text in enumerate(value)])
+#: The JSON object of Dublin Core elements.
+_Elements = defstruct(
+    "_Elements", [(name, tuple[Parsed[Text, parse_text], ...], ()) for name in ELEMENTS]
+)
 
 
 class DublinCoreMetadata(Struct, frozen=True):
@@ -144,26 +129,22 @@ def describe_work(description: Description) -> DublinCoreMetadata:
 def parse_metadata(field: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
     """Parse metadata of any kind."""
     if not isinstance(value, dict):
-        raise FieldError(
-            field, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
-        )
+        raise wrong(field, value, 'is not an object such as {"dc": {"title": ["..."]}}')
     kinds = values.check_object(field, value, _METADATA_FIELDS).keys() & _METADATA_FIELDS[:4]
     if len(kinds) != 1:
-        raise FieldError(
-            field, "metadata must have exactly one of the fields ibi, dc, url and work"
-        )
+        reason = "metadata must have exactly one of the fields ibi, dc, url and work"
+        raise FieldError(field, reason)
     for extra in ("formats", "timestamp"):
         if extra in value and "url" not in value:
-            raise FieldError(
-                join_names(field, extra), "the field is only allowed together with the field url"
-            )
+            reason = "the field is only allowed together with the field url"
+            raise FieldError(values.join_names(field, extra), reason)
     if "ibi" in value:
-        return convert(field, value, MetadataItem)
+        return values.convert(field, value, MetadataItem)
     if "url" in value:
-        return convert(field, value, MetadataAddress)
+        return values.convert(field, value, MetadataAddress)
     if "work" in value:
-        return describe_work(parse_description(join_names(field, "work"), value["work"]))
-    return DublinCoreMetadata(parse_dublin_core(join_names(field, "dc"), value["dc"]))
+        return describe_work(parse_description(values.join_names(field, "work"), value["work"]))
+    return DublinCoreMetadata(parse_dublin_core(values.join_names(field, "dc"), value["dc"]))
 
 
 _METADATA_FIELDS = ("ibi", "dc", "work", "url", "formats", "timestamp")
@@ -185,11 +166,9 @@ def parse_access(field: str, value: Any) -> AccessRule:
     """Parse an access rule, which has at least one network."""
     stated = values.check_object(field, value, AccessRule.__struct_fields__)
     if stated.get("networks", []) == []:
-        raise FieldError(
-            join_names(field, "networks"),
-            "the list must have at least one network, such as 150.163.0.0/16",
-        )
-    return convert(field, value, AccessRule)
+        reason = "the list must have at least one network, such as 150.163.0.0/16"
+        raise FieldError(values.join_names(field, "networks"), reason)
+    return values.convert(field, value, AccessRule)
 
 
 class Tombstone(Struct, frozen=True):
@@ -206,31 +185,26 @@ class Tombstone(Struct, frozen=True):
     """
 
     reason: Parsed[str, values.parse_text]
-    citation: Parsed[str | None, or_none(values.parse_text)] = None
-    successor: Parsed[str | None, or_none(values.parse_ibi)] = None
-    original_archive: Parsed[str | None, or_none(values.parse_ibi)] = None
+    citation: Parsed[str | None, values.or_none(values.parse_text)] = None
+    successor: Parsed[str | None, values.or_none(values.parse_ibi)] = None
+    original_archive: Parsed[str | None, values.or_none(values.parse_ibi)] = None
     discard_description: bool = False
 
     def __eq__(self, other: object) -> bool:
         """Return whether two tombstones are stored alike."""
-        return isinstance(other, Tombstone) and self._stored == other._stored
-
-    def __hash__(self) -> int:
-        return hash(self._stored)
-
-    @property
-    def _stored(self) -> tuple[str | None, ...]:
-        return (self.reason, self.citation, self.successor, self.original_archive)
+        names = ("reason", "citation", "successor", "original_archive")
+        return isinstance(other, Tombstone) and all(
+            getattr(self, name) == getattr(other, name) for name in names
+        )
 
 
 def parse_tombstone(field: str, value: Any) -> Tombstone:
     """Parse a tombstone."""
     names = [name for name in Tombstone.__struct_fields__ if name != "discard_description"]
     if "reason" not in values.check_object(field, value, names):
-        raise FieldError(
-            join_names(field, "reason"), "the field is missing; write why the item was removed"
-        )
-    return convert(field, value, Tombstone)
+        reason = "the field is missing; write why the item was removed"
+        raise FieldError(values.join_names(field, "reason"), reason)
+    return values.convert(field, value, Tombstone)
 
 
 class References(NamedTuple):
@@ -248,11 +222,12 @@ class References(NamedTuple):
 
 def _parse_translations(field: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise FieldError(field, f'{quoted(value)} is not an object such as {{"pt": "<ibi>"}}')
-    return {
-        values.parse_language(field, language): values.parse_ibi(join_names(field, language), ibi)
-        for language, ibi in sorted(value.items(), key=lambda pair: str(pair[0]))
-    }
+        raise wrong(field, value, 'is not an object such as {"pt": "<ibi>"}')
+    translations = {}
+    for language, ibi in sorted(value.items(), key=lambda pair: str(pair[0])):
+        code = values.parse_language(field, language)
+        translations[code] = values.parse_ibi(values.join_names(field, language), ibi)
+    return translations
 
 
 class Record(Struct, frozen=True):
@@ -289,7 +264,7 @@ class Record(Struct, frozen=True):
     access: Parsed[AccessRule, parse_access] | None = None
     embargo: Parsed[date, values.parse_day] | None = None
     tombstone: Parsed[Tombstone, parse_tombstone] | None = None
-    key: Parsed[str | None, or_none(values.parse_key)] = None
+    key: Parsed[str | None, values.or_none(values.parse_key)] = None
 
     @property
     def identifiers(self) -> tuple[str, ...]:
@@ -323,9 +298,7 @@ class Record(Struct, frozen=True):
     @property
     def has_references(self) -> bool:
         """Whether the record refers to other items."""
-        return bool(
-            self.next_edition or self.translations or isinstance(self.metadata, MetadataItem)
-        )
+        return any(self.references[1:])
 
     @property
     def references(self) -> References:

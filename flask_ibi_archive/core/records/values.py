@@ -29,12 +29,15 @@ from stdnum import isbn, issn
 from stdnum.iso7064 import mod_11_2, mod_97_10
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.identifiers.foreign import ForeignKind, parse_foreign
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, ForeignKind, parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import check_url
 from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.errors import IdentifierError, one_line
+
+Result = TypeVar("Result")
+
 
 # --- errors --------------------------------------------------------------------------------------
 
@@ -51,6 +54,19 @@ class FieldError(ValueError):
         self.field = field
         self.reason = reason
         super().__init__(f"{field}: {reason}" if field else reason)
+
+
+def wrong(field: str, value: object, reason: str) -> FieldError:
+    """Return the error that a field has a wrong value. The message begins with the value."""
+    return FieldError(field, f"{quoted(value)} {reason}")
+
+
+def parse_with(field: str, parse: Callable[[str], Result], text: str) -> Result:
+    """Return the result of a function for a text; an error of the function names the field."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise FieldError(field, str(error)) from None
 
 
 def quoted(value: object) -> str:
@@ -111,7 +127,7 @@ def convert(field: str, value: Any, kind: type[T]) -> T:
     names = kind.__struct_encode_fields__
     for name, member in check_object(field, value, names).items():
         if type(member) in _NOT_IN_JSON:
-            raise FieldError(join_names(field, name), f"{quoted(member)} is not a list")
+            raise wrong(join_names(field, name), member, "is not a list")
     try:
         return msgspec.convert(value, kind, dec_hook=_parse_value)
     except msgspec.ValidationError as error:
@@ -135,7 +151,7 @@ def convert_to(kind: type[T]) -> Callable[[str, Any], T]:
 def check_object(field: str, value: Any, names: Iterable[str]) -> dict[str, Any]:
     """Check that a value is a JSON object, all of whose fields have allowed names."""
     if not isinstance(value, dict):
-        raise FieldError(field, f'{quoted(value)} is not an object (write {{"...": ...}})')
+        raise wrong(field, value, 'is not an object (write {"...": ...})')
     for name in value:
         if name not in names:
             raise FieldError(
@@ -157,13 +173,14 @@ def _parse_value(kind: Any, value: Any) -> Any:
 
 def _explain(field: str, value: Any, error: msgspec.ValidationError) -> FieldError:
     """Return an error of msgspec, such as ``Expected `array`, got `int` - at `$.files```."""
-    path = str(error).rpartition(" - at `$")[2].rstrip("`").removeprefix(".")
+    _, mark, path = str(error).rpartition(" - at `$")
+    path = path.rstrip("`").removeprefix(".") if mark else ""
     if isinstance(error.__cause__, FieldError):
         inner = error.__cause__
         return FieldError(join_names(field, join_names(path, inner.field)), inner.reason)
     if missing := _MISSING.fullmatch(str(error)):
         return FieldError(join_names(field, missing[1]), "the field is missing")
-    return FieldError(join_names(field, path), f"{quoted(value[path])} is not a list")
+    return wrong(join_names(field, path), value[path], "is not a list")
 
 
 _MISSING = re.compile("Object missing required field `(.*)`")
@@ -184,26 +201,25 @@ MAX_INDEXED = 1024
 def parse_text(field: str, value: Any) -> str:
     """Check that a value is a text that databases can store. The text must not be empty."""
     if not isinstance(value, str):
-        raise FieldError(field, f"{quoted(value)} is not a text")
+        raise wrong(field, value, "is not a text")
     if not value:
         raise FieldError(field, "the text is empty; write a text, or omit an optional field")
     if len(value) > MAX_TEXT:
         raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
         raise FieldError(field, "the text contains a NUL character")
-    check_characters(field, value)
-    return value
+    return check_characters(field, value)
 
 
-def check_characters(field: str, text: str) -> None:
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def check_characters(field: str, text: str) -> str:
     """Check that a text consists of characters. JSON and Python also allow halves of them."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise FieldError(
-                field, "the text contains half of a surrogate pair, which is not a character"
-            ) from None
+    if not text.isascii() and _SURROGATE.search(text):
+        reason = "the text contains half of a surrogate pair, which is not a character"
+        raise FieldError(field, reason)
+    return text
 
 
 def parse_xml_text(field: str, value: Any) -> str:
@@ -219,6 +235,15 @@ def clean(text: str) -> str:
     return NOT_XML.sub("\ufffd", text)
 
 
+def read_table(text: str) -> dict[str, list[str]]:
+    """Return the words of each line of a table by its name. An indented line continues a line."""
+    table = {}
+    for line in re.sub(r"\s*\n +", " ", text).strip().splitlines():
+        name, _, words = line.partition(":")
+        table[name] = [word.strip() for word in words.split(",") if word.strip()]
+    return table
+
+
 def parse_line_text(field: str, value: Any) -> str:
     """Check a text as :func:`parse_xml_text` does, and return it on one line."""
     text = one_line(parse_xml_text(field, value))
@@ -230,16 +255,14 @@ def parse_line_text(field: str, value: Any) -> str:
 def parse_flag(field: str, value: Any) -> bool:
     """Check that a value is true or false."""
     if not isinstance(value, bool):
-        raise FieldError(field, f"{quoted(value)} is neither true nor false")
+        raise wrong(field, value, "is neither true nor false")
     return value
 
 
 def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
     """Check that a value is one of the allowed words."""
     if not isinstance(value, str) or value not in choices:
-        raise FieldError(
-            field, f"{quoted(value)} is not one of {', '.join(choices)}{suggest(value, choices)}"
-        )
+        raise wrong(field, value, f"is not one of {', '.join(choices)}{suggest(value, choices)}")
     return value
 
 
@@ -251,7 +274,7 @@ def choose(literal: Any) -> Callable[[str, Any], Any]:
 def parse_number(field: str, value: Any, least: int = 0) -> int:
     """Check that a value is a whole number that all databases can store, and not too small."""
     if type(value) is not int or not least <= value <= MAX_NUMBER:
-        raise FieldError(field, f"{quoted(value)} is not a whole number from {least}")
+        raise wrong(field, value, f"is not a whole number from {least}")
     return value
 
 
@@ -263,10 +286,8 @@ def parse_path(field: str, value: Any) -> str:
     """Check that a value is a relative path without the segments "", "." and ".."."""
     text = parse_text(field, value)
     if not {"", ".", ".."}.isdisjoint(text.split("/")):
-        raise FieldError(
-            field,
-            f'{quoted(value)} is not a path such as "data/table.csv" (no leading /, no . or ..)',
-        )
+        reason = 'is not a path such as "data/table.csv" (no leading /, no . or ..)'
+        raise wrong(field, value, reason)
     return _check_indexed(field, text, "path")
 
 
@@ -279,7 +300,7 @@ def _check_indexed(field: str, text: str, kind: str) -> str:
     if len(text.encode()) > MAX_INDEXED:
         raise FieldError(field, f"the {kind} is longer than {MAX_INDEXED} bytes")
     if _CONTROL.search(text):
-        raise FieldError(field, f"{quoted(text)} contains a control character")
+        raise wrong(field, text, "contains a control character")
     return text
 
 
@@ -287,9 +308,7 @@ def parse_sha256(field: str, value: Any) -> str:
     """Parse a SHA-256 checksum and return the checksum in lower case."""
     text = parse_text(field, value).lower()
     if not _SHA256.fullmatch(text):
-        raise FieldError(
-            field, f"{quoted(value)} is not a SHA-256 checksum (64 hexadecimal digits)"
-        )
+        raise wrong(field, value, "is not a SHA-256 checksum (64 hexadecimal digits)")
     return text
 
 
@@ -306,10 +325,7 @@ def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
     """
     identifier = match_identifier(value) if isinstance(value, str) else None
     if identifier is None:
-        try:
-            identifier = parse_identifier(parse_text(field, value))
-        except IdentifierError as error:
-            raise FieldError(field, str(error)) from None
+        identifier = parse_with(field, parse_identifier, parse_text(field, value))
     if form is not None and identifier.form is not form:
         raise FieldError(
             field,
@@ -326,33 +342,26 @@ def parse_same_as(field: str, value: Any) -> tuple[str, ...]:
     """
     members: dict[str, str] = {}
     if not isinstance(value, list):
-        raise FieldError(field, f"{quoted(value)} is not a list")
+        raise wrong(field, value, "is not a list")
     for number, member in enumerate(value):
         name = f"{field}[{number}]"
-        try:
-            alias = parse_foreign(parse_text(name, member))
-        except IdentifierError as error:
-            raise FieldError(name, str(error)) from None
+        alias = parse_with(name, parse_foreign, parse_text(name, member))
         if alias.digest in members:
-            raise FieldError(name, f"{quoted(alias.text)} is already in the list")
+            raise wrong(name, alias.text, "is already in the list")
         members[alias.digest] = alias.text
     return tuple(members.values())
 
 
 def parse_language(field: str, value: Any) -> str:
     """Check that a value is a language, ``xx`` or ``xx-YY``."""
-    text = parse_text(field, value)
-    try:
-        return languages.parse_language(text)
-    except ValueError as error:
-        raise FieldError(field, str(error)) from None
+    return parse_with(field, languages.parse_language, parse_text(field, value))
 
 
 def parse_language_tag(field: str, value: Any) -> str:
     """Check that a value is a language tag such as ``pt-BR`` (the simple form of BCP 47)."""
     tag = parse_text(field, value)
     if not is_language_tag(tag):
-        raise FieldError(field, f"{quoted(tag)} is not a language tag such as pt-BR")
+        raise wrong(field, tag, "is not a language tag such as pt-BR")
     return tag
 
 
@@ -364,10 +373,7 @@ def is_language_tag(text: str) -> bool:
 def parse_url(field: str, value: Any) -> str:
     """Check that a value is an absolute http or https URL without a user name or password."""
     text = parse_text(field, value)
-    try:
-        check_url(text)
-    except ValueError as error:
-        raise FieldError(field, str(error)) from None
+    parse_with(field, check_url, text)
     return text
 
 
@@ -380,21 +386,17 @@ def parse_network(field: str, value: Any) -> str:
         meant = f"; did you mean {ip_network(text, strict=False)}?"
     except ValueError:
         meant = ""
-    raise FieldError(field, f"{quoted(value)} is not a network such as 150.163.0.0/16{meant}")
+    raise wrong(field, value, f"is not a network such as 150.163.0.0/16{meant}")
 
 
 def parse_formats(field: str, value: Any) -> Mapping[str, str]:
     """Check that a value is an object of metadata formats. The values are URLs."""
     if not isinstance(value, dict):
-        raise FieldError(
-            field, f'{quoted(value)} is not an object such as {{"oai_dc": "https://..."}}'
-        )
+        raise wrong(field, value, 'is not an object such as {"oai_dc": "https://..."}')
     for name in value:
         if not is_format(name):
-            raise FieldError(
-                field,
-                f'{quoted(name)} is not a format (letters, digits, "_" and "-", as in oai_dc)',
-            )
+            reason = 'is not a format (letters, digits, "_" and "-", as in oai_dc)'
+            raise wrong(field, name, reason)
     return {name: parse_url(join_names(field, name), value[name]) for name in sorted(value)}
 
 
@@ -417,24 +419,36 @@ _LATTES = re.compile(
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _ROR = re.compile(rf"(?:(?:https?://)?ror\.org/)?(0[{_BASE32}]{{6}})([0-9]{{2}})/?", re.IGNORECASE)
 _FUNDER = re.compile(r"(?:(?:https?://)?(?:dx\.)?doi\.org/|doi:\s*)?(10\.13039/[0-9]+)", re.I)
-#: The label, the hyphen, and the two halves of an ISSN.
-_ISSN = re.compile(
+#: The label, the hyphen, and the two halves of an ISSN; the label and the digits of an ISBN.
+ISSN = re.compile(
     r"((?:urn:)?[ep]?-?issn(?:-?l)?[:\s]*)?:?\s*([0-9]{4})(-?)([0-9]{3}[0-9X])", re.IGNORECASE
 )
-_ISBN = re.compile(
+ISBN = re.compile(
     r"((?:urn:)?isbn(?:-?1[03])?[:\s]*)?((?:97[89][- ]?)?[0-9][0-9 -]{7,14}[0-9X])", re.IGNORECASE
 )
 
 
+def _match(
+    field: str, value: Any, what: str, *patterns: re.Pattern[str]
+) -> tuple[str, re.Match[str]]:
+    """Return a text on one line, and the match of the first pattern that matches it.
+
+    :param what: what the value is not if no pattern matches.
+    """
+    text = parse_line_text(field, value)
+    for pattern in patterns:
+        if match := pattern.fullmatch(text):
+            return text, match
+    raise wrong(field, text, f"is not {what}")
+
+
 def parse_orcid(field: str, value: Any) -> str:
     """Parse an ORCID or its URL, and return the ORCID with hyphens."""
-    text = parse_line_text(field, value)
-    match = _BARE_ORCID.fullmatch(text) or ORCID.fullmatch(text)
-    if match is None:
-        raise FieldError(field, f"{quoted(text)} is not an ORCID such as 0000-0002-1825-0097")
+    example = "an ORCID such as 0000-0002-1825-0097"
+    text, match = _match(field, value, example, _BARE_ORCID, ORCID)
     orcid = check_orcid(match)
     if orcid is None:
-        raise FieldError(field, f"{quoted(text)} is not an ORCID: the check digit is wrong")
+        raise wrong(field, text, "is not an ORCID: the check digit is wrong")
     return orcid
 
 
@@ -446,29 +460,22 @@ def check_orcid(match: re.Match[str]) -> str | None:
 
 def parse_lattes(field: str, value: Any) -> str:
     """Parse the number of a Curriculum Lattes or its URL, and return the number."""
-    text = parse_line_text(field, value)
-    found = _LATTES.fullmatch(text)
-    if found is None:
-        raise FieldError(
-            field,
-            f"{quoted(text)} is not the number of a Curriculum Lattes (16 digits) or its URL, "
-            "http://lattes.cnpq.br/ and the number",
-        )
-    return found[1]
+    what = (
+        "the number of a Curriculum Lattes (16 digits) or its URL, http://lattes.cnpq.br/ and the "
+        "number"
+    )
+    return _match(field, value, what, _LATTES)[1][1]
 
 
 def parse_ror(field: str, value: Any) -> str:
     """Parse an identifier of the Research Organization Registry, and return its URL."""
-    text = parse_line_text(field, value)
-    match = _ROR.fullmatch(text)
-    if match is None:
-        raise FieldError(field, f"{quoted(text)} is not a ROR such as https://ror.org/04xbn6x09")
+    text, match = _match(field, value, "a ROR such as https://ror.org/04xbn6x09", _ROR)
     characters, check_digits = match[1].lower(), match[2]
     number = 0
     for character in characters[1:]:
         number = number * 32 + _BASE32.index(character)
     if mod_97_10.calc_check_digits(str(number)) != check_digits:
-        raise FieldError(field, f"{quoted(text)} is not a ROR: the check digits are wrong")
+        raise wrong(field, text, "is not a ROR: the check digits are wrong")
     return f"https://ror.org/{characters}{check_digits}"
 
 
@@ -479,67 +486,64 @@ def parse_funder_id(field: str, value: Any) -> str:
         return f"https://doi.org/{match[1]}"
     if _ROR.fullmatch(text):
         return parse_ror(field, text)
-    raise FieldError(
-        field,
-        f"{quoted(text)} is neither a ROR such as https://ror.org/03swz6y49 nor a DOI of the "
-        "Crossref Funder Registry such as https://doi.org/10.13039/501100001807",
+    reason = (
+        "is neither a ROR such as https://ror.org/03swz6y49 nor a DOI of the Crossref Funder "
+        "Registry such as https://doi.org/10.13039/501100001807"
     )
+    raise wrong(field, text, reason)
 
 
-def find_issn(text: str, is_labelled: bool = False) -> str | None:
-    """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``.
+def find_issn(text: str) -> str | None:
+    """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``."""
+    match = ISSN.fullmatch(text.strip())
+    return _format_issn(match) if match and (match[1] or match[3]) else None
 
-    :param is_labelled: True if the text is certainly an ISSN, so that a hyphen is not necessary.
-    """
-    match = _ISSN.fullmatch(text.strip())
-    if match is None or not (is_labelled or match[1] or match[3]):
-        return None
+
+def _format_issn(match: re.Match[str]) -> str:
     return f"{match[2]}-{match[4]}".upper()
+
+
+def find_isbn(text: str) -> str | None:
+    """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``, with its hyphens."""
+    match = ISBN.fullmatch(text.strip())
+    return _format_isbn(match) if match and match[1] else None
+
+
+def _format_isbn(match: re.Match[str]) -> str:
+    return match[2].replace(" ", "-").upper()
 
 
 def parse_issn(field: str, value: Any) -> str:
     """Parse an ISSN, and return it with a hyphen."""
-    text = parse_line_text(field, value)
-    number = find_issn(text, is_labelled=True)
-    if number is None:
-        raise FieldError(field, f"{quoted(text)} is not an ISSN such as 0100-879X")
+    text, match = _match(field, value, "an ISSN such as 0100-879X", ISSN)
+    number = _format_issn(match)
     if not issn.is_valid(number):
-        raise FieldError(field, f"{quoted(text)} is not an ISSN: the check digit is wrong")
+        raise wrong(field, text, "is not an ISSN: the check digit is wrong")
     return number
-
-
-def find_isbn(text: str, is_labelled: bool = False) -> str | None:
-    """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``, with its hyphens.
-
-    :param is_labelled: True if the text is certainly an ISBN, so that a label is not necessary.
-    """
-    match = _ISBN.fullmatch(text.strip())
-    if match is None or not (is_labelled or match[1]):
-        return None
-    return match[2].replace(" ", "-").upper()
 
 
 def parse_isbn(field: str, value: Any) -> str:
     """Parse an ISBN, and return it as it is stated, with its hyphens."""
-    text = parse_line_text(field, value)
-    number = find_isbn(text, is_labelled=True)
-    if number is None:
-        raise FieldError(field, f"{quoted(text)} is not an ISBN such as 978-0-306-40615-7")
+    text, match = _match(field, value, "an ISBN such as 978-0-306-40615-7", ISBN)
+    number = _format_isbn(match)
     if not isbn.is_valid(number):
-        raise FieldError(
-            field, f"{quoted(text)} is not an ISBN: a digit or the check digit is wrong"
-        )
+        raise wrong(field, text, "is not an ISBN: a digit or the check digit is wrong")
     return number
+
+
+def find_foreign(text: str) -> ForeignIdentifier | None:
+    """Return the identifier of another system that a text is; None if it is none."""
+    with suppress(IdentifierError):
+        return parse_foreign(text)
+    return None
 
 
 def find_doi(text: str) -> str | None:
     """Return the DOI in a text such as ``doi:10.1000/182`` or ``https://doi.org/10.1000/182``."""
-    text = text.strip()
-    try:
-        foreign = parse_foreign(re.sub(r"\Ainfo:doi/", "doi:", text, flags=re.IGNORECASE))
-    except IdentifierError:
+    foreign = find_foreign(re.sub(r"\Ainfo:doi/", "doi:", text.strip(), flags=re.IGNORECASE))
+    if foreign is None or foreign.kind is not ForeignKind.DOI:
         return None
-    return foreign.text.removeprefix("doi:") if foreign.kind is ForeignKind.DOI else None
+    return foreign.text.removeprefix("doi:")
 
 
 def format_doi(doi: str) -> str:
@@ -561,8 +565,8 @@ def parse_timestamp(field: str, value: Any) -> datetime:
         with suppress(ValueError):
             return datetime.fromisoformat(f"{value[:-1]}+00:00")
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise FieldError(field, f"{quoted(value)} has no time zone; add tzinfo=timezone.utc")
-    raise FieldError(field, f"{quoted(value)} is not a time such as 2009-07-21T13:23:45Z (UTC)")
+        raise wrong(field, value, "has no time zone; add tzinfo=timezone.utc")
+    raise wrong(field, value, "is not a time such as 2009-07-21T13:23:45Z (UTC)")
 
 
 def parse_day(field: str, value: Any) -> date:
@@ -570,7 +574,7 @@ def parse_day(field: str, value: Any) -> date:
     if isinstance(value, str) and _DAY.fullmatch(value):
         with suppress(ValueError):
             return date.fromisoformat(value)
-    raise FieldError(field, f"{quoted(value)} is not a day such as 2027-03-01")
+    raise wrong(field, value, "is not a day such as 2027-03-01")
 
 
 class IssuedDate(msgspec.Struct, frozen=True):
@@ -608,13 +612,11 @@ def parse_issued(field: str, value: Any) -> IssuedDate:
 
     :func:`parse_date` reads dates of metadata that others have made, in any spelling.
     """
-    issued = parse_date(value) if isinstance(value, str) and _ISSUED.fullmatch(value) else None
-    if issued is None or len(issued.parts) <= str(value).count("-"):
-        raise FieldError(
-            field,
-            f'{quoted(value)} is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"',
-        )
-    return issued
+    if isinstance(value, str) and _ISSUED.fullmatch(value):
+        issued = parse_date(value)
+        if len(issued.parts) > value.count("-"):
+            return issued
+    raise wrong(field, value, 'is not a date such as "2009", "2009-07", "2009-07-21" or "c. 2009"')
 
 
 _ISO = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?(?:[T ][0-9:.]+.*)?")
@@ -684,17 +686,36 @@ def parse_http_url(field: str, value: Any) -> str:
     """Check that a value is an http or https URL as RFC 3986 writes it."""
     text = parse_line_text(field, value)
     if not is_url(text):
-        raise FieldError(field, f"{quoted(text)} is not a URL such as https://example.org/page")
+        raise wrong(field, text, "is not a URL such as https://example.org/page")
     return text
 
 
 #: Addresses in dc:rights that say who has access, and are no licences.
 _ACCESS = re.compile(r"access[-_]?right|eu-repo", re.IGNORECASE)
-_CREATIVE_COMMONS = re.compile(
+#: The short name of a licence of Creative Commons, and perhaps its version.
+_COMMONS = re.compile(
     r"(?:creative\s+commons\s*)?(?:\(?cc[\s-]*)"
     r"(?:(0|zero)|(by(?:[\s-](?:nc|nd|sa))*))(?:[\s-]*v?([1-4]\.[0-9]))?\)?"
     r"(?:\s+(?:universal|international|internacional|brazil|brasil))?",
     re.IGNORECASE,
+)
+_CONDITIONS = "((?:by|nc|nd|sa)(?:-(?:by|nc|nd|sa))*)"
+#: The identifier of the SPDX list: the conditions, the version, and perhaps the country.
+_COMMONS_SPDX = re.compile(rf"CC-{_CONDITIONS}-([0-9]\.[0-9])(?:-([A-Z]{{2,3}}))?", re.IGNORECASE)
+#: The URL, which may be that of a language of the text. The last group is the waiver or the mark of
+#: Creative Commons, which are no licences with conditions.
+_COMMONS_URL = re.compile(
+    r"https?://(?:www\.)?creativecommons\.org/"
+    rf"(?:licenses/{_CONDITIONS}/([0-9]\.[0-9])(?:/([a-z]{{2,3}}))?|publicdomain/(zero|mark)/1\.0)"
+    r"(?:/(?:deed|legalcode)[^/?]*)?/?",
+    re.IGNORECASE,
+)
+_PUBLIC_DOMAIN = {"CC0-1.0": "zero", "CC-PDM-1.0": "mark"}
+_SPDX = re.compile(r"[A-Za-z0-9.-]+")
+#: The URLs of lists of licences. The last part of a URL is often an SPDX identifier.
+_LISTED = re.compile(
+    r"https?://(?:www\.)?(?:spdx\.org/licenses|opensource\.org/licen[sc]es?)/"
+    r"([A-Za-z0-9.-]+?)(?:\.html|\.json)?/?"
 )
 
 
@@ -707,13 +728,13 @@ def find_licence(text: str) -> str | None:
     text = one_line(text)
     if is_url(text):
         return None if _ACCESS.search(text) else text
-    found = _CREATIVE_COMMONS.fullmatch(text)
+    found = _COMMONS.fullmatch(text)
     if found is None:
         return None
     zero, conditions, version = found.groups()
     if zero:
         return _format_url("CC0-1.0")
-    return version and _format_commons(re.sub(r"[\s-]+", "-", conditions), version, None)
+    return version and _format_commons(re.sub(r"[\s-]+", "-", conditions), version)
 
 
 def name_licence(url: str) -> str:
@@ -721,106 +742,59 @@ def name_licence(url: str) -> str:
 
     :returns: the URL itself if the licence is another one.
     """
-    if found := _COMMONS_URL.fullmatch(url):
-        conditions, version, port = found.groups()
-        return url if port else f"CC {conditions.upper()} {version}"
-    found = _PUBLIC_DOMAIN_URL.fullmatch(url)
-    return "CC0 1.0" if found and found[1].lower() == "zero" else url
+    found = _COMMONS_URL.fullmatch(url)
+    if found is None or found[3] or (found[4] or "").lower() == "mark":
+        return url
+    return "CC0 1.0" if found[4] else f"CC {found[1].upper()} {found[2]}"
 
 
-_SPDX = re.compile(r"[A-Za-z0-9.-]+")
-#: The URLs of lists of licences. The last part of a URL is often an SPDX identifier.
-_LISTED = re.compile(
-    r"https?://(?:www\.)?(?:spdx\.org/licenses|opensource\.org/licen[sc]es?)/"
-    r"([A-Za-z0-9.-]+?)(?:\.html|\.json)?/?"
-)
-_PART = "(?:by|nc|nd|sa)"
-#: The URL of a Creative Commons licence, perhaps that of a country, and of a language of its text.
-_COMMONS_URL = re.compile(
-    rf"https?://(?:www\.)?creativecommons\.org/licenses/({_PART}(?:-{_PART})*)/([0-9]\.[0-9])"
-    r"(?:/([a-z]{2,3}))?(?:/(?:deed|legalcode)[^/?]*)?/?",
-    re.IGNORECASE,
-)
-_COMMONS_NAME = re.compile(
-    rf"CC-({_PART}(?:-{_PART})*)-([0-9]\.[0-9])(?:-([A-Z]{{2,3}}))?", re.IGNORECASE
-)
-#: Neither the waiver nor the mark of Creative Commons is a licence with conditions.
-_PUBLIC_DOMAIN = {"CC0-1.0": "zero", "CC-PDM-1.0": "mark"}
-_PUBLIC_DOMAIN_URL = re.compile(
-    r"https?://(?:www\.)?creativecommons\.org/publicdomain/(zero|mark)/1\.0"
-    r"(?:/(?:deed|legalcode)[^/?]*)?/?",
-    re.IGNORECASE,
-)
+def parse_licence(field: str, value: Any) -> str:
+    """Parse a licence, and return its URL; licences of the SPDX list have one URL each.
 
-
-def parse_licence(text: str) -> str | None:
-    """Return the URL of a licence; licences of the SPDX list have one URL each.
-
-    :param text: an SPDX identifier such as ``CC-BY-4.0``, a short name such as ``CC BY 4.0``, or an
-        http or https URL.
-    :returns: None if the text is something else.
+    :param value: an SPDX identifier such as ``CC-BY-4.0``, a short name such as ``CC BY 4.0``, or
+        an http or https URL.
     """
+    text = parse_line_text(field, value)
     url = find_licence(text)
     spdx = _find_listed(text) if url is None else find_spdx(url)
     if spdx is not None:
         return _format_url(spdx)
-    found = None if url is None else _COMMONS_URL.fullmatch(url)
-    return _format_commons(*found.groups()) if found else url
+    if url is None:
+        reason = (
+            "is neither an identifier of the SPDX License List, such as CC-BY-4.0 or MIT, nor the "
+            "URL of a licence (write who has access as access_right)"
+        )
+        raise wrong(field, text, reason)
+    found = _COMMONS_URL.fullmatch(url)
+    return _format_commons(*found.groups()[:3]) if found else url
 
 
 def find_spdx(url: str) -> str | None:
     """Return the SPDX identifier of the licence that has a URL; None if the list has none."""
-    if found := _PUBLIC_DOMAIN_URL.fullmatch(url):
-        return next(name for name, path in _PUBLIC_DOMAIN.items() if path == found[1].lower())
     if found := _COMMONS_URL.fullmatch(url):
-        return _find_listed("-".join(["CC", *filter(None, found.groups())]))
+        *parts, public = found.groups()
+        if public:
+            return next(name for name, path in _PUBLIC_DOMAIN.items() if path == public.lower())
+        return _find_listed("-".join(["CC", *filter(None, parts)]))
     found = _LISTED.fullmatch(url)
     return _find_listed(found[1]) if found else None
 
 
 def _find_listed(text: str) -> str | None:
     """Return an SPDX identifier in the spelling of the list; None if the list has none."""
-    if not _SPDX.fullmatch(text) or text.lower().startswith("licenseref"):
-        return None
-    try:
-        return canonicalize_license_expression(text)
-    except InvalidLicenseExpression:
-        return None
+    if _SPDX.fullmatch(text) and not text.lower().startswith("licenseref"):
+        with suppress(InvalidLicenseExpression):
+            return canonicalize_license_expression(text)
+    return None
 
 
 def _format_url(spdx: str) -> str:
     if spdx in _PUBLIC_DOMAIN:
         return f"https://creativecommons.org/publicdomain/{_PUBLIC_DOMAIN[spdx]}/1.0/"
-    found = _COMMONS_NAME.fullmatch(spdx)
+    found = _COMMONS_SPDX.fullmatch(spdx)
     return _format_commons(*found.groups()) if found else f"https://spdx.org/licenses/{spdx}"
 
 
-def _format_commons(conditions: str, version: str, port: str | None) -> str:
+def _format_commons(conditions: str, version: str, port: str | None = None) -> str:
     end = f"{version}/{port.lower()}/" if port else f"{version}/"
     return f"https://creativecommons.org/licenses/{conditions.lower()}/{end}"
-
-
-def parse_stated_licence(field: str, value: Any) -> str:
-    """Parse a licence, and return its URL; see :func:`parse_licence`."""
-    text = parse_line_text(field, value)
-    url = parse_licence(text)
-    if url is None:
-        raise FieldError(
-            field,
-            f"{quoted(text)} is neither an identifier of the SPDX License List, such as CC-BY-4.0 "
-            "or MIT, nor the URL of a licence (write who has access as access_right)",
-        )
-    return url
-
-
-def split_publisher(text: str | None) -> tuple[str | None, str | None]:
-    """Return the place and the name of a publisher.
-
-    Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
-
-    :returns: the place and the name; each of them is None if it is unknown.
-    """
-    if text is None:
-        return None, None
-    place, _, name = (part.strip() for part in text.partition(": "))
-    return (place, name) if place and name else (None, text)

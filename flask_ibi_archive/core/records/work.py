@@ -14,30 +14,10 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from flask_ibi_archive.core.identifiers.foreign import (
-    ForeignIdentifier,
-    ForeignKind,
-    parse_foreign,
-)
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.protocol.access import is_closed
-from flask_ibi_archive.core.records.description import (
-    CONTAINED,
-    Description,
-    RelatedWork,
-    Subject,
-    Text,
-    Title,
-    find_best_type,
-    parse_container,
-    parse_grant,
-    parse_name,
-)
-from flask_ibi_archive.core.records.record import (
-    ELEMENTS,
-    DublinCore,
-    DublinCoreMetadata,
-    Record,
-)
+from flask_ibi_archive.core.records import description as model
+from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCoreMetadata, Record
 from flask_ibi_archive.core.records.values import (
     clean,
     find_doi,
@@ -79,7 +59,7 @@ class WorkFile(Struct, frozen=True):
     sha256: str | None = None
 
 
-class Work(Description, frozen=True, kw_only=True):
+class Work(model.Description, frozen=True, kw_only=True):
     """The bibliographic view of an item: its description, and what the Archive knows about it.
 
     :param ibi: the identifier that ``url`` contains.
@@ -133,7 +113,7 @@ class Work(Description, frozen=True, kw_only=True):
         return self.titles[0].lang if self.titles else None
 
     @property
-    def other_titles(self) -> tuple[Title, ...]:
+    def other_titles(self) -> tuple[model.Title, ...]:
         """The titles after the first one."""
         return self.titles[1:]
 
@@ -163,7 +143,7 @@ def make_work(
     dublin_core: DublinCore,
     persistent_url_base: str,
     *,
-    description: Description | None = None,
+    description: model.Description | None = None,
     page_url: str | None = None,
     files: Iterable[WorkFile] = (),
     title: str | None = None,
@@ -199,8 +179,14 @@ def make_work(
     ibi = record.ibip or record.identifiers[0]
     same_as = tuple(map(parse_foreign, record.same_as))
     stated = [text for text, _ in elements.get("identifier", ())]
-    dois = [alias.text for alias in same_as if alias.kind is ForeignKind.DOI]
+    substitute = one_line(clean(title or "")) or ibi
     languages = (_language(text) for text, _ in elements.get("language", ()))
+
+    translations = (
+        (language, f"{persistent_url_base}/{target}")
+        for language, target in record.translations.items()
+        if target != translation_of
+    )
 
     def link(target: str | None) -> str | None:
         return None if target is None else f"{persistent_url_base}/{target}"
@@ -212,9 +198,7 @@ def make_work(
         url=f"{persistent_url_base}/{ibi}",
         page_url=page_url or f"{persistent_url_base}/{ibi}",
         state=record.state,
-        title=described.titles[0].value
-        if described.titles
-        else one_line(clean(title or "")) or ibi,
+        title=described.titles[0].value if described.titles else substitute,
         has_title=bool(described.titles),
         deposited=record.timestamp,
         access=_find_access(record, today) if is_data and today else None,
@@ -222,15 +206,11 @@ def make_work(
         # the language of a metadata item is not that of the work that it describes
         language=(record.language if is_data else None) or next(filter(None, languages), None),
         metadata_language=metadata_language if is_data else record.language,
-        doi=next(filter(None, map(find_doi, [*stated, *dois])), None),
+        doi=next(filter(None, map(find_doi, [*stated, *record.same_as])), None),
         same_as=same_as,
         next_edition=link(record.next_edition),
         previous_edition=link(previous_edition),
-        translations=tuple(
-            (language, f"{persistent_url_base}/{target}")
-            for language, target in record.translations.items()
-            if target != translation_of
-        ),
+        translations=tuple(translations),
         translation_of=link(translation_of),
         files=tuple(replace(file, name=clean(file.name)) for file in files),
         archive_name=archive_name,
@@ -238,47 +218,41 @@ def make_work(
     )
 
 
-def read_dublin_core(elements: DublinCore) -> Description:
+def read_dublin_core(elements: DublinCore) -> model.Description:
     """Return the description that Dublin Core states in free text, as far as it is certain."""
     values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
-    type_text, type = find_best_type(values["type"])
+    type_text, type = model.find_best_type(values["type"])
     rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
     numbers = values["identifier"] + values["source"]
-    sources = (
-        []
-        if type not in CONTAINED
-        else [
-            text
-            for text in values["source"]
-            if not (is_url(text) or find_doi(text) or find_issn(text) or find_isbn(text))
-        ]
-    )
-    return Description(
-        titles=tuple(Title(one_line(text), lang) for text, lang in elements.get("title", ())),
-        creators=tuple(map(parse_name, values["creator"])),
-        contributors=tuple(map(parse_name, values["contributor"])),
+    # other values of dc:source than titles
+    others = (is_url, find_doi, find_issn, find_isbn)
+    sources = [text for text in values["source"] if not any(find(text) for find in others)]
+    return model.Description(
+        titles=tuple(model.Title(one_line(text), lang) for text, lang in elements.get("title", ())),
+        creators=tuple(map(model.parse_name, values["creator"])),
+        contributors=tuple(map(model.parse_name, values["contributor"])),
         type=type,
         type_text=type_text,
         publisher=next(map(one_line, values["publisher"]), None),
         issued=find_issued(values["date"]),
-        container=parse_container(sources[0]) if sources else None,
+        container=model.parse_container(sources[0])
+        if sources and type in model.CONTAINED
+        else None,
         abstracts=elements.get("description", ()),
-        subjects=tuple(Subject(*text) for text in elements.get("subject", ())),
+        subjects=tuple(model.Subject(*text) for text in elements.get("subject", ())),
         rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
         licence_url=next(filter(None, map(find_licence, rights)), None),
         issn=next(filter(None, map(find_issn, numbers)), None),
         isbn=next(filter(None, map(find_isbn, numbers)), None),
         related=tuple(filter(None, map(_find_related, values["relation"]))),
-        funding=tuple(filter(None, map(parse_grant, values["relation"]))),
+        funding=tuple(filter(None, map(model.parse_grant, values["relation"]))),
     )
 
 
 def find_year(metadata: DublinCoreMetadata) -> int | None:
     """Return the year of publication that metadata state, or None."""
-    if metadata.work is not None:
-        issued = metadata.work.issued
-    else:
-        issued = find_issued([clean(text) for text, _ in metadata.elements.get("date", ())])
+    dates = (clean(text) for text, _ in metadata.elements.get("date", ()))
+    issued = metadata.work.issued if metadata.work else find_issued(dates)
     return None if issued is None else issued.year
 
 
@@ -291,7 +265,7 @@ def _find_access(record: Record, today: date) -> Access | None:
     return "open" if record.files else None
 
 
-def clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
+def clean_elements(elements: Mapping[str, Iterable[model.Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
     cleaned = {
         name: tuple(
@@ -312,10 +286,10 @@ def _language(text: str) -> str | None:
     return _THREE_LETTERS.get(tag.lower(), tag)
 
 
-def _find_related(text: str) -> RelatedWork | None:
+def _find_related(text: str) -> model.RelatedWork | None:
     """Return a related work, which is stated as a URL or as a DOI."""
     doi = find_doi(text)
     if doi is not None:
-        return RelatedWork(f"doi:{doi}", "DOI", format_doi(doi))
+        return model.RelatedWork(f"doi:{doi}", "DOI", format_doi(doi))
     is_work = is_url(text) and "/licenses/" not in text
-    return RelatedWork(text.strip(), "URL", text.strip()) if is_work else None
+    return model.RelatedWork(text.strip(), "URL", text.strip()) if is_work else None

@@ -7,11 +7,13 @@ from datetime import date, datetime, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
 from msgspec.structs import replace
-from rdflib import Graph, Literal, Namespace, URIRef
-from rdflib.namespace import PROV, XSD
+from rdflib import RDF, Graph, Literal, Namespace, URIRef
+from rdflib.namespace import PROV, SDO, XSD
 from support.cases import for_each
-from support.metadata import BASE, IBI
+from support.metadata import BASE, IBI, works
+from support.random_works import described_works
 
 from flask_ibi_archive.core.records.description import (
     Container,
@@ -29,6 +31,7 @@ from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.values import parse_date
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 
+# rdflib's own parser of JSON-LD uses the class
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")
 
 S = Namespace("http://schema.org/")
@@ -83,12 +86,25 @@ THESIS = replace(
 
 def load(work: Work) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(write_json_ld(work))
+    assert found["@context"] == "https://schema.org"
     return found
 
 
-def read_graph(work: Work) -> Graph:
-    document = {**load(work), "@context": CONTEXT}
+def read_graph(work: Work, context: dict[str, Any] = CONTEXT) -> Graph:
+    """Return the graph. The context of schema.org would be a request to another host."""
+    document = {**load(work), "@context": context}
     return Graph().parse(data=json.dumps(document), format="json-ld")
+
+
+@given(works | described_works)
+def test_any_work_uses_terms_of_schema_org_and_prov(work: Work) -> None:
+    graph = read_graph(work, {"@vocab": str(SDO)})
+    terms = {*graph.predicates(), *graph.objects(predicate=RDF.type)} - {RDF.type}
+    # rdflib has a version of the vocabulary before 13.0
+    names = {str(term).removeprefix(str(SDO)) for term in terms if term not in PROV} - {"funding"}
+    assert names <= SDO.__annotations__.keys()
+    assert graph.value(URIRef(work.url), SDO.name) == Literal(work.title)
+    assert "<" not in write_json_ld(work)
 
 
 def test_the_provenance_is_stated_in_prov() -> None:
@@ -178,7 +194,7 @@ def test_a_thesis_has_people_degree_grant_access_and_files() -> None:
     assert found["sameAs"] == ["https://doi.org/10.1000/182", "http://a.example/x"]
 
 
-def test_a_data_set_is_in_a_catalogue() -> None:
+def test_a_data_set_is_in_a_catalogue_and_an_article_in_an_issue() -> None:
     found = load(replace(THESIS, type=WorkType.DATASET))
     assert found["includedInDataCatalog"] == {"@type": "DataCatalog", "name": "Repositório X"}
     assert "provider" not in found
@@ -190,9 +206,6 @@ def test_a_data_set_is_in_a_catalogue() -> None:
         "contentSize": "12 B",
         "sha256": "a" * 64,
     }
-
-
-def test_an_article_is_part_of_an_issue_and_of_a_related_work() -> None:
     journal = Container("Revista X", volume="2", number="1", pages="7-18")
     parts = load(replace(THESIS, type=WorkType.ARTICLE, container=journal))["isPartOf"]
     assert [part["@type"] for part in parts] == ["PublicationIssue", "CreativeWork"]

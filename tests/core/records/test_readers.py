@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -25,15 +24,13 @@ from flask_ibi_archive.core.records.readers import (
 )
 from flask_ibi_archive.core.records.values import FieldError
 
-BOM = "\ufeff"
 #: Columns with what their cells become; and tables with the place, the field and the reason of
 #: their only error.
 CASES = json.loads(Path(__file__).with_name("table_cases.json").read_text("utf-8"))
 
 
 def read_table(text: str, **options: Any) -> list[Entry]:
-    """Return the entries of a table, whose lines may be indented."""
-    return [*read_csv(dedent(text).splitlines(keepends=True), **options).entries]
+    return [*read_csv(text.splitlines(keepends=True), **options).entries]
 
 
 def cell(column: str, value: str) -> dict[str, Any]:
@@ -66,46 +63,9 @@ def test_the_time_of_a_long_name_of_a_column_grows_linearly(unit: str) -> None:
     assert measure(64_000) < 100 * max(measure(4_000), 0.0001)
 
 
-@pytest.mark.parametrize(
-    ("mark", "delimiter", "end"), [("", ",", "\n"), (BOM, ";", "\r\n"), ("", "\t", "\r\n")]
-)
-def test_tables_of_all_spreadsheets_are_read(mark: str, delimiter: str, end: str) -> None:
-    rows = [["Título", "Autores"], ['Chuva, seca; "etc."', "Silva, Ana;Lima, B."], ["", ""]]
-    quoted = [['"' + cell.replace('"', '""') + '"' for cell in row] for row in rows]
-    lines = [delimiter.join(row) + end for row in quoted]
-    lines[0] = mark + lines[0]
-    [entry] = read_csv(lines).entries
-    assert entry.data["metadata"]["work"] == {
-        "titles": ['Chuva, seca; "etc."'],
-        "creators": ["Silva, Ana", "Lima, B."],
-    }
-
-
-def test_funders_and_grants_belong_together_in_their_order() -> None:
-    [entry] = read_table(
-        """\
-        title,funders,grants
-        T,FAPESP;CNPq;CAPES,1;;3
-        """
-    )
-    assert entry.data["metadata"]["work"]["funding"] == [
-        {"funder": "FAPESP", "number": "1"},
-        {"funder": "CNPq"},
-        {"funder": "CAPES", "number": "3"},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("other", "expected"),
-    [
-        ("publisher\tplace\nT\tINPE\tSão José", {"publisher": "São José: INPE"}),
-        ("journal\tplace\nT\tActa\tManaus", {"container": {"title": "Acta", "place": "Manaus"}}),
-    ],
-)
-def test_a_place_belongs_to_the_publisher_or_to_the_journal(
-    other: str, expected: dict[str, Any]
-) -> None:
-    [entry] = read_table(f"title\t{other}\n")
+@for_each(("text", "expected"), CASES["right tables"])
+def test_tables_of_all_spreadsheets_are_read(text: str, expected: dict[str, Any]) -> None:
+    [entry] = read_table(text)
     assert entry.data["metadata"]["work"] == {"titles": ["T"], **expected}
 
 
@@ -131,10 +91,10 @@ def test_a_wrong_table_is_refused(text: str, place: str, field: str, reason: str
     assert reason in error.reason
 
 
-@pytest.mark.parametrize("text", ["", "\n", "autor,ano\nA,1\n"])
-def test_a_table_without_titles_is_refused(text: str) -> None:
-    with pytest.raises(FieldError):
-        read_table(text)
+def test_a_table_without_titles_is_refused() -> None:
+    for text in ("", "\n", "autor,ano\nA,1\n"):
+        with pytest.raises(FieldError):
+            read_table(text)
 
 
 # --- CSL-JSON and JSON Lines ---------------------------------------------------------------------
@@ -149,49 +109,16 @@ def test_csl_json_is_a_list_or_one_item() -> None:
     assert len([*read_csl_json(json.dumps([item] * 3)).entries]) == 3
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ({"family": "Silva", "given": "Ana"}, {"name": "Silva, Ana"}),
-        ({"literal": "INPE"}, {"name": "INPE", "kind": "organisation"}),
-        (
-            {"family": "Gogh", "given": "V.", "non-dropping-particle": "van", "suffix": "Jr."},
-            {"name": "van Gogh, V., Jr."},
-        ),
-        (
-            {"family": "Humboldt", "given": "Alexander", "dropping-particle": "von"},
-            {"name": "Humboldt, Alexander von"},
-        ),
-        ({"given": "Pelé"}, {"name": "Pelé"}),
-    ],
-)
-def test_a_name_of_csl(name: dict[str, str], expected: dict[str, str]) -> None:
-    [entry] = read_csl_json(json.dumps([{"type": "book", "author": [name]}])).entries
-    assert entry.data["metadata"]["work"]["creators"] == [expected]
-
-
-@for_each(
-    ("date", "expected"),
-    [
-        ({"date-parts": [[2009]]}, "2009"),
-        ({"date-parts": [["2009", 7]]}, "2009-07"),
-        ({"date-parts": [[2009, 7, 1], [2010]]}, "2009-07-01"),
-        ({"date-parts": [[1998]], "circa": True}, "c. 1998"),
-        ({"raw": "2009-07-21/2010-01-01"}, "2009-07-21"),
-    ],
-)
-def test_a_date_of_csl(date: dict[str, Any], expected: str) -> None:
-    [entry] = read_csl_json(json.dumps([{"type": "book", "issued": date}])).entries
-    assert entry.data["metadata"]["work"]["issued"] == expected
+@for_each(("item", "expected"), CASES["items of CSL"])
+def test_a_name_and_a_date_of_csl_are_read(item: dict[str, Any], expected: dict[str, Any]) -> None:
+    [entry] = read_csl_json(json.dumps([{"type": "book", **item}])).entries
+    assert entry.data["metadata"]["work"] == {"type": "book", **expected}
 
 
 @for_each(
     ("text", "place", "reason"),
     [
-        ('[{"type": "bok", "title": "T"}]', "item 1", "is not a type of CSL"),
-        ("[1]", "item 1", "is not an item of CSL-JSON"),
-        ('[{"id": "k", "author": [{"family": 5}]}]', "item 1 (k)", "is not a name such as"),
-        ('[{"type": "book"},\n {"type": ]', "item 2", "not JSON: Expecting value at line 2"),
+        *CASES["wrong items of CSL"],
         (f'[{{"id": "k", "note": {"[" * 101}{"]" * 101}}}]', "item 1", "nested too deeply"),
     ],
 )

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.core.records.formats import (
@@ -19,7 +18,6 @@ from flask_ibi_archive.core.records.formats import (
     json_ld,
     mtd3_br,
     oai_dc,
-    openaire,
 )
 from flask_ibi_archive.core.records.work import Work
 
@@ -41,21 +39,21 @@ class MetadataFormat:
     :param media_type: the media type without parameters. Texts are encoded as UTF-8.
     :param write: returns the description of a work in the format. For XML, the result is a complete
         document.
-    :param schema: the URL of the XML schema.
-    :param namespace: the XML namespace. OAI-PMH provides a format that has a schema and a
-        namespace.
     :param extension: the extension of files in the format, without a dot.
     :param label: the name of the format for readers.
+    :param namespace: the XML namespace.
+    :param schema: the URL of the XML schema. OAI-PMH provides a format that has a schema and a
+        namespace.
     :param only_theses: whether OAI-PMH provides only theses in the format.
     """
 
     name: str
     media_type: str
     write: Write
-    schema: str | None = None
-    namespace: str | None = None
     extension: str = "txt"
     label: str = ""
+    namespace: str | None = None
+    schema: str | None = None
     only_theses: bool = False
 
     @property
@@ -72,7 +70,6 @@ class FormatRegistry:
 
     def __init__(self, formats: Iterable[MetadataFormat] = ()) -> None:
         self._formats = {format.name: format for format in formats}
-        self._added: list[MetadataFormat] = []
 
     def add(self, format: MetadataFormat) -> None:
         """Add a format. The new format replaces a format that has the same name.
@@ -90,65 +87,34 @@ class FormatRegistry:
         if (format.schema is None) != (format.namespace is None):
             raise ValueError(f"the format {format.name} needs both a schema and a namespace")
         self._formats[format.name] = format
-        self._added.append(format)
 
     def get(self, name: str) -> MetadataFormat | None:
         """Return the format that has a name; None if there is no such format."""
         return self._formats.get(name)
 
     def list_added_xml(self) -> list[str]:
-        """Return the names of the XML formats that :meth:`add` has added.
-
-        The formats with which the registry was created are left out.
-        """
-        return [format.name for format in self._added if format.is_xml]
+        """Return the names of the XML formats that not every Archive provides."""
+        return [format.name for format in self if format.is_xml and format not in BUILT_IN]
 
     def __iter__(self) -> Iterator[MetadataFormat]:
         return iter(self._formats.values())
-
-    def __len__(self) -> int:
-        return len(self._formats)
-
-
-def _xml(
-    name: str, media_type: str, module: ModuleType, write: Write, label: str, **options: bool
-) -> MetadataFormat:
-    """Return an XML format, whose module states the schema and the namespace."""
-    schema, namespace = module.SCHEMA, module.NAMESPACE
-    return MetadataFormat(name, media_type, write, schema, namespace, "xml", label, **options)
-
-
-def _text(name: str, media_type: str, write: Write, extension: str, label: str) -> MetadataFormat:
-    return MetadataFormat(name, media_type, write, extension=extension, label=label)
 
 
 _DATACITE = "application/vnd.datacite.datacite"
 _RIS = "application/x-research-info-systems"
 _CSL = "application/vnd.citationstyles.csl+json"
+_OPENAIRE = "application/x-openaire+xml"
+_MTD3 = "application/x-mtd3-br+xml"
+_ROWS: list[tuple[Any, ...]] = [
+    ("oai_dc", "text/xml", oai_dc.write_oai_dc, "xml", "Dublin Core", *oai_dc.SPACE),
+    ("datacite", f"{_DATACITE}+xml", datacite.write_datacite, "xml", "DataCite", *datacite.SPACE),
+    ("datacite-json", f"{_DATACITE}+json", datacite.write_datacite_json, "json", "DataCite JSON"),
+    ("oai_openaire", _OPENAIRE, datacite.write_openaire, "xml", "OpenAIRE 4", *datacite.OPENAIRE),
+    ("mtd3-br", _MTD3, mtd3_br.write_mtd3_br, "xml", "MTD3-BR", *mtd3_br.SPACE, True),
+    ("json-ld", "application/ld+json", json_ld.write_json_ld, "jsonld", "JSON-LD"),
+    ("bibtex", "application/x-bibtex", bibtex_ris.write_bibtex, "bib", "BibTeX"),
+    ("ris", _RIS, bibtex_ris.write_ris, "ris", "RIS"),
+    ("csl-json", _CSL, csl_json.write_csl_json, "json", "CSL-JSON"),
+]
 #: The formats that every Archive provides.
-BUILT_IN = (
-    _xml("oai_dc", "text/xml", oai_dc, oai_dc.write_oai_dc, "Dublin Core"),
-    _xml("datacite", f"{_DATACITE}+xml", datacite, datacite.write_datacite, "DataCite"),
-    _text(
-        "datacite-json", f"{_DATACITE}+json", datacite.write_datacite_json, "json", "DataCite JSON"
-    ),
-    _xml(
-        "oai_openaire",
-        "application/x-openaire+xml",
-        openaire,
-        openaire.write_openaire,
-        "OpenAIRE 4",
-    ),
-    _xml(
-        "mtd3-br",
-        "application/x-mtd3-br+xml",
-        mtd3_br,
-        mtd3_br.write_mtd3_br,
-        "MTD3-BR",
-        only_theses=True,
-    ),
-    _text("json-ld", "application/ld+json", json_ld.write_json_ld, "jsonld", "JSON-LD"),
-    _text("bibtex", "application/x-bibtex", bibtex_ris.write_bibtex, "bib", "BibTeX"),
-    _text("ris", _RIS, bibtex_ris.write_ris, "ris", "RIS"),
-    _text("csl-json", _CSL, csl_json.write_csl_json, "json", "CSL-JSON"),
-)
+BUILT_IN = tuple(MetadataFormat(*row) for row in _ROWS)

@@ -8,23 +8,15 @@ describe them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
-from flask_ibi_archive.core.records.description import (
-    IN_JOURNALS,
-    Container,
-    Degree,
-    Name,
-    WorkType,
-)
-from flask_ibi_archive.core.records.formats.vocabularies import find_contributors, find_institution
-from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
+from flask_ibi_archive.core.records import description as model
+from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of a citation.
 
     :param text: the text, which is not escaped.
@@ -53,10 +45,10 @@ _SHORT_WORDS = frozenset({
     "an", "in", "of", "on", "the", "to",
 })  # fmt: skip
 _DEGREES = {
-    WorkType.DOCTORAL_THESIS: "Tese (Doutorado)",
-    WorkType.MASTER_THESIS: "Dissertação (Mestrado)",
-    WorkType.BACHELOR_THESIS: "Trabalho de Conclusão de Curso (Graduação)",
-    WorkType.THESIS: "Tese",
+    model.WorkType.DOCTORAL_THESIS: "Tese (Doutorado)",
+    model.WorkType.MASTER_THESIS: "Dissertação (Mestrado)",
+    model.WorkType.BACHELOR_THESIS: "Trabalho de Conclusão de Curso (Graduação)",
+    model.WorkType.THESIS: "Tese",
 }
 #: Matches a type that names the academic degree as the norm does.
 _STATED_DEGREE = re.compile(r"(?:tese|disserta|trabalho|monografia)[^(]*\(.+\)", re.IGNORECASE)
@@ -102,7 +94,7 @@ def _describe(work: Work) -> str:
         return _describe_thesis(work)
     if work.container is None:
         return f"{_format_title(work, 'bold')} {_format_imprint(work, work.archive_name)}"
-    if work.type in IN_JOURNALS:
+    if work.type in model.IN_JOURNALS:
         return _describe_article(work, work.container)
     return _describe_section(work, work.container)
 
@@ -116,7 +108,7 @@ def _list_authors(work: Work) -> str:
     return _end_sentence("; ".join(map(_format_author, work.creators))) + " "
 
 
-def _format_author(name: Name) -> str:
+def _format_author(name: model.Name) -> str:
     """Return an author. The family name or the organisation is in capitals.
 
     An addition in parentheses is not in capitals, and of a body of a government only the name of
@@ -154,20 +146,20 @@ def _capitalize_first_word(title: str) -> str:
 
 def _describe_thesis(work: Work) -> str:
     """Return title, year of deposit, degree, institution and year of the defence (7.1)."""
-    known = work.degree or Degree()
+    known = work.degree or model.Degree()
     defended = _format_year(known.defended or work.issued)
     year = _format_year(work.issued or known.defended)
     stated = work.type_text or ""
     degree = stated if _STATED_DEGREE.fullmatch(stated) else _DEGREES[work.type]
     if known.name is not None and degree is not stated:
         degree = f"{degree.partition(' (')[0]} ({known.name})"
-    place = split_publisher(work.publisher)[0]
-    institution = ", ".join(filter(None, (find_institution(work), place)))
+    place = work.imprint[0]
+    institution = ", ".join(filter(None, (work.institution, place)))
     granted = f" – {institution}, {defended}" if institution else ""
     return f"{_format_title(work, 'bold')} {year}. {degree}{granted}."
 
 
-def _describe_article(work: Work, journal: Container) -> str:
+def _describe_article(work: Work, journal: model.Container) -> str:
     """Return title, journal, volume, number, pages and date of an article (7.7)."""
     numbers = (("v.", journal.volume), ("n.", journal.number), ("p.", journal.pages))
     parts = [
@@ -179,20 +171,20 @@ def _describe_article(work: Work, journal: Container) -> str:
     return f"{_format_title(work)} {', '.join(parts)}."
 
 
-def _describe_section(work: Work, container: Container) -> str:
+def _describe_section(work: Work, container: model.Container) -> str:
     """Return title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8).
 
     If the editors of the book are unknown, the title of the book is its entry, with the first word
     in capitals (8.1).
     """
-    if work.type is not WorkType.CHAPTER:
+    if work.type is not model.WorkType.CHAPTER:
         proceedings = _PROCEEDINGS.fullmatch(container.title)
         collection, event = proceedings.groups() if proceedings else ("Anais", container.title)
         name, comma, rest = event.partition(",")
         place = f", {container.place}" if container.place else ""
         entry = _end_sentence(name.upper() + comma + rest + place)
         book = f"{entry} {_style(collection.capitalize(), 'bold')} [...]."
-    elif editors := find_contributors(work, "editor"):
+    elif editors := work.find_contributors("editor"):
         names = "; ".join(map(_format_author, editors))
         book = f"{names} (org.). {_style(container.title, 'bold')}."
     else:
@@ -207,7 +199,7 @@ def _format_imprint(work: Work, archive_name: str | None = None) -> str:
     :param archive_name: the repository, which is the publisher of a work if no publisher is stated.
         None for a part of a book or of proceedings, because the repository did not publish these.
     """
-    place, publisher = split_publisher(work.publisher)
+    place, publisher = work.imprint
     if publisher is None:
         imprint = archive_name or f"[{_NO_PLACE}: {_style('s. n.', 'italic')}]"
     else:

@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name, Role
-from flask_ibi_archive.core.records.formats.vocabularies import (
-    TYPES,
-    find_contributors,
-    find_date,
-    find_institution,
-)
-from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records.description import IN_JOURNALS, Container, Name
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import one_line
 
@@ -53,11 +47,11 @@ def write_bibtex(work: Work) -> str:
 
 def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
     """Yield the names and the delimited values of the fields."""
-    place = split_publisher(work.publisher)[0]
+    place = work.imprint[0]
     container = work.container or Container("")
     values = {
         "title": work.title,
-        _PUBLISHERS.get(kind, "publisher"): find_institution(work),
+        _PUBLISHERS.get(kind, "publisher"): work.institution,
         "address": place or container.place,
         "journal" if kind == "article" else "booktitle": container.title,
         "volume": container.volume,
@@ -78,9 +72,9 @@ def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
     }
     for field, names in (
         ("author", work.creators),
-        ("editor", find_contributors(work, "editor")),
-        ("translator", find_contributors(work, "translator")),
-        ("advisor", find_contributors(work, "advisor", "co-advisor")),
+        ("editor", work.find_contributors("editor")),
+        ("translator", work.find_contributors("translator")),
+        ("advisor", work.find_contributors("advisor", "co-advisor")),
     ):
         if names:
             yield field, "{" + " and ".join(map(_format_name, names)) + "}"
@@ -108,7 +102,7 @@ def _list_notes(work: Work) -> Iterator[str]:
 
 
 def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
-    issued = find_date(work)
+    issued = work.published
     if issued is None:
         return
     year = f"{issued.year:04}" if issued.year is not None else escape(issued.text)
@@ -134,14 +128,6 @@ def _escape_url(text: str) -> str:
     return re.sub(r"[\\{}]", lambda found: f"%{ord(found[0]):02X}", one_line(text))
 
 
-#: The tags of contributors.
-_RIS_ROLES: dict[str, tuple[Role, ...]] = {
-    "A2": ("editor",),
-    "A3": ("advisor", "co-advisor"),
-    "A4": ("translator",),
-}
-
-
 def write_ris(work: Work) -> str:
     """Return the RIS record of a work. Each value is on one line."""
     lines = [(tag, one_line(text)) for tag, text in _list_values(work) if text]
@@ -150,22 +136,23 @@ def write_ris(work: Work) -> str:
 
 def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     """Yield tags and values. TY must be the first tag."""
-    place = split_publisher(work.publisher)[0]
+    place = work.imprint[0]
     yield "TY", TYPES[work.type].ris
     yield "ID", work.ibi
     yield "TI", work.title
     yield from (("TT", title.value) for title in work.other_titles if title.kind == "translated")
     yield from (("AU", author.inverted) for author in work.creators)
-    for tag, roles in _RIS_ROLES.items():
-        yield from ((tag, name.inverted) for name in find_contributors(work, *roles))
-    issued = find_date(work)
+    yield from (("A2", name.inverted) for name in work.find_contributors("editor"))
+    yield from (("A3", name.inverted) for name in work.find_contributors("advisor", "co-advisor"))
+    yield from (("A4", name.inverted) for name in work.find_contributors("translator"))
+    issued = work.published
     if issued is not None:
         # unknown parts of the date are empty
         year, month, day = (*map(str, issued.parts), "", "", "")[:3]
         unparsed = "" if issued.iso else issued.text
         yield "PY", year and f"{year:0>4}"
         yield "DA", f"{year:0>4}/{month:0>2}/{day:0>2}" if day else unparsed
-    yield "PB", find_institution(work)
+    yield "PB", work.institution
     if work.container is not None:
         place = place or work.container.place
         yield "JO" if work.type in IN_JOURNALS else "T2", work.container.title

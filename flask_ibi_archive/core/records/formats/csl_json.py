@@ -10,14 +10,9 @@ import re
 from typing import Any
 
 from flask_ibi_archive.core.records.description import Container, Name, Role, WorkType
-from flask_ibi_archive.core.records.formats.vocabularies import (
-    TYPES,
-    find_contributors,
-    find_date,
-    find_institution,
-)
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES
 from flask_ibi_archive.core.records.lines import format_description
-from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
+from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work
 
 #: The variables for contributors, and their roles.
@@ -62,29 +57,28 @@ def _describe(work: Work) -> dict[str, Any]:
     What CSL has no variable for is in the variable ``custom``, which CSL reserves for this, with
     the names of the JSON of records: ``creators`` if one has an ORCID, for example.
     """
-    place = split_publisher(work.publisher)[0]
+    place = work.imprint[0]
     container, degree = work.container or Container(""), work.degree
     dates = {
-        "issued": find_date(work),
+        "issued": work.published,
         "submitted": work.dates.get("submitted"),
         "available-date": work.dates.get("available"),
     }
     version = "edition" if work.type in _WITH_EDITIONS else "version"
     pages = None if work.extent is None else _PAGES.fullmatch(work.extent)
+    short_titles = (title.value for title in work.other_titles if title.kind == "alternative")
     found = {
         "id": work.ibi,
         "type": work.type_text if work.type_text in OTHER_TYPES else TYPES[work.type].csl,
         "title": work.title,
-        "title-short": next(
-            (title.value for title in work.other_titles if title.kind == "alternative"), None
-        ),
+        "title-short": next(short_titles, None),
         "author": [_format_name(name) for name in work.creators],
         **{
-            variable: [_format_name(name) for name in find_contributors(work, *roles)]
+            variable: [_format_name(name) for name in work.find_contributors(*roles)]
             for variable, roles in _ROLES.items()
         },
         **{variable: _format_date(date) for variable, date in dates.items() if date},
-        "publisher": find_institution(work),
+        "publisher": work.institution,
         "publisher-place": place or container.place,
         "container-title": container.title,
         "volume": container.volume,

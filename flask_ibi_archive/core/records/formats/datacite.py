@@ -1,37 +1,21 @@
-"""The format DataCite, kernel 4: the values of a work, as JSON and as XML."""
+"""The format DataCite, kernel 4: the values of a work, as JSON, as XML, and as oai_openaire.
+
+OpenAIRE Guidelines for Literature Repository Managers 4.0 use the values of DataCite, as far as
+version 4.1 of DataCite knows them. Sources:
+https://openaire-guidelines-for-literature-repository-managers.readthedocs.io, and the schemas.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from flask_ibi_archive.core.records.description import (
-    CONTAINED,
-    FOREIGN_KINDS,
-    IN_JOURNALS,
-    Grant,
-    Name,
-    Organisation,
-    Role,
-    WorkType,
-)
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access
-from flask_ibi_archive.core.records.formats.xml_text import (
-    document,
-    element,
-    format_attributes,
-    group,
-)
-from flask_ibi_archive.core.records.values import (
-    IssuedDate,
-    find_licence,
-    find_spdx,
-    name_licence,
-    parse_date,
-    split_publisher,
-)
+from flask_ibi_archive.core.records import description as model
+from flask_ibi_archive.core.records import values
+from flask_ibi_archive.core.records.formats import vocabularies
+from flask_ibi_archive.core.records.formats import xml_text as xml
 from flask_ibi_archive.core.records.work import Work
 
 _UNAVAILABLE = ":unav"
@@ -43,13 +27,13 @@ Value = dict[str, Any]
 
 #: The types of the containers of works; a relatedItem must have a type.
 _CONTAINERS = {
-    **dict.fromkeys(IN_JOURNALS, "Journal"),
-    WorkType.CHAPTER: "Book",
-    WorkType.CONFERENCE_PAPER: "ConferenceProceeding",
-    WorkType.POSTER: "ConferenceProceeding",
+    **dict.fromkeys(model.IN_JOURNALS, "Journal"),
+    model.WorkType.CHAPTER: "Book",
+    model.WorkType.CONFERENCE_PAPER: "ConferenceProceeding",
+    model.WorkType.POSTER: "ConferenceProceeding",
 }
 #: The types of contributors that have another name in DataCite.
-_ROLES: dict[Role | None, str] = {
+_ROLES: dict[model.Role | None, str] = {
     None: "Other",
     **dict.fromkeys(("advisor", "co-advisor"), "Supervisor"),
     **dict.fromkeys(("committee member", "illustrator", "reviewer"), "Other"),
@@ -71,13 +55,13 @@ def write_datacite_json(work: Work) -> str:
 
 def describe_datacite(work: Work) -> Value:
     """Return the values of a work, as the JSON schema of DataCite names them."""
-    general = TYPES[work.type].datacite
+    general = vocabularies.TYPES[work.type].datacite
     # the year of publication, otherwise the year in which the Archive got the item
     year = work.year if work.year is not None else work.deposited and work.deposited.year
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
     sizes = (f"{file.size} bytes" for file in work.files if file.size is not None)
     lists: dict[str, Iterable[Any]] = {
-        "creators": map(_describe_name, work.creators or (Name(_UNAVAILABLE),)),
+        "creators": map(_describe_name, work.creators or (model.Name(_UNAVAILABLE),)),
         "titles": _list_titles(work),
         "subjects": (
             _omit_empty(
@@ -94,38 +78,40 @@ def describe_datacite(work: Work) -> Value:
         "rightsList": _list_rights(work),
         "descriptions": _list_descriptions(work),
         "geoLocations": (
-            {"geoLocationPlace": text} for text, _ in work.coverage if not parse_date(text).iso
+            {"geoLocationPlace": text}
+            for text, _ in work.coverage
+            if not values.parse_date(text).iso
         ),
-        "fundingReferences": map(describe_grant, work.funding),
+        "fundingReferences": map(_describe_grant, work.funding),
         "relatedItems": _list_related_items(work),
     }
     return _omit_empty(
         doi=work.doi if work.doi and _PLAIN_DOI.fullmatch(work.doi) else None,
         url=work.url,
         types={"resourceType": work.type_text or general, "resourceTypeGeneral": general},
-        publisher={"name": split_publisher(work.publisher)[1] or _UNAVAILABLE},
+        publisher={"name": work.imprint[1] or _UNAVAILABLE},
         publicationYear=NO_YEAR if year is None else f"{year:04}",
         language=work.language,
         version=work.version,
-        **{name: _list_once(values) for name, values in lists.items()},
+        **{name: _list_once(members) for name, members in lists.items()},
         schemaVersion="http://datacite.org/schema/kernel-4",
     )
 
 
-def _omit_empty(**values: Any) -> Value:
-    return {name: value for name, value in values.items() if value not in (None, [])}
+def _omit_empty(**members: Any) -> Value:
+    return {name: value for name, value in members.items() if value not in (None, [])}
 
 
-def _list_once(values: Iterable[Any]) -> list[Any]:
+def _list_once(members: Iterable[Any]) -> list[Any]:
     """Return values in their order, each once, as the schema demands."""
     found: list[Any] = []
-    for value in values:
+    for value in members:
         if value not in found:
             found.append(value)
     return found
 
 
-def _describe_name(name: Name) -> Value:
+def _describe_name(name: model.Name) -> Value:
     # without a comma and without a statement, it may be a person or an organisation
     kind = "Organizational" if name.kind == "organisation" or name.ror else None
     identifiers = (
@@ -147,7 +133,7 @@ def _describe_name(name: Name) -> Value:
     )
 
 
-def _describe_affiliation(organisation: Organisation) -> Value:
+def _describe_affiliation(organisation: model.Organisation) -> Value:
     return _omit_empty(
         name=organisation.name,
         affiliationIdentifier=organisation.ror,
@@ -156,7 +142,7 @@ def _describe_affiliation(organisation: Organisation) -> Value:
     )
 
 
-def _describe_contributor(name: Name) -> Value:
+def _describe_contributor(name: model.Name) -> Value:
     role = _ROLES.get(name.role) or str(name.role).title().replace(" ", "")
     return {**_describe_name(name), "contributorType": role}
 
@@ -182,11 +168,11 @@ def _list_dates(work: Work) -> Iterator[Value]:
     if work.deposited is not None:
         yield {"date": work.deposited.isoformat(), "dateType": "Updated"}
     for text, _ in work.coverage:
-        if parse_date(text).iso:
-            yield _describe_date(parse_date(text), "Coverage")
+        if values.parse_date(text).iso:
+            yield _describe_date(values.parse_date(text), "Coverage")
 
 
-def _describe_date(date: IssuedDate, kind: str) -> Value:
+def _describe_date(date: values.IssuedDate, kind: str) -> Value:
     """Return a date. If its text is not that of ISO 8601, the text explains it."""
     text = date.iso or date.text
     information = None if text == date.text else date.text
@@ -195,7 +181,7 @@ def _describe_date(date: IssuedDate, kind: str) -> Value:
 
 def _list_alternate_identifiers(work: Work) -> Iterator[Value]:
     # the ISSN and the ISBN may be those of what contains the work
-    is_contained = work.type in CONTAINED or work.container is not None
+    is_contained = work.is_contained
     for text, kind in (
         (work.url if work.doi else None, "URL"),
         *((ibi, "IBI") for ibi in work.identifiers),
@@ -211,7 +197,7 @@ def _list_related(work: Work) -> Iterator[Value]:
     """Yield the identifiers of the work in other systems except its DOI, and the related works."""
     for alias in work.same_as:
         if not work.is_doi(alias):
-            yield _relate(alias.text, FOREIGN_KINDS[alias.kind], "IsIdenticalTo")
+            yield _relate(alias.text, model.FOREIGN_KINDS[alias.kind], "IsIdenticalTo")
     urls: list[tuple[str | None, str]] = [
         (work.next_edition, "IsPreviousVersionOf"),
         (work.previous_edition, "IsNewVersionOf"),
@@ -226,7 +212,7 @@ def _list_related(work: Work) -> Iterator[Value]:
         # kernel 4.7 has no word for dc:relation
         information = {} if relation else {"relationTypeInformation": "dc:relation"}
         yield _relate(text, kind, relation or "Other") | information
-    if work.container is None and work.type in CONTAINED:
+    if work.container is None and work.type in model.CONTAINED:
         numbers = ((work.issn, "ISSN"), (work.isbn, "ISBN"))
         yield from (_relate(text, kind, "IsPublishedIn") for text, kind in numbers if text)
 
@@ -242,18 +228,18 @@ def _relate(text: str, kind: str, relation: str) -> Value:
 
 def _list_rights(work: Work) -> Iterator[Value]:
     """Yield who may read the files, and the statements about rights with the licence."""
-    access = find_access(work)
+    access = vocabularies.find_access(work)
     if access is not None:
         yield {"rights": access.label, "rightsUri": access.uri}
-    licences = [find_licence(text) for text, _ in work.rights]
+    licences = [values.find_licence(text) for text, _ in work.rights]
     for (text, language), url in zip(work.rights, licences, strict=True):
         yield _describe_licence(text, url, language)
     if work.licence_url and work.licence_url not in licences:
-        yield _describe_licence(name_licence(work.licence_url), work.licence_url)
+        yield _describe_licence(values.name_licence(work.licence_url), work.licence_url)
 
 
 def _describe_licence(text: str, url: str | None, language: str | None = None) -> Value:
-    spdx = url and find_spdx(url)
+    spdx = url and values.find_spdx(url)
     return _omit_empty(
         rights=text,
         rightsUri=url,
@@ -282,7 +268,7 @@ def _list_descriptions(work: Work) -> Iterator[Value]:
             yield {"description": text, "descriptionType": "TechnicalInfo"}
 
 
-def describe_grant(grant: Grant) -> Value:
+def _describe_grant(grant: model.Grant) -> Value:
     """Return the values of a grant."""
     is_ror = (grant.funder_id or "").startswith("https://ror.org/")
     return _omit_empty(
@@ -315,33 +301,20 @@ def _list_related_items(work: Work) -> Iterator[Value]:
     )
 
 
-NAMESPACE = "http://datacite.org/schema/kernel-4"
-SCHEMA = "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
+# --- XML -----------------------------------------------------------------------------------------
 
-#: The names of attributes, if they differ from those in JSON.
-_ATTRIBUTES = {
-    "awardUri": "awardURI",
-    "lang": "xml:lang",
-    "rightsUri": "rightsURI",
-    "schemeUri": "schemeURI",
-    "valueUri": "valueURI",
-}
-#: The element of each member of a group. The text of an element with attributes has the same name
-#: in JSON.
-_MEMBERS = {
-    "creators": "creator",
-    "contributors": "contributor",
-    "titles": "title",
-    "subjects": "subject",
-    "dates": "date",
-    "alternateIdentifiers": "alternateIdentifier",
-    "relatedIdentifiers": "relatedIdentifier",
-    "rightsList": "rights",
-    "descriptions": "description",
-    "sizes": "size",
-    "formats": "format",
-}
-_GIVEN = ("givenName", "familyName")
+
+#: The namespace and the schema.
+SPACE = (
+    "http://datacite.org/schema/kernel-4",
+    "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd",
+)
+#: The groups of elements whose names are those of their members in the plural.
+_GROUPS = (
+    "creators", "contributors", "titles", "subjects", "dates", "alternateIdentifiers",
+    "relatedIdentifiers", "rightsList", "descriptions", "sizes", "formats", "geoLocations",
+    "fundingReferences", "relatedItems",
+)  # fmt: skip
 #: The elements of a grant, and their attributes.
 _GRANT = {
     "funderName": "",
@@ -350,97 +323,224 @@ _GRANT = {
     "awardNumber": "awardUri",
     "awardTitle": "",
 }
-_PAGES = ("volume", "issue", "firstPage", "lastPage")
 
 
 def write_datacite(work: Work) -> str:
     """Return the DataCite document of a work in XML."""
-    return document("resource", _write(work), {NAMESPACE: SCHEMA}, xmlns=NAMESPACE)
+    return xml.document("resource", _write(work), SPACE)
 
 
 def _write(work: Work) -> Iterator[str]:
     """Yield the elements of a document."""
-    values = describe_datacite(work)
-    yield write_identifier(work)
-    yield element("publisher", values["publisher"]["name"])
-    yield element("publicationYear", values["publicationYear"])
-    yield _write_text("resourceType", values["types"])
-    for name in ("language", "version"):
-        if name in values:
-            yield element(name, values[name])
-    for name in _MEMBERS:
-        yield from write_group(name, values)
-    places = (_write_text("geoLocationPlace", place) for place in values.get("geoLocations", ()))
-    yield from group("geoLocations", (f"<geoLocation>{place}</geoLocation>" for place in places))
-    yield from group("fundingReferences", map(write_grant, values.get("fundingReferences", ())))
-    yield from group("relatedItems", map(_write_related_item, values.get("relatedItems", ())))
+    members = describe_datacite(work)
+    yield _write_identifier(work)
+    yield xml.element("publisher", members["publisher"]["name"])
+    yield xml.element("publicationYear", members["publicationYear"])
+    yield _write_text("resourceType", members["types"])
+    yield from _write_members(members, "language", "version")
+    for name in _GROUPS:
+        yield from _write_group(name, members)
 
 
-def write_identifier(work: Work, prefix: str = "") -> str:
+def _write_identifier(work: Work, prefix: str = "") -> str:
     """Return the identifier of a work: the DOI, otherwise the persistent URL.
 
     The schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL.
     """
     identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
-    return element(f"{prefix}identifier", identifier, {"identifierType": kind})
+    return xml.element(f"{prefix}identifier", identifier, {"identifierType": kind})
 
 
-def write_group(name: str, values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _write_group(name: str, members: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Yield a group of elements; nothing if the work has no such values.
 
     :param name: the name of the group, such as ``titles``.
-    :param values: the values of the work; see :func:`describe_datacite`.
+    :param members: the values of the work; see :func:`describe_datacite`.
     :param prefix: the prefix of the elements with a colon, or "".
     """
-    members = values.get(name, ())
-    write = _write_name if name in ("creators", "contributors") else _write_text
-    return group(prefix + name, (write(_MEMBERS[name], member, prefix) for member in members))
+    member = "rights" if name == "rightsList" else name.removesuffix("s")
+    write = _WRITERS.get(name, _write_text)
+    parts = (write(member, value, prefix) for value in members.get(name, ()))
+    return xml.group(prefix + name, parts)
 
 
-def _write_text(name: str, member: Mapping[str, str] | str, prefix: str = "") -> str:
-    """Return an element whose attributes are the other values of a member, if it is an object."""
+def _write_members(members: Mapping[str, Any], *names: str, prefix: str = "") -> Iterator[str]:
+    """Yield the elements of those members that the work has."""
+    yield from (_write_text(name, members[name], prefix) for name in names if name in members)
+
+
+def _write_text(
+    name: str, member: Mapping[str, str] | str, prefix: str = "", key: str | None = None
+) -> str:
+    """Return an element whose attributes are the other values of a member, if it is an object.
+
+    :param key: the name of the text in JSON; None: the name of the element.
+    """
     if isinstance(member, str):
-        return element(prefix + name, member)
-    attributes = {_ATTRIBUTES.get(key, key): text for key, text in member.items() if key != name}
-    return element(prefix + name, member[name], attributes)
+        return xml.element(prefix + name, member)
+    attributes = dict(member)
+    text = attributes.pop(key or name)
+    return xml.element(prefix + name, text, {_rename(key): attributes[key] for key in attributes})
+
+
+def _rename(key: str) -> str:
+    """Return the name in XML of an attribute in JSON."""
+    return "xml:lang" if key == "lang" else re.sub("Uri$", "URI", key)
 
 
 def _write_name(name: str, member: Mapping[str, Any], prefix: str) -> str:
     """Return a creator or a contributor."""
     name = prefix + name
-    parts = [element(f"{name}Name", member["name"], {"nameType": member.get("nameType")})]
-    parts += [element(prefix + key, member[key]) for key in _GIVEN if key in member]
-    parts += [
-        _write_text("nameIdentifier", identifier, prefix)
-        for identifier in member.get("nameIdentifiers", ())
-    ]
+    parts = [xml.element(f"{name}Name", member["name"], {"nameType": member.get("nameType")})]
+    parts += _write_members(member, "givenName", "familyName", prefix=prefix)
+    for identifier in member.get("nameIdentifiers", ()):
+        parts.append(_write_text("nameIdentifier", identifier, prefix))
     for affiliation in member.get("affiliation", ()):
-        attributes = {_ATTRIBUTES.get(key, key): text for key, text in affiliation.items()}
-        parts.append(element(f"{prefix}affiliation", attributes.pop("name"), attributes))
-    attributes = {key: text for key, text in member.items() if key == "contributorType"}
-    return f"<{name}{format_attributes(attributes)}>{''.join(parts)}</{name}>"
+        parts.append(_write_text("affiliation", affiliation, prefix, "name"))
+    return xml.parent(name, parts, {"contributorType": member.get("contributorType")})
 
 
-def write_grant(grant: Mapping[str, str | None], prefix: str = "") -> str:
-    """Return a fundingReference.
+def _write_place(name: str, place: Mapping[str, str], prefix: str) -> str:
+    return xml.parent(name, _write_members(place, "geoLocationPlace"))
 
-    :param grant: the values of the grant, and for OpenAIRE also ``fundingStream``.
-    :param prefix: the prefix of the elements with a colon, or "".
-    """
+
+def _write_grant(name: str, grant: Mapping[str, str | None], prefix: str) -> str:
     parts = [
-        element(prefix + name, grant.get(name) or "", {_ATTRIBUTES.get(key, key): grant.get(key)})
+        xml.element(prefix + name, grant.get(name) or "", {_rename(key): grant.get(key)})
         for name, key in _GRANT.items()
         if grant.get(name) or grant.get(key)
     ]
-    return f"<{prefix}fundingReference>{''.join(parts)}</{prefix}fundingReference>"
+    return xml.parent(prefix + name, parts)
 
 
-def _write_related_item(item: Mapping[str, Any]) -> str:
-    attributes = {key: item[key] for key in ("relatedItemType", "relationType")}
-    number = item.get("relatedItemIdentifier")
+def _write_related_item(name: str, item: Mapping[str, Any], prefix: str) -> str:
     parts = [
-        *([_write_text("relatedItemIdentifier", number)] if number else []),
-        *write_group("titles", item),
-        *(element(key, item[key]) for key in _PAGES if key in item),
+        *_write_members(item, "relatedItemIdentifier"),
+        *_write_group("titles", item),
+        *_write_members(item, "volume", "issue", "firstPage", "lastPage"),
     ]
-    return f"<relatedItem{format_attributes(attributes)}>{''.join(parts)}</relatedItem>"
+    return xml.parent(name, parts, {key: item[key] for key in ("relatedItemType", "relationType")})
+
+
+#: The functions that write the members of groups, if they are more than texts with attributes.
+_WRITERS: Mapping[str, Callable[[str, Any, str], str]] = {
+    "creators": _write_name,
+    "contributors": _write_name,
+    "geoLocations": _write_place,
+    "fundingReferences": _write_grant,
+    "relatedItems": _write_related_item,
+}
+
+
+# --- OpenAIRE ------------------------------------------------------------------------------------
+
+
+#: The namespace and the schema of OpenAIRE.
+OPENAIRE = (
+    "http://namespace.openaire.eu/schema/oaire/",
+    "https://www.openaire.eu/schema/repo-lit/4.0/openaire.xsd",
+)
+
+#: The terms of DataCite that are newer than the schema. Such dates and related works are left out.
+_NEW_DATES = frozenset({"Coverage", "Other", "Withdrawn"})
+_NEW_RELATIONS = frozenset({
+    "Collects", "HasTranslation", "IsCollectedBy", "IsObsoletedBy", "IsPublishedIn",
+    "IsTranslationOf", "Obsoletes", "Other",
+})  # fmt: skip
+_OPENAIRE_GROUPS = (
+    "titles", "creators", "contributors", "alternateIdentifiers", "relatedIdentifiers", "dates",
+    "subjects", "sizes",
+)  # fmt: skip
+_GENERAL = {
+    **dict.fromkeys(
+        map(model.WorkType, ("collection", "image", "map", "music", "other", "sound", "video")),
+        "other research product",
+    ),
+    model.WorkType.DATASET: "dataset",
+    model.WorkType.SOFTWARE: "software",
+}
+
+
+def write_openaire(work: Work) -> str:
+    """Return the oai_openaire document of a work."""
+    return xml.document(
+        "oaire:resource", _list_elements(work), OPENAIRE, datacite=SPACE[0], dc=xml.DC
+    )
+
+
+def _list_elements(work: Work) -> Iterator[str]:
+    """Yield the elements of an OpenAIRE document."""
+    members = _describe_older(work)
+    for name in _OPENAIRE_GROUPS:
+        yield from _write_group(name, members, "datacite:")
+    grants = [{**_describe_grant(each), "fundingStream": each.programme} for each in work.funding]
+    yield from _write_group("fundingReferences", {"fundingReferences": grants}, "oaire:")
+    yield _write_identifier(work, "datacite:")
+    if work.language:
+        yield xml.element("dc:language", vocabularies.find_language_code(work.language))
+    if work.publisher:
+        yield xml.element("dc:publisher", members["publisher"]["name"])
+    terms = vocabularies.TYPES[work.type]
+    general = _GENERAL.get(work.type, "literature")
+    attributes = {"resourceTypeGeneral": general, "uri": terms.uri}
+    yield xml.element("oaire:resourceType", terms.label, attributes)
+    for text, language in (*work.abstracts, *work.notes):
+        yield xml.element("dc:description", text, {"xml:lang": language})
+    yield from (xml.element("dc:format", name) for name in members.get("formats", ()))
+    # an item without files is a description alone; None with files means that nobody knows
+    access = vocabularies.find_access(work) or (None if work.files else vocabularies.METADATA_ONLY)
+    if access is not None:
+        yield xml.element("datacite:rights", access.label, {"rightsURI": access.uri})
+    yield from (
+        xml.element("dc:coverage", text, {"xml:lang": language}) for text, language in work.coverage
+    )
+    yield from _write_citation(work)
+    if work.licence_url:
+        name = values.name_licence(work.licence_url)
+        yield xml.element("oaire:licenseCondition", name, {"uri": work.licence_url})
+    for file in work.files:
+        about: dict[str, str | None] = {
+            "accessRightsURI": access and access.uri,
+            "mimeType": file.media_type,
+            "objectType": general if general in ("dataset", "software") else "fulltext",
+        }
+        yield xml.element("oaire:file", file.url, about)
+
+
+def _describe_older(work: Work) -> dict[str, Any]:
+    """Return the values of the format DataCite that the older schema knows."""
+    members = describe_datacite(work)
+    return members | {
+        "contributors": [
+            {**name, "contributorType": name["contributorType"].replace("Translator", "Other")}
+            for name in members.get("contributors", ())
+        ],
+        "dates": [date for date in members.get("dates", ()) if date["dateType"] not in _NEW_DATES],
+        "relatedIdentifiers": [
+            related
+            for related in members.get("relatedIdentifiers", ())
+            if related["relationType"] not in _NEW_RELATIONS
+        ],
+    }
+
+
+def _write_citation(work: Work) -> Iterator[str]:
+    """Yield the journal or book that contains the work, and the version."""
+    container = work.container
+    if container is not None:
+        parts = {
+            "citationTitle": container.title,
+            "citationVolume": container.volume,
+            "citationIssue": container.number,
+            "citationStartPage": container.first_page,
+            "citationEndPage": container.last_page,
+            "citationConferencePlace": container.place
+            if work.type in (model.WorkType.CONFERENCE_PAPER, model.WorkType.POSTER)
+            else None,
+        }
+        yield from (xml.element(f"oaire:{name}", text) for name, text in parts.items() if text)
+    stage = vocabularies.find_version(work)
+    if stage is not None:
+        yield xml.element("oaire:version", stage.label, {"uri": stage.uri})
+    elif work.version:
+        yield xml.element("oaire:version", work.version)

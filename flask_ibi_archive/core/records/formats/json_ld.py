@@ -10,24 +10,17 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from flask_ibi_archive.core.records.description import (
-    IN_JOURNALS,
-    Container,
-    Grant,
-    Name,
-    RelatedWork,
-    Role,
-    Subject,
-)
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access, find_date
-from flask_ibi_archive.core.records.values import split_publisher
+from flask_ibi_archive.core.records import description as model
+from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access
 from flask_ibi_archive.core.records.work import Work, WorkFile
 
 #: The namespace of PROV-O. Its terms are written as IRIs, because they need no other context then.
 PROV = "http://www.w3.org/ns/prov#"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 #: The roles of contributors that are properties.
-_ROLES: frozenset[Role] = frozenset({"editor", "translator", "illustrator", "producer", "sponsor"})
+_ROLES: frozenset[model.Role] = frozenset(
+    {"editor", "translator", "illustrator", "producer", "sponsor"}
+)
 #: The properties for other works; others are mentioned.
 _PROPERTIES = {
     "citation": "Cites References",
@@ -65,20 +58,19 @@ def _describe(work: Work) -> dict[str, Any]:
     is_dataset = type == "Dataset"
     access = work.access or work.access_right
     degree, container = work.degree, work.container
+    institution = degree and degree.institution
     programme = degree and degree.programme
     department = programme and _make("Organization", name=programme)
-    issued = find_date(work)
+    issued = work.published
     authors = [name.orcid_url or name.ror for name in work.creators]
     funders = {grant.funder: grant.funder_id for grant in work.funding}
     time = work.deposited and work.deposited.isoformat()
     created = work.dates.get("created")
-    place, publisher = split_publisher(work.publisher)
+    place, publisher = work.imprint
     # only data sets are in catalogues of data
-    archive, kind, encoding = (
-        ("includedInDataCatalog", "DataCatalog", "distribution")
-        if is_dataset
-        else ("provider", "Organization", "encoding")
-    )
+    archive, kind, encoding = "provider", "Organization", "encoding"
+    if is_dataset:
+        archive, kind, encoding = "includedInDataCatalog", "DataCatalog", "distribution"
     found: dict[str, Any] = {
         "@context": "https://schema.org",
         "@type": type,
@@ -108,12 +100,8 @@ def _describe(work: Work) -> dict[str, Any]:
         "funding": [_describe_grant(grant) for grant in work.funding],
         "funder": [_describe_organisation(*funder) for funder in funders.items()],
         "inSupportOf": degree and (degree.name or degree.level),
-        "sourceOrganization": degree
-        and degree.institution
-        and {
-            **_describe_organisation(degree.institution.name, degree.institution.ror),
-            **_omit_empty({"department": department}),
-        },
+        "sourceOrganization": institution
+        and _describe_organisation(institution.name, institution.ror, department=department),
         "sameAs": work.same_as_uris,
         "isbn": work.isbn if type == "Book" else None,
         "reportNumber": work.number if type == "Report" else None,
@@ -137,7 +125,8 @@ def _describe(work: Work) -> dict[str, Any]:
     for related in work.related:
         _add_related(found, related)
     for name in ("sameAs", "isPartOf", "conditionsOfAccess"):
-        found[name] = _unwrap(found[name])
+        if len(found[name]) == 1:
+            [found[name]] = found[name]
     return _omit_empty(found)
 
 
@@ -150,7 +139,7 @@ def _list_conditions(work: Work) -> list[str]:
     return conditions
 
 
-def _describe_contributors(names: Iterable[Name]) -> dict[str, list[Any]]:
+def _describe_contributors(names: Iterable[model.Name]) -> dict[str, list[Any]]:
     """Return the properties for contributors. What else they did is the name of a role."""
     properties: dict[str, list[Any]] = {}
     for name in names:
@@ -161,14 +150,14 @@ def _describe_contributors(names: Iterable[Name]) -> dict[str, list[Any]]:
     return properties
 
 
-def _describe_subject(subject: Subject) -> str | dict[str, Any]:
+def _describe_subject(subject: model.Subject) -> str | dict[str, Any]:
     if subject.scheme is None and subject.uri is None:
         return subject.value
     terms = subject.scheme and _make("DefinedTermSet", name=subject.scheme)
     return _make("DefinedTerm", subject.uri, name=subject.value, inDefinedTermSet=terms)
 
 
-def _describe_grant(grant: Grant) -> dict[str, Any]:
+def _describe_grant(grant: model.Grant) -> dict[str, Any]:
     return _make(
         "Grant",
         identifier=grant.number,
@@ -179,11 +168,11 @@ def _describe_grant(grant: Grant) -> dict[str, Any]:
     )
 
 
-def _describe_organisation(name: str, identifier: str | None) -> dict[str, Any]:
-    return _make("Organization", identifier, identifier=identifier, name=name)
+def _describe_organisation(name: str, identifier: str | None, **more: Any) -> dict[str, Any]:
+    return _make("Organization", identifier, identifier=identifier, name=name, **more)
 
 
-def _add_related(found: dict[str, Any], related: RelatedWork) -> None:
+def _add_related(found: dict[str, Any], related: model.RelatedWork) -> None:
     """Add another work to the property that says how it is related."""
     if related.relation == "IsIdenticalTo" and related.url is not None:
         found["sameAs"] = list(dict.fromkeys([*found["sameAs"], related.url]))
@@ -192,11 +181,6 @@ def _add_related(found: dict[str, Any], related: RelatedWork) -> None:
     name = _RELATIONS.get(related.relation or "", "mentions")
     before = found.get(name) or []
     found[name] = [*(before if isinstance(before, list) else [before]), other]
-
-
-def _unwrap(values: list[str]) -> list[str] | str:
-    """Return the only value of a list; other lists are returned unchanged."""
-    return values[0] if len(values) == 1 else values
 
 
 def _omit_empty(properties: dict[str, Any]) -> dict[str, Any]:
@@ -208,7 +192,7 @@ def _make(type: str, identifier: str | None = None, /, **properties: Any) -> dic
     return _omit_empty({"@type": type, "@id": identifier, **properties})
 
 
-def _describe_name(name: Name) -> dict[str, Any]:
+def _describe_name(name: model.Name) -> dict[str, Any]:
     identifier = name.orcid_url or name.ror
     return _make(
         "Person" if name.is_person else "Organization",
@@ -233,9 +217,9 @@ def _describe_file(file: WorkFile, is_dataset: bool) -> dict[str, Any]:
     )
 
 
-def _describe_container(container: Container, work: Work) -> dict[str, Any]:
+def _describe_container(container: model.Container, work: Work) -> dict[str, Any]:
     """Return the book or the journal. The work is part of an issue, which is part of a volume."""
-    if work.type not in IN_JOURNALS:
+    if work.type not in model.IN_JOURNALS:
         return _make("Book", name=container.title, isbn=work.isbn)
     part = _make("Periodical", name=container.title, issn=work.issn)
     if container.volume:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.records.description import Text, WorkType, find_type
 from flask_ibi_archive.core.records.formats.vocabularies import (
     TYPES,
@@ -17,14 +16,16 @@ from flask_ibi_archive.core.records.formats.vocabularies import (
     find_language_code,
     find_version,
 )
-from flask_ibi_archive.core.records.formats.xml_text import document, element
+from flask_ibi_archive.core.records.formats.xml_text import DC, document, element
 from flask_ibi_archive.core.records.record import ELEMENTS
-from flask_ibi_archive.core.records.values import find_doi, format_doi, is_url
+from flask_ibi_archive.core.records.values import find_doi, find_foreign, format_doi, is_url
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.errors import IdentifierError
 
-NAMESPACE = "http://www.openarchives.org/OAI/2.0/oai_dc/"
-SCHEMA = "http://www.openarchives.org/OAI/2.0/oai_dc.xsd"
+#: The namespace and the schema.
+SPACE = (
+    "http://www.openarchives.org/OAI/2.0/oai_dc/",
+    "http://www.openarchives.org/OAI/2.0/oai_dc.xsd",
+)
 
 _EMBARGO_END = "info:eu-repo/date/embargoEnd/"
 #: Matches a term for the access in dc:rights.
@@ -71,9 +72,10 @@ def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
         yield "title", f"[Untitled] {work.ibi}"
     if not any(ibi in text for text in stated["identifier"] for ibi in work.identifiers):
         yield "identifier", work.url
-    known = {_find_digest(text) for text in stated["identifier"]}
+    known = filter(None, map(find_foreign, stated["identifier"]))
+    digests = {identifier.digest for identifier in known}
     for alias in work.same_as:
-        if alias.digest not in known:
+        if alias.digest not in digests:
             yield "identifier", alias.url or alias.text
     if work.language and not stated["language"]:
         yield "language", find_language_code(work.language)
@@ -101,14 +103,6 @@ def _list_types(work: Work) -> Iterator[str]:
         yield version.term
 
 
-def _find_digest(text: str) -> str | None:
-    """Return the digest of an identifier of another system; None if a text is none."""
-    try:
-        return parse_foreign(text).digest
-    except IdentifierError:
-        return None
-
-
 def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> str:
     """Return the XML text of an oai_dc document.
 
@@ -122,10 +116,4 @@ def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> s
         for name in ELEMENTS
         for value, language in elements.get(name, ())
     )
-    return document(
-        "oai_dc:dc",
-        lines,
-        {NAMESPACE: SCHEMA},
-        oai_dc=NAMESPACE,
-        dc="http://purl.org/dc/elements/1.1/",
-    )
+    return document("oai_dc:dc", lines, SPACE, dc=DC)

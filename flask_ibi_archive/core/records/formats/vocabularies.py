@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from flask_ibi_archive.core.records.description import AccessRight, Name, Role, WorkType
-from flask_ibi_archive.core.records.values import IssuedDate, split_publisher
+from flask_ibi_archive.core.protocol.languages import LANGUAGES
+from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.records.work import Work
 
 SEMANTICS = "info:eu-repo/semantics/"
@@ -135,15 +135,14 @@ class Term(NamedTuple):
     uri: str
 
 
-_ACCESS_CODES: dict[AccessRight, tuple[str, str]] = {
-    "open": ("openAccess", "c_abf2"),
-    "embargoed": ("embargoedAccess", "c_f1cf"),
-    "restricted": ("restrictedAccess", "c_16ec"),
-    "metadata only": ("closedAccess", "c_14cb"),
-}
 _ACCESS = {
     access: Term(SEMANTICS + name, f"{access} access", f"{_COAR}access_right/{code}")
-    for access, (name, code) in _ACCESS_CODES.items()
+    for access, name, code in (
+        ("open", "openAccess", "c_abf2"),
+        ("embargoed", "embargoedAccess", "c_f1cf"),
+        ("restricted", "restrictedAccess", "c_16ec"),
+        ("metadata only", "closedAccess", "c_14cb"),
+    )
 }
 METADATA_ONLY = _ACCESS["metadata only"]
 
@@ -180,24 +179,7 @@ def find_version(work: Work) -> Term | None:
 
 
 #: The codes of ISO 639-1 and of ISO 639-3 of the same languages.
-_PAIRS = """
-    aa:aar ab:abk ae:ave af:afr ak:aka am:amh an:arg ar:ara as:asm av:ava ay:aym az:aze ba:bak
-    be:bel bg:bul bi:bis bm:bam bn:ben bo:bod br:bre bs:bos ca:cat ce:che ch:cha co:cos cr:cre
-    cs:ces cu:chu cv:chv cy:cym da:dan de:deu dv:div dz:dzo ee:ewe el:ell en:eng eo:epo es:spa
-    et:est eu:eus fa:fas ff:ful fi:fin fj:fij fo:fao fr:fra fy:fry ga:gle gd:gla gl:glg gn:grn
-    gu:guj gv:glv ha:hau he:heb hi:hin ho:hmo hr:hrv ht:hat hu:hun hy:hye hz:her ia:ina id:ind
-    ie:ile ig:ibo ii:iii ik:ipk io:ido is:isl it:ita iu:iku ja:jpn jv:jav ka:kat kg:kon ki:kik
-    kj:kua kk:kaz kl:kal km:khm kn:kan ko:kor kr:kau ks:kas ku:kur kv:kom kw:cor ky:kir la:lat
-    lb:ltz lg:lug li:lim ln:lin lo:lao lt:lit lu:lub lv:lav mg:mlg mh:mah mi:mri mk:mkd ml:mal
-    mn:mon mr:mar ms:msa mt:mlt my:mya na:nau nb:nob nd:nde ne:nep ng:ndo nl:nld nn:nno no:nor
-    nr:nbl nv:nav ny:nya oc:oci oj:oji om:orm or:ori os:oss pa:pan pi:pli pl:pol ps:pus pt:por
-    qu:que rm:roh rn:run ro:ron ru:rus rw:kin sa:san sc:srd sd:snd se:sme sg:sag sh:hbs si:sin
-    sk:slk sl:slv sm:smo sn:sna so:som sq:sqi sr:srp ss:ssw st:sot su:sun sv:swe sw:swa ta:tam
-    te:tel tg:tgk th:tha ti:tir tk:tuk tl:tgl tn:tsn to:ton tr:tur ts:tso tt:tat tw:twi ty:tah
-    ug:uig uk:ukr ur:urd uz:uzb ve:ven vi:vie vo:vol wa:wln wo:wol xh:xho yi:yid yo:yor za:zha
-    zh:zho zu:zul
-"""
-_CODES = dict(pair.split(":") for pair in _PAIRS.split())
+_CODES = {**LANGUAGES, "sh": "hbs"}
 
 
 def find_language_code(tag: str) -> str:
@@ -206,20 +188,3 @@ def find_language_code(tag: str) -> str:
     :returns: the text itself if it is no language tag with a code of ISO 639-1.
     """
     return _CODES.get(tag.strip().replace("_", "-").partition("-")[0].lower(), tag)
-
-
-def find_date(work: Work) -> IssuedDate | None:
-    """Return the date of publication, otherwise that of the defence of a thesis; or None."""
-    return work.issued or (work.degree.defended if work.degree else None)
-
-
-def find_institution(work: Work) -> str | None:
-    """Return the institution that grants the degree, otherwise the publisher; or None."""
-    if work.degree is not None and work.degree.institution is not None:
-        return work.degree.institution.name
-    return split_publisher(work.publisher)[1]
-
-
-def find_contributors(work: Work, *roles: Role | None) -> list[Name]:
-    """Return the contributors who have one of some roles."""
-    return [name for name in work.contributors if name.role in roles]

@@ -8,6 +8,8 @@ from xml.sax.saxutils import escape, quoteattr
 from flask_ibi_archive.core.records.values import clean
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+#: The namespace of the elements of Dublin Core.
+DC = "http://purl.org/dc/elements/1.1/"
 XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 
 
@@ -32,25 +34,32 @@ def format_attributes(attributes: Mapping[str, str | None]) -> str:
     )
 
 
-def group(name: str, members: Iterable[str], attributes: str = "") -> Iterator[str]:
+def parent(
+    name: str, members: Iterable[str], attributes: Mapping[str, str | None] | None = None
+) -> str:
+    """Return an element that contains other elements."""
+    return f"<{name}{format_attributes(attributes or {})}>{''.join(members)}</{name}>"
+
+
+def group(name: str, members: Iterable[str]) -> Iterator[str]:
     """Yield an element with members, each once; nothing if there are no members."""
     lines = list(dict.fromkeys(members))
     if lines:
-        yield f"<{name}{attributes}>"
+        yield f"<{name}>"
         yield from lines
         yield f"</{name}>"
 
 
-def document(root: str, lines: Iterable[str], schemas: Mapping[str, str], **spaces: str) -> str:
+def document(root: str, lines: Iterable[str], space: tuple[str, str], **spaces: str) -> str:
     """Return an XML document.
 
     :param root: the name of the root element.
     :param lines: the members of the root element.
-    :param schemas: the URL of the XML schema of each namespace.
-    :param spaces: the namespace of each prefix; of the prefix ``xmlns`` the default namespace.
+    :param space: the namespace of the document, and the URL of its XML schema.
+    :param spaces: the namespaces of other prefixes than that of the root element.
     """
-    names = {"xmlns" if name == "xmlns" else f"xmlns:{name}": uri for name, uri in spaces.items()}
-    location = " ".join(f"{space} {schema}" for space, schema in schemas.items())
+    prefix = f"xmlns:{root.partition(':')[0]}" if ":" in root else "xmlns"
+    names = {prefix: space[0], **{f"xmlns:{name}": uri for name, uri in spaces.items()}}
     head = f"<{root}{format_attributes(names)} {XSI}"
-    start = head + format_attributes({"xsi:schemaLocation": location}) + ">"
+    start = head + format_attributes({"xsi:schemaLocation": " ".join(space)}) + ">"
     return "\n".join([DECLARATION + start, *lines, f"</{root}>", ""])
