@@ -183,7 +183,11 @@ def lose_ibip(rows: Rows, item: int) -> None:
 
 
 def rename(name: str) -> Statement:
-    return lambda rows, item: (rows.identifier(item, name), rows.set(item, rep=name))
+    def statement(rows: Rows, item: int) -> None:
+        rows.identifier(item, name)
+        rows.set(item, rep=name)
+
+    return statement
 
 
 def name_third_archive(rows: Rows, item: int) -> None:
