@@ -122,6 +122,7 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
             {"list_files": False},
             {"access": AccessRule(("150.163.0.0/16",), "none")},
             {"aliases": (ALIAS,)},
+            {"same_as": ("doi:10.5281/zenodo.12",)},
         ]
     ):
         item = archive.deposit(ItemRecord(), files)

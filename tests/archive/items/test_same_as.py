@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, update
 from sqlalchemy.exc import IntegrityError
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
 from support.commands import command, unchanged
-from support.operations import SECOND, make_archives
+from support.operations import SECOND, make_archives, record_of, view_of
 from support.stores import rep_of
 from support.web import ask
 
@@ -48,13 +48,6 @@ def item(rep: str, *same_as: str, **fields: Any) -> dict[str, Any]:
     return {"rep": rep, "same_as": [*same_as], "timestamp": "2001-01-01T00:00:00Z", **fields}
 
 
-def same_as(archive: Archive, ibi: str) -> tuple[str, ...]:
-    """Return the field of an item."""
-    view = archive.get(ibi)
-    assert view is not None
-    return view.record.same_as
-
-
 def find(archive: Archive, *texts: str) -> str | None:
     """Return the identifier of the item that has one of the aliases."""
     with archive.database.reading() as connection:
@@ -62,21 +55,19 @@ def find(archive: Archive, *texts: str) -> str | None:
     return None if found is None else found[1]
 
 
-# --- one item ------------------------------------------------------------------------------------
+# --- an alias belongs to one item ----------------------------------------------------------------
 
 
 def test_an_item_is_found_by_every_spelling(archive: Archive) -> None:
-    minted = archive.deposit(title="A", same_as=[*ALL])
-    assert same_as(archive, minted.rep) == ALL
+    first = archive.deposit(title="A", same_as=[*ALL])
+    assert record_of(archive, first.rep).same_as == ALL
     for text in (*ALL, *SPELLINGS):
-        assert find(archive, text) == minted.ibip
+        assert find(archive, text) == first.ibip
     assert find(archive, "doi:10.5281/zenodo.13", "ark:12345/X54xz321") is None
-
-
-def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
-    first, second = archive.deposit(same_as=[DOI]), archive.deposit(same_as=[HANDLE])
-    assert find(archive, ARK, HANDLE, DOI) == second.ibip
-    assert find(archive, DOI, HANDLE) == first.ibip
+    # the first of several counts
+    second = archive.deposit(same_as=["hdl:1/2"])
+    assert find(archive, "hdl:1/3", "hdl:1/2", DOI) == second.ibip
+    assert find(archive, DOI, "hdl:1/2") == first.ibip
 
 
 @for_each(
@@ -89,17 +80,14 @@ def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
     ],
 )
 def test_a_wrong_value_is_named(app: Flask, value: Any, field: str) -> None:
-    archive = archive_of(app)
     with unchanged(app), pytest.raises(StorageError) as refused:
-        archive.deposit(same_as=value)
+        archive_of(app).deposit(same_as=value)
     assert f": {field}: " in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-# --- an alias belongs to one item ----------------------------------------------------------------
-
-
 @pytest.mark.rule("FI-2")
+@pytest.mark.postgresql
 def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     first, second = archive.deposit(same_as=[DOI]), archive.deposit()
     for change in (
@@ -112,32 +100,21 @@ def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
             f"same_as: doi:10.5281/zenodo.12 already belongs to {first.ibip}; "
             "an alias belongs to one item of the Archive"
         )
-    assert same_as(archive, second.ibi) == ()
+    # the database itself refuses it
+    key = {"digest": parse_foreign(DOI).digest, "item_id": view_of(archive, second.ibi).id}
+    row = insert(SameAs).values({**key, "archive_id": 1, "position": 0, "text": DOI})
+    with pytest.raises(IntegrityError) as broken, archive.database.writing() as connection:
+        connection.execute(row)
+    assert str(explain_refusal(broken.value)) == (
+        "same_as: another item of this Archive already has one of the aliases"
+    )
+    assert record_of(archive, second.ibi).same_as == ()
     archive.edit(first.ibi, same_as=[])
     archive.edit(second.ibi, same_as=[DOI])
     assert find(archive, DOI) == second.ibip
-
-
-@pytest.mark.rule("FI-2")
-@pytest.mark.postgresql
-def test_the_database_itself_refuses_an_alias_of_two_items(archive: Archive) -> None:
-    archive.deposit(same_as=[DOI])
-    other = archive.deposit()
-    with archive.database.reading() as connection:
-        item_id = connection.scalar(select(Item.id).where(Item.rep == other.rep))
-    digest = parse_foreign(DOI).digest
-    row = {"digest": digest, "archive_id": 1, "item_id": item_id, "position": 0, "text": DOI}
-    with pytest.raises(IntegrityError) as refused, archive.database.writing() as connection:
-        connection.execute(insert(SameAs).values(row))
-    assert str(explain_refusal(refused.value)) == (
-        "same_as: another item of this Archive already has one of the aliases"
-    )
-
-
-def test_the_aliases_go_with_the_row_of_their_item(archive: Archive) -> None:
-    minted = archive.deposit(same_as=[DOI])
+    # it goes with the row of its item
     with archive.database.writing() as connection:
-        connection.execute(delete(Item).where(Item.rep == minted.rep))
+        connection.execute(delete(Item).where(Item.rep == second.rep))
     assert find(archive, DOI) is None
     assert archive.deposit(same_as=[DOI])
 
@@ -150,10 +127,10 @@ def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bo
     first, second, *_ = make_archives(new_app, 3)
     minted = first.deposit(same_as=[DOI, HANDLE])
     first.make_copy(minted.ibi, SECOND)
-    assert same_as(second, minted.ibi) == (DOI, HANDLE)
+    assert record_of(second, minted.ibi).same_as == (DOI, HANDLE)
     first.edit(minted.ibi, same_as=[HANDLE])
     first.make_copy(minted.ibi, SECOND)  # an alias that the Original has lost is lost
-    assert same_as(second, minted.ibi) == (HANDLE,)
+    assert record_of(second, minted.ibi).same_as == (HANDLE,)
     first.transfer(minted.ibi, SECOND, keep_copy=keep_copy)
     second.edit(minted.ibi, same_as=[HANDLE, ARK])
     assert find(first, HANDLE) == find(second, HANDLE) == find(second, ARK) == minted.ibip
@@ -173,25 +150,26 @@ def test_a_copy_can_not_take_an_alias_of_another_item(new_app: Callable[..., Fla
 # --- import and export ---------------------------------------------------------------------------
 
 
-IMPORTS: dict[str, tuple[list[dict[str, Any]], str, int]] = {
-    "an alias of an earlier line": (
-        [item(B, ARK), item(C, HANDLE, "ark:/12345/x5-4xz321")],
-        f"same_as[1]: ark:12345/x5-4xz321 already belongs to {B}",
-        2,
-    ),
-    "an alias of an item of the Archive": (
-        [item(B), item(C, "hdl:20.500.12345/678", DOI.upper())],
-        f"same_as[1]: doi:10.5281/ZENODO.12 already belongs to {A}",
-        2,
-    ),
-    "an alias twice": ([item(B, HANDLE, HANDLE)], f"same_as[1]: '{HANDLE}' is already", 1),
-    "no alias": ([item(B), item(C, "rain")], "same_as[0]: 'rain' is not a foreign identifier", 2),
-}
-
-
-@for_each(("records", "message", "line"), IMPORTS.values())
+@for_each(
+    ("records", "line", "message"),
+    [
+        # of an earlier line, of an item of the Archive, twice, and none
+        (
+            [item(B, ARK), item(C, HANDLE, "ark:/12345/x5-4xz321")],
+            2,
+            f"same_as[1]: ark:12345/x5-4xz321 already belongs to {B}",
+        ),
+        (
+            [item(B), item(C, HANDLE, DOI.upper())],
+            2,
+            f"same_as[1]: doi:10.5281/ZENODO.12 already belongs to {A}",
+        ),
+        ([item(B, HANDLE, HANDLE)], 1, f"same_as[1]: '{HANDLE}' is already"),
+        ([item(B), item(C, "rain")], 2, "same_as[0]: 'rain' is not a foreign identifier"),
+    ],
+)
 def test_an_import_names_line_and_field(
-    archive: Archive, records: list[dict[str, Any]], message: str, line: int
+    archive: Archive, records: list[dict[str, Any]], line: int, message: str
 ) -> None:
     import_records(archive, [item(A, DOI)], on_conflict="skip")
     for on_conflict in ("error", "skip", "update"):
@@ -206,33 +184,10 @@ def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None
     """A file of another system does not know which old links the Archive keeps."""
     import_records(archive, [item(A, DOI, HANDLE), item(B, ARK)])
     import_records(archive, [item(A, URN, SPELLINGS[1]), item(B)], on_conflict="update")
-    assert same_as(archive, A) == (URN, HANDLE, DOI)
-    assert same_as(archive, B) == (ARK,)
+    assert record_of(archive, A).same_as == (URN, HANDLE, DOI)
+    assert record_of(archive, B).same_as == (ARK,)
     with pytest.raises(RecordError, match=r"line 1, same_as\[0\].* already belongs to "):
         import_records(archive, [item(A, ARK)], on_conflict="update")
-
-
-# --- changes -------------------------------------------------------------------------------------
-
-
-def test_a_change_of_the_aliases_is_a_change_of_the_item(app: Flask, archive: Archive) -> None:
-    import_records(archive, [item(A)])
-    changed: list[Any] = []
-
-    def receive(sender: object, **values: Any) -> None:
-        changed.append((values["rep"], values["fields"]))
-
-    with signals.item_changed.connected_to(receive):
-        for words in (("add", A, DOI), ("remove", A, DOI)):
-            with archive.database.writing() as connection:
-                connection.execute(update(Item).where(Item.rep == A).values(timestamp=OLD))
-            assert command(app, "alias", *words).status == 0
-            view = archive.get(A)
-            assert view is not None
-            assert view.record.timestamp is not None
-            assert view.record.timestamp > OLD
-        archive.edit(A, same_as=[HANDLE])
-    assert changed == [(A, ("same_as",))] * 3
 
 
 # --- the commands --------------------------------------------------------------------------------
@@ -244,11 +199,20 @@ def run(app: Flask, *words: Any) -> Any:
 
 @pytest.mark.rule("FI-6")
 def test_the_commands_add_list_and_remove(app: Flask) -> None:
-    import_records(archive_of(app), [item(A), item(B)])
+    archive = archive_of(app)
+    import_records(archive, [item(A), item(B)])
+    with archive.database.writing() as connection:
+        connection.execute(update(Item).values(timestamp=OLD))
+    changed: list[Any] = []
+
+    def receive(sender: object, **values: Any) -> None:
+        is_later = record_of(archive, values["rep"]).timestamp > OLD  # type: ignore[operator]
+        changed.append((values["rep"], values["fields"], is_later))
+
+    signals.item_changed.connect(receive)  # until the end of the function
     assert run(app, "add", A, DOI, SPELLINGS[1]).lines == ["added 2, unchanged 0"]
-    assert run(app, "add", f"http://urlib.net/{A}", HANDLE, ADDRESS).lines == [
-        "added 1, unchanged 1"
-    ]
+    words = (f"http://urlib.net/{A}", HANDLE, ADDRESS)
+    assert run(app, "add", *words).lines == ["added 1, unchanged 1"]
     run(app, "add", B, "http://old.example.org/a,b")
     listed = ["identifier\talias", *(f"{A}\t{text}" for text in (DOI, HANDLE, ADDRESS))]
     assert run(app, "list", A).lines == listed
@@ -257,8 +221,10 @@ def test_the_commands_add_list_and_remove(app: Flask) -> None:
         {"identifier": B, "alias": "http://old.example.org/a,b"}
     ]
     assert run(app, "remove", A.upper(), SPELLINGS[0], HANDLE).lines == ["removed 2"]
-    assert same_as(archive_of(app), A) == (ADDRESS,)
+    assert record_of(archive, A).same_as == (ADDRESS,)
     assert run(app, "add", B, DOI).lines == ["added 1, unchanged 0"]
+    # a change of the aliases is a change of the item
+    assert changed == [(ibi, ("same_as",), True) for ibi in (A, A, B, A, B)]
 
 
 LEGACY, IBIP = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
@@ -269,13 +235,11 @@ def test_the_commands_take_identifiers_and_addresses_alike(app: Flask) -> None:
     import_records(archive, [item(A), item(B)])
     names = (LEGACY, f"http://urlib.net/{IBIP.lower()}", f"http://old.example.org/{LEGACY}", DOI)
     assert run(app, "add", A, *names, A).lines == ["added 4, unchanged 1"]
-    record = archive.get(LEGACY).record  # type: ignore[union-attr]
+    record = record_of(archive, LEGACY)
     assert (record.rep, record.aliases) == (A, (LEGACY, IBIP))
     assert record.same_as == (f"http://old.example.org/{LEGACY}", DOI)
-    assert [line.split("\t")[1] for line in run(app, "list", A).lines[1:]] == [
-        *record.aliases,
-        *record.same_as,
-    ]
+    listed = [line.split("\t")[1] for line in run(app, "list", A).lines[1:]]
+    assert listed == [*record.aliases, *record.same_as]
     with unchanged(app):
         assert "already has this identifier" in run(app, "add", B, URN, LEGACY).error
     assert run(app, "remove", A, LEGACY, f"http://old.example.org/{LEGACY}").lines == ["removed 2"]
@@ -290,7 +254,7 @@ def test_tombstones_and_copies_get_and_lose_names(app: Flask) -> None:
     for ibi, name in ((A, LEGACY), (B, IBIP)):
         before = archive.get(ibi)
         assert run(app, "add", ibi, name, f"hdl:20.500/{ibi}").lines == ["added 2, unchanged 0"]
-        assert archive.get(name).rep == ibi  # type: ignore[union-attr]
+        assert record_of(archive, name).rep == ibi
         assert run(app, "remove", ibi, name, f"hdl:20.500/{ibi}").lines == ["removed 2"]
         assert archive.get(ibi) == before
 
@@ -303,7 +267,7 @@ def test_names_that_are_added_at_once_are_not_lost(app: Flask) -> None:
     with ThreadPoolExecutor(6) as threads:
         changed = threads.map(lambda name: change_names(archive, A, add=[name]), names)
     assert list(changed) == [1] * len(names)
-    assert sorted(same_as(archive, A)) == sorted(names)
+    assert sorted(record_of(archive, A).same_as) == sorted(names)
 
 
 @for_each(
