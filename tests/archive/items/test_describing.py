@@ -14,26 +14,19 @@ from typing import Any
 
 import pytest
 from flask import Flask, render_template_string
-from support.archives import SERVICE, archive_of
+from support.archives import SERVICE
 from support.commands import ROOT
+from support.operations import view_of
 from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import StorageError
-
-
-def view(archive: Archive, ibi: str) -> ItemView:
-    """Return an item that exists."""
-    found = archive.get(ibi)
-    assert found is not None
-    return found
 
 
 def dublin_core(archive: Archive, ibi: str) -> Any:
     """Return the elements of the Dublin Core of an item, or None."""
-    return getattr(view(archive, ibi).record.metadata, "elements", None)
+    return getattr(view_of(archive, ibi).record.metadata, "elements", None)
 
 
 #: Descriptions, and the Dublin Core of the item.
@@ -103,14 +96,12 @@ def test_files_are_paths_streams_uploads_pairs_and_file_records(
         (FileRecord("d.txt", source=str(path)), "d.txt"),
     ]
     for file, name in given:
-        [stored] = view(archive, archive.deposit(files=[file]).ibi).record.files
+        [stored] = view_of(archive, archive.deposit(files=[file]).ibi).record.files
         assert stored.path == name
         assert stored.sha256 == hashlib.sha256(b"content").hexdigest()
-
-
-def test_a_file_on_another_server_has_an_address_and_no_content(archive: Archive) -> None:
-    file = FileRecord("e.txt", url="https://files.example/e.txt")
-    assert view(archive, archive.deposit(files=file).ibi).record.files == (file,)
+    # a file on another server has an address and no content
+    far = FileRecord("e.txt", url="https://files.example/e.txt")
+    assert view_of(archive, archive.deposit(files=far).ibi).record.files == (far,)
 
 
 @dataclass
@@ -124,9 +115,9 @@ def test_related_items_are_objects_with_an_ibi(archive: Archive) -> None:
     first = archive.deposit(language="en")
     second = archive.deposit(previous_edition=first)
     third = archive.deposit(previous_edition=Row(second.ibi), language="en")
-    portuguese = archive.deposit(translation_of=view(archive, third.ibi), language="pt")
-    assert view(archive, first.ibi).record.next_edition in (second.rep, second.ibip)
-    assert view(archive, second.ibi).record.next_edition in (third.rep, third.ibip)
+    portuguese = archive.deposit(translation_of=view_of(archive, third.ibi), language="pt")
+    assert view_of(archive, first.ibi).record.next_edition in (second.rep, second.ibip)
+    assert view_of(archive, second.ibi).record.next_edition in (third.rep, third.ibip)
     exported = [found.record.translations for found in archive.find()]
     # the first item of a group of translations lists the others
     assert exported == [{}, {}, {"pt": portuguese.rep}, {}]
@@ -135,13 +126,17 @@ def test_related_items_are_objects_with_an_ibi(archive: Archive) -> None:
             archive.deposit(language="fr", **{field: Row(None)})
 
 
-def test_a_persistent_url_is_made_of_a_text_or_of_an_object(archive: Archive) -> None:
+def test_a_persistent_url_is_made_of_a_text_or_of_an_object(app: Flask, archive: Archive) -> None:
     minted = archive.deposit()
     url = f"http://urlib.net/{minted.ibip}"
-    for item in (minted, minted.ibip, view(archive, minted.rep), Row(minted.ibip)):
+    for item in (minted, minted.ibip, view_of(archive, minted.rep), Row(minted.ibip)):
         assert archive.persistent_url(item) == url
+    with app.app_context():  # templates have a function for it
+        assert render_template_string("{{ ibi_persistent_url(item) }}", item=minted) == url
     with pytest.raises(StorageError, match=r"^item: Row.* has no identifier yet"):
         archive.persistent_url(Row(None))
+    with pytest.raises(StorageError, match=r"^item: None is not an item; use an identifier"):
+        archive.persistent_url(None)  # type: ignore[arg-type]
 
 
 def test_operations_take_an_item_as_a_text_or_as_an_object(archive: Archive) -> None:
@@ -149,34 +144,18 @@ def test_operations_take_an_item_as_a_text_or_as_an_object(archive: Archive) -> 
     second = archive.new_edition(first, title="B")
     archive.edit(first, title="C")
     archive.attach_metadata(Row(second.ibi), {"dc": {"title": "D"}})
-    archive.replace_files(view(archive, second.rep), [("a.txt", io.BytesIO(b"x"))])
+    archive.replace_files(view_of(archive, second.rep), [("a.txt", io.BytesIO(b"x"))])
     archive.release(archive.reserve())
     archive.delete(first, "wrong", successor=second)
-    found = archive.get(second)
-    assert found is not None
+    found = view_of(archive, second.ibi)
     assert (found.title, len(found.record.files)) == ("D", 1)
-    with pytest.raises(StorageError, match=r"^item: None is not an item; use an identifier"):
-        archive.persistent_url(None)  # type: ignore[arg-type]
 
 
 def test_messages_name_the_fields_that_the_host_has_written(archive: Archive) -> None:
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"creators": ["Silva, Ana", 1]}, r"creators\[1\]: 1 is not a text"),
-        (
-            {"title": "A", "metadata": {"subject": "ice"}},
-            "no key dc, work, ibi or url; write ",
-        ),
-    ]
-    for fields, message in wrong:
-        with pytest.raises(StorageError, match=message):
-            archive.deposit(**fields)
-
-
-def test_templates_write_the_persistent_url_of_an_item(app: Flask) -> None:
-    with app.app_context():
-        item = archive_of(app).deposit()
-        text = render_template_string("{{ ibi_persistent_url(item) }}", item=item)
-    assert text == f"http://urlib.net/{item.ibip}"
+    with pytest.raises(StorageError, match=r"creators\[1\]: 1 is not a text"):
+        archive.deposit(creators=["Silva, Ana", 1])
+    with pytest.raises(StorageError, match="no key dc, work, ibi or url; write "):
+        archive.deposit(title="A", metadata={"subject": "ice"})
 
 
 # --- what a host's tools see ----------------------------------------------------------------------
@@ -225,16 +204,10 @@ def test_mypy_rejects_wrong_names_in_a_host(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "host.py").write_text(HOST)
     # the cache of the project's own mypy run makes this fast
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file=pyproject.toml", tmp_path / "host.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    errors = [
-        line.partition("host.py:")[2] for line in done.stdout.splitlines() if "error: " in line
-    ]
+    words = [sys.executable, "-m", "mypy", "--config-file=pyproject.toml", tmp_path / "host.py"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    errors = [line.partition("host.py:")[2] for line in lines if "error: " in line]
     expected = [r"11: .*depozit", r"12: .*titel", "13: .*int", "14: .*stat", "15: .*None"]
     assert len(errors) == len(expected), done.stdout
     for pattern, error in zip(expected, errors, strict=True):
