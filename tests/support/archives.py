@@ -103,6 +103,7 @@ def archive_of(app: Flask) -> Archive:
 @contextmanager
 def open_app(backend: str, folder: Path, **config: Any) -> Iterator[Flask]:
     """Yield an app with an initialised Archive in a new database."""
+    folder.mkdir(exist_ok=True)
     with new_database(backend, folder, ready=True) as uri:
         app = make_app(uri, folder, **config)
         archive_of(app).init()

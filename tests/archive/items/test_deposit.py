@@ -9,9 +9,9 @@ from typing import Any
 
 from flask import Flask
 from support.archives import archive_of, paths_in_store
-from support.commands import Outcome, command
+from support.commands import Outcome, command, show
 from support.pages import see
-from support.web import NOBODY
+from support.web import NOBODY, ask, ask_urls
 
 from flask_ibi_archive.archive.items.commands import OPTIONS
 from flask_ibi_archive.core.records.record import ELEMENTS
@@ -23,8 +23,8 @@ def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
     """Return the item whose identifiers the command add printed."""
     [line] = outcome.lines
     rep, ibip = line.split("\t")
-    item: dict[str, Any] = json.loads(command(app, "show", rep, "--json").data)
-    assert item == json.loads(command(app, "show", ibip, "--json").data)
+    item = show(app, rep)
+    assert item == show(app, ibip)
     assert (item["rep"], item["ibip"], item["state"]) == (rep, ibip, "Original")
     return item
 
@@ -34,28 +34,21 @@ def nothing_is_here(app: Flask) -> bool:
 
 
 def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, report: Path) -> None:
-    item = shown(app, command(app, "add", report))
+    outcome = command(app, "add", report)
+    item = shown(app, outcome)
     [file] = item["files"]
     assert file["path"] == "report.pdf"
     assert Path(file["source"]).read_bytes() == report.read_bytes()
     assert "metadata" not in item
-    with app.test_client().get(f"/col/{item['rep']}/doc/report.pdf") as answer:
-        assert (answer.status_code, answer.data) == (200, report.read_bytes())
-
-
-def test_add_names_the_persistent_url_on_standard_error_and_in_json(
-    app: Flask, report: Path
-) -> None:
-    outcome = command(app, "add", report)
-    ibip = outcome.out.split()[1]
-    assert (outcome.status, outcome.err) == (0, f"persistent URL: http://urlib.net/{ibip}\n")
+    answer = ask(app, f"/col/{item['rep']}/doc/report.pdf")
+    assert (answer.status, answer.body) == (200, report.read_bytes())
+    # the persistent URL is on standard error and in JSON
+    assert outcome.err == f"persistent URL: http://urlib.net/{item['ibip']}\n"
     added = json.loads(command(app, "add", report, "--json").data)
     assert set(added) == {"rep", "ibip", "persistent_url"}
     assert added["persistent_url"] == f"http://urlib.net/{added['ibip']}"
-    page = see(app, f"/col/{added['rep']}/")
-    assert added["persistent_url"] in page.links
-    shown_again = json.loads(command(app, "show", added["persistent_url"], "--json").data)
-    assert shown_again["ibip"] == added["ibip"]
+    assert added["persistent_url"] in see(app, f"/col/{added['rep']}/").links
+    assert show(app, added["persistent_url"])["ibip"] == added["ibip"]
 
 
 def test_add_takes_several_files_and_the_first_is_the_target(app: Flask, tmp_path: Path) -> None:
@@ -64,35 +57,27 @@ def test_add_takes_several_files_and_the_first_is_the_target(app: Flask, tmp_pat
         (tmp_path / name).write_text(name, encoding="utf-8")
     item = shown(app, command(app, "add", *(tmp_path / name for name in names)))
     assert [file["path"] for file in item["files"]] == names
-    [url] = [
-        line for line in command(app, "url-list", item["ibip"]).lines if line.startswith("url ")
-    ]
+    [url] = ask_urls(app, item["ibip"])["url"]
     assert url.endswith(f"/col/{item['rep']}/doc/b.txt")
 
 
-def test_each_element_of_dublin_core_has_an_option_that_may_be_repeated(
-    app: Flask, report: Path
-) -> None:
+def test_the_options_are_stored(app: Flask, report: Path) -> None:
     words = [word for name in OPTIONS for word in (f"--{name}", f"{name} é", f"--{name}", "2")]
-    item = shown(app, command(app, "add", report, *words, "--language", "pt-BR"))
-    assert item["language"] == "pt-BR"
-    assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
-    # the item has identifier and language in other fields; format has no option
-    assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
-
-
-def test_the_other_options_are_stored(app: Flask, report: Path) -> None:
     item = shown(
         app,
         command(
-            app, "add", report, "--content-type", "Metadata", "--network", "150.163.0.0/16",
+            app, "add", report, *words, "--language", "pt-BR",
+            "--content-type", "Metadata", "--network", "150.163.0.0/16",
             "--network", "2001:db8::/32", "--others", "none", "--no-file-list",
             "--embargo", "2027-03-01", "--same-as", "10.5281/zenodo.1", "--same-as", "hdl:20.500/1",
         ),
     )  # fmt: skip
-    assert item["content_type"] == "Metadata"
+    assert item["language"] == "pt-BR"
+    assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
+    # the item has identifier and language in other fields; format has no option
+    assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
     assert item["access"] == {"networks": ["150.163.0.0/16", "2001:db8::/32"], "others": "none"}
-    assert item["embargo"] == "2027-03-01"
+    assert (item["content_type"], item["embargo"]) == ("Metadata", "2027-03-01")
     assert item["same_as"] == ["doi:10.5281/zenodo.1", "hdl:20.500/1"]
     assert item["list_files"] is False
 
@@ -136,33 +121,20 @@ def test_add_that_is_refused_writes_nothing(new_app: NewApp, app: Flask, report:
 # --- editions and translations
 
 
-def test_add_of_an_edition_makes_it_the_next_one(here: Flask, report: Path) -> None:
-    first = shown(here, command(here, "add", report, "--title", "First", "--language", "en"))
-    second = shown(here, command(here, "add", report, "--edition-of", first["ibip"].lower()))
-    assert command(here, "show", first["rep"]).lines.count(f"next_edition {second['rep']}") == 1
+def test_add_makes_the_next_edition_or_a_translation(here: Flask, report: Path) -> None:
+    def add(*words: str) -> dict[str, Any]:
+        return shown(here, command(here, "add", report, *words))
+
+    first = add("--title", "First", "--language", "en")
+    second = add("--edition-of", first["ibip"].lower())
+    assert show(here, first["rep"])["next_edition"] == second["rep"]
     # the new edition inherits nothing
     assert {"metadata", "language", "next_edition"}.isdisjoint(second)
-    third = shown(here, command(here, "add", report, "--edition-of", second["rep"]))
-    [last] = [
-        line
-        for line in command(here, "url-list", first["rep"], "--verbs", "GetLastEdition").lines
-        if line.startswith("ibi.lastedition ")
-    ]
-    assert third["rep"] in last
-
-
-def test_add_of_a_translation_joins_the_two(here: Flask, report: Path) -> None:
-    english = shown(here, command(here, "add", report, "--language", "en"))
-    portuguese = shown(
-        here,
-        command(here, "add", report, "--translation-of", english["rep"], "--language", "pt-BR"),
-    )
+    third = add("--edition-of", second["rep"])
+    assert third["rep"] in ask_urls(here, first["rep"], "GetLastEdition")["ibi.lastedition"]
+    portuguese = add("--translation-of", third["rep"], "--language", "pt-BR")
     assert portuguese["language"] == "pt-BR"
-    for one, language, other in (
-        (english, "pt-BR", portuguese),
-        (portuguese, "en", english),
-    ):
-        pairs = command(
-            here, "url-list", one["ibip"], "--verbs", f"GetTranslation({language})"
-        ).data
-        assert f"ibi.translation({language}) {{rep {other['rep']}" in pairs
+    command(here, "edit", third["rep"], "language=en")
+    for one, language, other in ((third, "pt-BR", portuguese), (portuguese, "en", third)):
+        pairs = ask_urls(here, one["ibip"], f"GetTranslation({language})")
+        assert other["rep"] in pairs[f"ibi.translation({language})"]

@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
-from support.commands import command
+from support.commands import command, show
 from support.web import (
     CLOSED,
     EMPTY,
@@ -41,7 +41,7 @@ NewApp = Callable[..., Flask]
 def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
     output = command(shelved, "show", text).lines
     assert output[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
-    for line in (
+    assert {
         f"aliases {REPORT_ALIAS}",
         "timestamp 2009-07-21T13:23:45Z",
         "language en",
@@ -50,31 +50,21 @@ def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: 
         "files.path Relatório Final.txt",
         "files.path 日本語.txt",
         "state Original",
-    ):
-        assert line in output
+    } <= set(output)
 
 
 def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
     for line in command(shelved, "export").lines:
         record = json.loads(line)
         text = record.get("rep") or record["ibip"]
-        assert json.loads(command(shelved, "show", text, "--json").data) == {
-            "state": "Original",
-            **record,
-        }
-
-
-def test_show_writes_one_line_for_each_value(shelved: Flask) -> None:
+        assert show(shelved, text) == {"state": "Original", **record}
+    # one line for each value
     title = f"metadata.dc.title {' '.join(HOSTILE.split())}"
     assert title in command(shelved, "show", NEW).lines
-
-
-@for_each("text", [NOBODY, FAR])
-def test_show_of_an_unknown_identifier_is_an_error(shelved: Flask, text: str) -> None:
-    assert (
-        command(shelved, "show", text).error == f"no item of this Archive has the identifier {text}"
-    )
-    assert command(shelved, "show", text, "--json").error
+    for text in (NOBODY, FAR):
+        reason = f"no item of this Archive has the identifier {text}"
+        assert command(shelved, "show", text).error == reason
+        assert command(shelved, "show", text, "--json").error == reason
 
 
 # --- list ----------------------------------------------------------------------------------------
@@ -95,19 +85,19 @@ def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
     """An app with five items that differ in state, titles and creators."""
     monkeypatch.setattr(exporting, "BATCH", 2)
     chico = {"value": "Chico", "lang": "pt-BR"}
-    kinds: list[dict[str, Any]] = [
-        {"metadata": {"dc": {"title": ["Relatório 100%", "Report"], "subject": ["subject"]}}},
-        {"metadata": {"dc": {"title": [{"value": "O relatório", "lang": "pt-BR"}]}}},
-        {"metadata": {"dc": {"title": ["Relatório"], "creator": [chico, "Buarque, Ana"]}}},
-        {"metadata": {"dc": {"creator": ["Silva, Chico"]}}, "aliases": ["aBZc/7"]},
+    descriptions: list[dict[str, Any]] = [
+        {"title": ["Relatório 100%", "Report"], "subject": ["subject"]},
+        {"title": [{"value": "O relatório", "lang": "pt-BR"}]},
+        {"title": ["Relatório"], "creator": [chico, "Buarque, Ana"]},
+        {"creator": ["Silva, Chico"]},
     ]
-    records = [{"rep": f"a.br/x/2010/08.25.12.0{n}", **kind} for n, kind in enumerate(kinds)]
-    gone = {
-        "rep": "a.br/x/2011/01.01.00.00",
-        "state": "Deleted",
-        "timestamp": "2012-01-01T00:00:00Z",
-    }
-    import_records(archive_of(app), [*records, gone])
+    records: list[dict[str, Any]] = [
+        {"rep": f"a.br/x/2010/08.25.12.0{number}", "metadata": {"dc": description}}
+        for number, description in enumerate(descriptions)
+    ]
+    records[3]["aliases"] = ["aBZc/7"]
+    gone = {"state": "Deleted", "timestamp": "2012-01-01T00:00:00Z"}
+    import_records(archive_of(app), [*records, {"rep": "a.br/x/2011/01.01.00.00", **gone}])
     return app
 
 
@@ -134,11 +124,12 @@ def test_list_selects_by_state_and_text_in_the_database(
 
 
 def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
-    assert (
-        "--archives cannot be used with" in command(app, "list", "--archives", "--limit", 1).usage
-    )
-    assert "is not in the range" in command(app, "list", "--limit", 0).usage
-    assert "is not one of" in command(app, "list", "--state", "Lost").usage
+    for words, reason in (
+        (("--archives", "--limit", 1), "--archives cannot be used with"),
+        (("--limit", 0), "is not in the range"),
+        (("--state", "Lost"), "is not one of"),
+    ):
+        assert reason in command(app, "list", *words).usage
 
 
 # --- url-list ------------------------------------------------------------------------------------
@@ -197,9 +188,7 @@ def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
     assert relation == ".translation(pt)"
     unknown = command(shelved, "url-list", NOBODY, "--json")
     assert (unknown.status, json.loads(unknown.out)) == (0, [])
-    assert (
-        unknown.err == f"no item of this Archive has the identifier {NOBODY}: the answer is empty\n"
-    )
+    assert unknown.err.endswith(f"has the identifier {NOBODY}: the answer is empty\n")
 
 
 @for_each(
@@ -207,10 +196,7 @@ def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
     [
         (("report",), "parsedibiurl.ibi: 'report' is not an IBI"),
         (("",), "parsedibiurl.ibi is missing"),
-        (
-            (REPORT, "--ip", "somewhere"),
-            "clientinformation.ipaddress: 'somewhere' is not an IP address",
-        ),
+        ((REPORT, "--ip", "x"), "clientinformation.ipaddress: 'x' is not an IP address"),
         ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
     ],
 )

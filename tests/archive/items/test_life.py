@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE, SERVICE, close
-from support.commands import ROOT, command, environment, example_app, unchanged
+from support.commands import ROOT, command, environment, example_app, show, unchanged
 from support.loopback import PATIENCE
 from support.pages import see
 from support.web import NOBODY, ask, ask_urls
@@ -28,47 +26,37 @@ def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
     return ibi, ibip
 
 
-def shown(app: Flask, ibi: str) -> dict[str, Any]:
-    """Return an item as the command show prints it."""
-    item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
-    return item
+# --- copy and transfer ---------------------------------------------------------------------------
 
 
-# --- copy ----------------------------------------------------------------------------------------
-
-
-def test_copy_makes_a_copy_in_another_archive(here: Flask, there: Flask, report: Path) -> None:
+def test_copy_makes_a_copy_in_the_other_archive_or_here(
+    here: Flask, there: Flask, report: Path
+) -> None:
     ibi, ibip = add(here, report)
     said = command(here, "copy", ibip.lower(), "--to", FAR_SERVICE.upper()).lines
     assert said == [f"copied {ibi} to {FAR_SERVICE}"]
-    copy = shown(there, ibi)
+    copy = show(there, ibi)
     assert (copy["state"], copy["original_archive"]) == ("Copy", SERVICE)
     assert (copy["rep"], copy["ibip"]) == (ibi, ibip)
-    assert shown(here, ibi)["state"] == "Original"
+    assert show(here, ibi)["state"] == "Original"
     assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
+    other, _ = add(there, report)
+    assert command(here, "copy", other).lines == [f"copied {other} to {SERVICE}"]
+    assert show(here, other)["original_archive"] == FAR_SERVICE
 
 
-def test_copy_without_to_makes_the_copy_in_this_archive(
-    here: Flask, there: Flask, report: Path
-) -> None:
-    ibi, _ = add(there, report)
-    assert command(here, "copy", ibi).lines == [f"copied {ibi} to {SERVICE}"]
-    assert shown(here, ibi)["original_archive"] == FAR_SERVICE
-
-
-# --- transfer ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("words", "left"), [((), "Deleted"), (("--keep-copy",), "Copy")])
+@pytest.mark.parametrize(
+    ("words", "left", "remains"),
+    [((), "Deleted", "a tombstone"), (("--keep-copy",), "Copy", "a copy")],
+)
 def test_transfer_hands_the_original_over(
-    here: Flask, there: Flask, report: Path, words: tuple[str, ...], left: str
+    here: Flask, there: Flask, report: Path, words: tuple[str, ...], left: str, remains: str
 ) -> None:
     ibi, ibip = add(here, report)
     [line] = command(here, "transfer", ibip, "--to", FAR_SERVICE, *words).lines
-    remains = {"Deleted": "a tombstone remains here", "Copy": "a copy remains here"}[left]
-    assert line == f"transferred {ibi} to {FAR_SERVICE}; {remains}"
-    assert (shown(here, ibi)["state"], shown(there, ibi)["state"]) == (left, "Original")
-    assert shown(there, ibi)["ibip"] == ibip
+    assert line == f"transferred {ibi} to {FAR_SERVICE}; {remains} remains here"
+    assert (show(here, ibi)["state"], show(there, ibi)["state"]) == (left, "Original")
+    assert show(there, ibi)["ibip"] == ibip
     assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
     assert ask(here, f"/col/{ibi}/").status == (410 if left == "Deleted" else 200)
 
@@ -76,51 +64,46 @@ def test_transfer_hands_the_original_over(
 # --- delete --------------------------------------------------------------------------------------
 
 
-def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
+WITHDRAWN = "--yes", "--reason", "Withdrawn"
+
+
+def test_delete_leaves_a_tombstone_and_perhaps_no_description(here: Flask, report: Path) -> None:
     ibi, ibip = add(here, report)
-    [line] = command(
-        here, "delete", ibip.lower(), "--yes", "--reason", "Withdrawn", "--citation", "Banon, 2009",
-        "--successor", NOBODY.upper(),
-    ).lines  # fmt: skip
-    assert line == (
-        f"deleted {ibi}; http://mtc-m16c.sid.inpe.br/col/{ibi}/ now shows the tombstone (410)"
-    )
-    item = shown(here, ibi)
-    assert item["state"] == "Deleted"
-    assert item["tombstone"] == {
-        "reason": "Withdrawn",
-        "citation": "Banon, 2009",
-        "successor": NOBODY,
-    }
+    words = (*WITHDRAWN, "--citation", "Banon, 2009", "--successor", NOBODY.upper())
+    [line] = command(here, "delete", ibip.lower(), *words).lines
+    url = f"http://mtc-m16c.sid.inpe.br/col/{ibi}/"
+    assert line == f"deleted {ibi}; {url} now shows the tombstone (410)"
+    removed = show(here, ibi)
+    assert removed["state"] == "Deleted"
+    tombstone = {"reason": "Withdrawn", "citation": "Banon, 2009", "successor": NOBODY}
+    assert removed["tombstone"] == tombstone
     told = command(here, "show", ibip).lines
     for fact in ("state Deleted", "tombstone.reason Withdrawn", f"tombstone.successor {NOBODY}"):
         assert fact in told
     assert ask_urls(here, ibi)["state"] == ("Deleted",)
+    # the description can be discarded later
+    options = ("--yes", "--reason", "Requested by the author", "--discard-description")
+    assert command(here, "delete", ibi, *options).status == 0
+    left = show(here, ibi)
+    assert (removed.pop("metadata"), "metadata" in left) == ({"dc": {"title": ["A report"]}}, False)
+    removed["tombstone"] = {"reason": "Requested by the author", "successor": NOBODY}
+    assert left == removed
+    assert "has the state Deleted" in command(here, "delete", ibi, "--yes", "--reason", "x").error
 
 
 def test_a_removed_item_is_cited_by_its_description_if_no_citation_is_given(
     here: Flask, report: Path
 ) -> None:
     ibi, ibip = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
-    command(here, "delete", ibi, "--yes", "--reason", "Withdrawn")
-    assert shown(here, ibi)["tombstone"] == {"reason": "Withdrawn"}
+    with unchanged(here):
+        assert command(here, "delete", ibi, "--reason", "Withdrawn").error.endswith(
+            "This cannot be undone. Nothing was done, because there is no terminal for "
+            "the answer; add --yes."
+        )
+    assert command(here, "delete", ibi, *WITHDRAWN).data
+    assert show(here, ibi)["tombstone"] == {"reason": "Withdrawn"}
     cited = see(here, f"/col/{ibi}/", 410).text("p")
     assert f"2009. IBI: {ibip}." in cited
-
-
-def test_the_description_of_a_removed_item_can_still_be_discarded(
-    here: Flask, report: Path
-) -> None:
-    ibi, _ = add(here, report)
-    command(here, "delete", ibi, "--yes", "--reason", "Withdrawn", "--successor", NOBODY)
-    removed = shown(here, ibi)
-    options = ("--yes", "--reason", "Requested by the author", "--discard-description")
-    assert command(here, "delete", ibi, *options).status == 0
-    left = shown(here, ibi)
-    assert (removed.pop("metadata"), "metadata" in left) == ({"dc": {"title": ["A report"]}}, False)
-    removed["tombstone"]["reason"] = "Requested by the author"
-    assert left == removed
-    assert "has the state Deleted" in command(here, "delete", ibi, "--yes", "--reason", "x").error
 
 
 # --- what these commands refuse ------------------------------------------------------------------
@@ -131,7 +114,7 @@ def test_what_can_not_be_done_is_an_error_and_changes_nothing(
 ) -> None:
     ibi, _ = add(here, report)
     gone, _ = add(here, report)
-    command(here, "delete", gone, "--yes", "--reason", "Withdrawn")
+    command(here, "delete", gone, *WITHDRAWN)
     with unchanged(here, there):
         for name, *options in (
             ("copy", "--to", FAR_SERVICE),
@@ -183,17 +166,5 @@ def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path)
     # nothing was deleted yet
     status, said = on_a_terminal(example, "", *words, "--yes")
     assert (status, said) == (0, "")
-    assert shown(app, ibi)["state"] == "Deleted"
+    assert show(app, ibi)["state"] == "Deleted"
     close(app)
-
-
-def test_delete_in_a_script_needs_yes(here: Flask, report: Path) -> None:
-    ibi, _ = add(here, report)
-    words = ("delete", ibi, "--reason", "Withdrawn")
-    with unchanged(here):
-        assert command(here, *words).error.endswith(
-            "This cannot be undone. Nothing was done, because there is no terminal for "
-            "the answer; add --yes."
-        )
-    assert command(here, *words, "--yes").data
-    assert shown(here, ibi)["state"] == "Deleted"
