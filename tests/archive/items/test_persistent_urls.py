@@ -32,14 +32,12 @@ def test_the_ibi_of_a_persistent_url_is_used(shelved: Flask, text: str) -> None:
     assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
 
 
-@for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
-def test_a_modifier_or_path_that_has_no_effect_is_refused(shelved: Flask, rest: str) -> None:
-    said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
-    assert "has a modifier, a path or a query after the IBI; this command accepts only" in said
-    assert said.endswith(f"accepts only {REPORT_IBIP}")
-
-
-def test_a_url_without_an_ibi_is_an_error_of_one_line(shelved: Flask) -> None:
+def test_a_modifier_or_path_that_has_no_effect_is_refused(shelved: Flask) -> None:
+    for rest in ("!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"):
+        said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
+        assert "has a modifier, a path or a query after the IBI; this command accepts only" in said
+        assert said.endswith(f"accepts only {REPORT_IBIP}")
+    # a URL without an IBI
     assert "is not a persistent URL" in command(shelved, "show", "http://urlib.net/report").error
     assert "is not a persistent URL" in command(shelved, "url-list", "https://urlib.net/").error
 

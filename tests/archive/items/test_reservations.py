@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.cases import for_each
-from support.commands import command, unchanged
+from support.commands import command, show, unchanged
 from support.web import NOBODY
 
 
@@ -38,25 +37,18 @@ def test_reserve_prints_both_forms_and_the_list_has_them(here: Flask) -> None:
     rep, other, status, date, note = line.split("\t")
     assert (rep, other, status, note) == (ibi, ibip, "held", "Thesis of Ana")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", date)
-    assert listed(here, ibi) == [
-        {
-            "rep": ibi,
-            "ibip": ibip,
-            "status": "held",
-            "note": "Thesis of\tAna",
-            "reserved_at": date,
-            "settled_at": None,
-        }
-    ]
-
-
-def test_reserve_prints_the_requested_number_of_identifiers(here: Flask) -> None:
+    held = {"rep": ibi, "ibip": ibip, "status": "held", "note": "Thesis of\tAna"}
+    assert listed(here, ibi) == [{**held, "reserved_at": date, "settled_at": None}]
+    # several at once
     lines = command(here, "reserve", "-n", "5").lines
     assert len({form for line in lines for form in line.split("\t")}) == 10
     more = json.loads(command(here, "reserve", "-n", "2", "--json").data)
     given = [line.split("\t") for line in lines] + [[one["rep"], one["ibip"]] for one in more]
     told = listed(here, *(rep for rep, _ in given))
     assert sorted([one["rep"], one["ibip"]] for one in told) == sorted(given)
+    for words in (("-n", "2"), ("--note", "Thesis")):
+        said = command(here, "reserve", "--list", *words).usage
+        assert "--list cannot be used with" in said
 
 
 @pytest.mark.parametrize("form", [0, 1])
@@ -64,7 +56,7 @@ def test_add_uses_a_reserved_identifier(here: Flask, report: Path, form: int) ->
     both = reserve(here)
     assert command(here, "add", report, "--reserved", both[form].upper()).lines == ["\t".join(both)]
     assert statuses(here, both[0]) == ["used"]
-    assert json.loads(command(here, "show", both[0], "--json").data)["ibip"] == both[1]
+    assert show(here, both[0])["ibip"] == both[1]
     with unchanged(here):
         assert both[form] in command(here, "add", report, "--reserved", both[form]).error
         assert both[0] in command(here, "release", both[0]).error
@@ -72,37 +64,21 @@ def test_add_uses_a_reserved_identifier(here: Flask, report: Path, form: int) ->
 
 def test_a_released_identifier_is_never_used(here: Flask, report: Path) -> None:
     first, second, third = (reserve(here) for _ in range(3))
-    assert command(here, "release", first[1].lower(), second[0]).lines == [
-        f"released {first[0]}",
-        f"released {second[0]}",
-    ]
+    with unchanged(here):
+        assert command(here, "release", *first, "--dry-run").lines == [f"would release {first[0]}"]
+        assert NOBODY in command(here, "release", first[0], NOBODY, "--dry-run").error
+    # both forms are one release
+    released = command(here, "release", first[1].lower(), first[0], second[0]).lines
+    assert released == [f"released {first[0]}", f"released {second[0]}"]
     assert statuses(here, first[0], second[0]) == ["released", "released"]
     assert all(one["settled_at"] for one in listed(here, first[0], second[0]))
     assert statuses(here, third[0]) == ["held"]
     with unchanged(here):
-        assert first[0] in command(here, "add", report, "--reserved", first[0]).error
-        assert first[0] in command(here, "release", third[0], first[0]).error
-
-
-@for_each(
-    ("text", "reason"),
-    [(NOBODY, NOBODY), ("report", "'report' is not an IBI"), ("", "is not an IBI")],
-)
-def test_other_identifiers_are_neither_used_nor_released(
-    here: Flask, report: Path, text: str, reason: str
-) -> None:
-    held, _ = reserve(here)
-    with unchanged(here):
-        assert reason in command(here, "release", held, text).error
-        assert reason in command(here, "add", report, "--reserved", text).error
-
-
-def test_release_of_both_forms_is_one_release(here: Flask) -> None:
-    both = reserve(here)
-    with unchanged(here):
-        assert command(here, "release", *both, "--dry-run").lines == [f"would release {both[0]}"]
-        assert NOBODY in command(here, "release", both[0], NOBODY, "--dry-run").error
-        for words in (("-n", "2"), ("--note", "Thesis")):
-            said = command(here, "reserve", "--list", *words).usage
-            assert "--list cannot be used with" in said
-    assert command(here, "release", *both).lines == [f"released {both[0]}"]
+        for text, reason in (
+            (first[0], first[0]),
+            (NOBODY, NOBODY),
+            ("report", "'report' is not an IBI"),
+            ("", "is not an IBI"),
+        ):
+            assert reason in command(here, "add", report, "--reserved", text).error
+            assert reason in command(here, "release", third[0], text).error
