@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 from flask import Flask
-from support.archives import FAR_SERVICE
 from support.cases import for_each
-from support.commands import command, unchanged
-from support.web import NOBODY, OLD, REPORT, REPORT_IBIP
+from support.commands import command
+from support.web import OLD, REPORT, REPORT_IBIP
 
 from flask_ibi_archive.archive.commands import ibi
 from flask_ibi_archive.resolver.commands import ibi_resolver
@@ -54,39 +52,6 @@ def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> 
     assert names(f"http://urlib.net/{REPORT}/{path}") == names(REPORT, "--filepath", path)
     said = command(shelved, "url-list", url, "--verbs", "GetLastEdition").usage
     assert "already contains verbs or a path" in said
-
-
-def test_commands_that_change_items_accept_persistent_urls(
-    here: Flask, there: Flask, report: Path
-) -> None:
-    def url(text: str) -> str:
-        return f"http://urlib.net/{text}"
-
-    def added(*words: str) -> str:
-        return str(json.loads(command(here, "add", report, "--json", *words).data)["rep"])
-
-    first = added("--language", "en")
-    second = added("--edition-of", url(first))
-    portuguese = added("--language", "pt", "--translation-of", url(first))
-    assert f"next_edition {second}" in command(here, "show", url(first)).lines
-    assert f"translations.pt {portuguese}" in command(here, "show", first).lines
-    reserved = command(here, "reserve").out.split("\t")[0]
-    assert added("--reserved", url(reserved)) == reserved
-    released = command(here, "reserve").out.split("\t")[0]
-    assert command(here, "release", url(released)).lines == [f"released {released}"]
-    other, french = added(), added()
-    words = (f"metadata.ibi={url(NOBODY)}", f"translations.fr={url(french)}")
-    assert command(here, "edit", url(other), *words).status == 0
-    assert command(here, "edit", url(second), f"next_edition={url(NOBODY)}").status == 0
-    shown = command(here, "show", other).lines
-    assert {f"metadata.ibi {NOBODY}", f"translations.fr {french}"} <= set(shown)
-    assert command(here, "copy", url(second), "--to", url(FAR_SERVICE)).status == 0
-    assert command(here, "transfer", url(other), "--to", url(FAR_SERVICE)).status == 0
-    third = added()
-    words = ("--yes", "--reason", "x", "--successor", url(other))
-    assert command(here, "delete", url(third), *words).status == 0
-    with unchanged(here, there):
-        assert "accepts only" in command(here, "edit", f"{url(first)}!", "title=x").usage
 
 
 def test_every_parameter_that_is_an_ibi_has_the_type() -> None:
