@@ -14,13 +14,22 @@ from typing import Any
 
 import pytest
 from flask import Flask, render_template_string
-from support.archives import SERVICE
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+from support import host_models
+from support.archives import SERVICE, import_records
+from support.cases import for_each
 from support.commands import ROOT
-from support.operations import view_of
+from support.databases import new_database
+from support.operations import record_of, view_of
+from support.stores import rep_of
 from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.hosts.comparing import Comparer
+from flask_ibi_archive.core.records.description import Description, Name, Title
+from flask_ibi_archive.core.records.lines import format_record
 from flask_ibi_archive.errors import StorageError
 
 
@@ -156,6 +165,114 @@ def test_messages_name_the_fields_that_the_host_has_written(archive: Archive) ->
         archive.deposit(creators=["Silva, Ana", 1])
     with pytest.raises(StorageError, match="no key dc, work, ibi or url; write "):
         archive.deposit(title="A", metadata={"subject": "ice"})
+
+
+# --- complete descriptions ------------------------------------------------------------------------
+
+ANA = {"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}
+WORK: dict[str, Any] = {
+    "titles": ["Chuva", {"value": "Rain", "lang": "en", "kind": "translated"}],
+    "creators": [ANA, "Souza, Davi"],
+    "contributors": [{"name": "Lima, Eva", "role": "advisor"}],
+    "type": "tese",
+    "licence": "CC-BY-4.0",
+}
+
+
+def work_of(archive: Archive, item: Any) -> dict[str, Any]:
+    work: dict[str, Any] = format_record(record_of(archive, item.ibi))["metadata"]["work"]
+    return work
+
+
+def test_a_description_can_be_given_in_several_ways(archive: Archive) -> None:
+    item = view_of(archive, archive.deposit(metadata={"work": WORK}).ibi)
+    for fields in (WORK, {"metadata": item.description}):
+        assert work_of(archive, archive.deposit(**fields)) == WORK
+    # its Dublin Core is made from the description
+    assert (item.title, item.creators) == ("Chuva", ["Silva, Ana", "Souza, Davi"])
+    assert item.dublin_core["contributor"] == (("Lima, Eva", None),)
+    # a creator with an ORCID makes a description
+    for creator in (Name("Silva", "Ana", ANA["orcid"]), ANA):
+        described = work_of(archive, archive.deposit(title="Rain", creators=[creator]))
+        assert described == {"titles": ["Rain"], "creators": [ANA]}
+
+
+def test_an_edit_changes_the_description(archive: Archive) -> None:
+    item = archive.deposit(**WORK)
+    archive.edit(item.ibi, title="Neve", creators=["Silva, Ana"], contributors=None, issued="2009")
+    assert work_of(archive, item) == {
+        "titles": ["Neve", WORK["titles"][1]],
+        "creators": ["Silva, Ana"],
+        "type": "tese",
+        "issued": "2009",
+        "licence": "CC-BY-4.0",
+    }
+
+
+def test_an_item_with_dublin_core_gets_a_description_if_nothing_is_lost(archive: Archive) -> None:
+    item = archive.deposit(title="Rain", creators=["Silva, Ana"])
+    archive.edit(item.ibi, type="tese")
+    assert work_of(archive, item) == {
+        "titles": ["Rain"],
+        "creators": ["Silva, Ana"],
+        "type": "tese",
+    }
+    item = archive.deposit(title="Rain", metadata={"dc": {"identifier": ["x"]}})
+    with pytest.raises(StorageError, match=r"^type: .* would be lost \(identifier\)"):
+        archive.edit(item.ibi, type="tese")
+
+
+@for_each(
+    ("fields", "message"),
+    [
+        (
+            {"metadata": {"dc": {"title": ["a"]}}, "type": "tese"},
+            "^metadata: .* have the field type",
+        ),
+        ({"metadata": {"work": "x"}, "title": "a"}, "^metadata.work: 'x' is not an object"),
+        ({"title": "a", "titles": ["b"]}, "^title: the field titles contains the title too"),
+        ({"type": "tese"}, "titles: the field is missing"),
+        ({"title": "a", "contributors": [{"name": "x", "role": "boss"}]}, r"\[0\].role: "),
+    ],
+)
+def test_a_contradiction_is_refused(archive: Archive, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(StorageError, match=message):
+        archive.deposit(**fields)
+
+
+def test_a_metadata_item_describes_its_item_completely(archive: Archive) -> None:
+    metadata = {"rep": rep_of(1), "content_type": "Metadata", "metadata": {"work": WORK}}
+    import_records(archive, [metadata, {"rep": rep_of(2), "metadata": {"ibi": rep_of(1)}}])
+    item, other = view_of(archive, rep_of(2)), view_of(archive, rep_of(1))
+    assert item.description == other.description
+    assert item.dublin_core == other.dublin_core
+    assert isinstance(item.description, Description)
+    assert item.description.titles[0] == Title("Chuva")
+
+
+@pytest.mark.postgresql
+def test_the_database_refuses_a_description_without_its_dublin_core(archive: Archive) -> None:
+    archive.deposit(**WORK)
+    with pytest.raises(IntegrityError), archive.database.writing() as connection:
+        connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))
+
+
+def test_a_row_of_a_host_has_a_description(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(row: Any) -> dict[str, Any]:
+        return {**WORK, "titles": [row.title]}
+
+    monkeypatch.setattr(host_models, "describe", describe)
+    with new_database(backend, tmp_path, ready=True) as uri:
+        host = host_models.Host(uri, tmp_path)
+        row = host.add("Chuva")
+        assert work_of(host.archive, row) == {**WORK, "titles": ["Chuva"]}
+        row.title = "Neve"
+        host.session().commit()
+        assert work_of(host.archive, row) == {**WORK, "titles": ["Neve"]}
+        assert list(Comparer(host.archive, host.session(), host.Thesis).run()) == []
+        host.close()
 
 
 # --- what a host's tools see ----------------------------------------------------------------------
