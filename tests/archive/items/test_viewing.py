@@ -10,6 +10,7 @@ from typing import Any
 from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
+from support.operations import view_of
 from support.stores import MemoryCatalogue, make_facts
 from support.web import CONTENTS, rep, source
 
@@ -123,12 +124,7 @@ def test_the_title_is_the_stated_one_or_an_open_file_or_the_identifier(
 
 @for_each(
     ("paths", "found"),
-    [
-        ((), None),
-        (("c",), None),
-        (("c", "b.csv"), "b.csv"),
-        (("b.csv", "a.pdf"), "b.csv"),
-    ],
+    [((), None), (("c",), None), (("c", "b.csv"), "b.csv"), (("b.csv", "a.pdf"), "b.csv")],
 )
 def test_the_first_path_that_exists_names_the_file(
     paths: tuple[str, ...], found: str | None
@@ -145,16 +141,10 @@ FAR = "https://a.example"
 MOMENT, HERE = "2026-01-02T03:04:05Z", "http://a.example"
 ITEM, PAGE = f"{HERE}/col/{A}", f"{HERE}/col/{B}/"
 OWN: dict[str, Any] = {"rep": A, "metadata": {"dc": {"title": ["Snow"]}}}
-LINKED: dict[str, Any] = {
-    "rep": A,
-    "metadata": {"url": f"{FAR}/m", "formats": {"marc": f"{FAR}/marc"}},
-}
+MARC = {"formats": {"marc": f"{FAR}/marc"}}
+LINKED: dict[str, Any] = {"rep": A, "metadata": {"url": f"{FAR}/m", **MARC}}
 BY_ITEM: dict[str, Any] = {"rep": A, "metadata": {"ibi": B}}
-DESCRIPTION: dict[str, Any] = {
-    "rep": B,
-    "content_type": "Metadata",
-    "formats": {"marc": f"{FAR}/marc"},
-}
+DESCRIPTION: dict[str, Any] = {"rep": B, "content_type": "Metadata", **MARC}
 
 
 @for_each(
@@ -238,38 +228,34 @@ def test_the_metadata_item_of_a_host_describes_an_item_unless_it_is_hidden(
     assert (item.id, item.sizes) == (None, {})
 
 
+EDITION, SUCCESSOR = RelatedItem("later_edition", B), RelatedItem("successor", C)
+ENGLISH, PORTUGUESE = (
+    RelatedItem("translation", ibi, language=language) for ibi, language in ((B, "en"), (C, "pt"))
+)
+
+
 @for_each(
     ("fields", "related"),
     [
-        ({}, []),
-        ({"next_edition": B}, [RelatedItem("later_edition", B)]),
-        (
-            {"translations": {"en": B, "pt": C}},
-            [
-                RelatedItem("translation", B, language="en"),
-                RelatedItem("translation", C, language="pt"),
-            ],
-        ),
-        ({"tombstone": Tombstone("lost")}, []),
-        ({"tombstone": Tombstone("merged", successor=C)}, [RelatedItem("successor", C)]),
+        ({}, ()),
+        ({"next_edition": B}, (EDITION,)),
+        ({"translations": {"en": B, "pt": C}}, (ENGLISH, PORTUGUESE)),
+        ({"tombstone": Tombstone("lost")}, ()),
+        ({"tombstone": Tombstone("merged", successor=C)}, (SUCCESSOR,)),
         (
             {
                 "translations": {"pt": C},
                 "next_edition": B,
-                "tombstone": Tombstone("merged", successor=A),
+                "tombstone": Tombstone("merged", successor=C),
             },
-            [
-                RelatedItem("later_edition", B),
-                RelatedItem("translation", C, language="pt"),
-                RelatedItem("successor", A),
-            ],
+            (EDITION, PORTUGUESE, SUCCESSOR),
         ),
     ],
 )
 def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_successor(
-    fields: dict[str, Any], related: list[RelatedItem]
+    fields: dict[str, Any], related: tuple[RelatedItem, ...]
 ) -> None:
-    assert view_host_item(Record(rep=A, **fields), None, TODAY).related == tuple(related)
+    assert view_host_item(Record(rep=A, **fields), None, TODAY).related == related
 
 
 # --- items in our tables
@@ -284,8 +270,7 @@ def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_p
          "metadata": {"dc": {"title": ["Neve"]}}},
         {"rep": C},
     ])  # fmt: skip
-    item = archive.get(A)
-    assert item is not None
+    item = view_of(archive, A)
     assert (item.rep, item.is_service, item.today) == (A, False, archive.today)
     assert (item.title, item.metadata_language) == ("Neve", "pt")
     assert [(one.kind, one.ibi) for one in item.related] == [("later_edition", C)]
@@ -294,9 +279,7 @@ def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_p
     [file] = item.record.files
     assert file.source is not None
     assert Path(file.source).read_bytes() == content
-    other, service = archive.get(B), archive.get(SERVICE)
-    assert other is not None
-    assert service is not None
+    other, service = view_of(archive, B), view_of(archive, SERVICE)
     assert service.is_service
     assert len({item.id, other.id, service.id, None}) == 4
     assert archive.get(rep(9)) is None
