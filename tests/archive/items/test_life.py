@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import FAR_SERVICE, SERVICE, close
-from support.commands import ROOT, command, environment, example_app, show, unchanged
-from support.loopback import PATIENCE
+from support.archives import FAR_SERVICE, SERVICE
+from support.commands import command, show, unchanged
 from support.pages import see
 from support.web import NOBODY, ask, ask_urls
 
@@ -96,9 +91,9 @@ def test_a_removed_item_is_cited_by_its_description_if_no_citation_is_given(
 ) -> None:
     ibi, ibip = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
     with unchanged(here):
-        assert command(here, "delete", ibi, "--reason", "Withdrawn").error.endswith(
-            "This cannot be undone. Nothing was done, because there is no terminal for "
-            "the answer; add --yes."
+        assert command(here, "delete", ibi, "--reason", "Withdrawn").error == (
+            f"Delete {ibi} (A report)? This cannot be undone. Nothing was done, "
+            "because there is no terminal for the answer; add --yes."
         )
     assert command(here, "delete", ibi, *WITHDRAWN).data
     assert show(here, ibi)["tombstone"] == {"reason": "Withdrawn"}
@@ -135,36 +130,3 @@ def test_what_can_not_be_done_is_an_error_and_changes_nothing(
         assert "Missing option '--to'" in command(here, "transfer", ibi).usage
         assert "Missing option '--reason'" in command(here, "delete", ibi, "--yes").usage
         assert "--reason is empty" in command(here, "delete", ibi, "--yes", "--reason", "").usage
-
-
-# --- on a terminal
-
-
-def on_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
-    """Run a command with a terminal as standard input; return its status and error output."""
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "wb", buffering=0) as terminal:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "flask", "ibi", *words],
-            cwd=ROOT, env=environment(folder), stdin=theirs,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        os.close(theirs)
-        terminal.write(answer.encode())
-        _, said = child.communicate(timeout=PATIENCE)
-    return child.returncode, said
-
-
-@pytest.mark.slow
-def test_delete_asks_on_a_terminal_and_nowhere_else(example: Path, report: Path) -> None:
-    app = example_app(example)
-    ibi = command(app, "add", report, "--title", "A report").out.split("\t")[0]
-    words = ("delete", ibi, "--reason", "Withdrawn")
-    status, said = on_a_terminal(example, "n\n", *words)
-    assert status == 1
-    assert said.startswith(f"Delete {ibi} (A report)? This cannot be undone. [y/N]: ")
-    # nothing was deleted yet
-    status, said = on_a_terminal(example, "", *words, "--yes")
-    assert (status, said) == (0, "")
-    assert show(app, ibi)["state"] == "Deleted"
-    close(app)
