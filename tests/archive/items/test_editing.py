@@ -13,8 +13,7 @@ from support.archives import archive_of, import_records
 from support.commands import command, show, unchanged
 from support.web import NOBODY, ask, rep
 
-FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY = (rep(number) for number in range(1, 7))
-NEW, PORTUGUESE, OLD, EARLIER, WORK = (rep(number) for number in range(7, 12))
+FULL, PLAIN, FAR_METADATA, COPY, NEW, OLD, EARLIER, WORK = (rep(number) for number in range(1, 9))
 DOI = "doi:10.5281/zenodo.12"
 JULY, DEGREE = {"issued": "2009-07"}, {"degree": {"name": "Hydrology"}}
 UNLISTED = {"list_files": False}
@@ -40,10 +39,7 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
                "embargo": "2001-01-01", "timestamp": "2009-07-21T13:23:45Z"},
         PLAIN: {"files": files[:1]},
         FAR_METADATA: {"metadata": {"ibi": NOBODY}},
-        URL_METADATA: {"metadata": {"url": METADATA_URL}},
-        GONE: {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"},
         COPY: {"state": "Copy", "original_archive": FAR_ARCHIVE},
-        PORTUGUESE: {"language": "pt"},
         OLD: {"metadata": {"dc": {"title": ["A"]}}},
         EARLIER: {"next_edition": NEW},
         WORK: {"metadata": {"work": {"titles": ["A"], **JULY, **DEGREE}}},
@@ -55,7 +51,7 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
 def shelf(here: Flask, tmp_path: Path) -> Flask:
     """An app with an item of each kind; tests must not change them."""
     if archive_of(here).get(FULL) is None:
-        import_records(archive_of(here), [record(rep(number), tmp_path) for number in range(1, 12)])
+        import_records(archive_of(here), [record(rep(number), tmp_path) for number in range(1, 9)])
     return here
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from fractions import Fraction
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from flask import Flask
@@ -139,19 +140,6 @@ def test_both_forms_have_one_date(bench: Bench, case: dict[str, Any]) -> None:
         assert step < 59
     assert minted == Minted(case["rep"], case["ibip"])
     assert len(set(bench.stored().values())) == 1
-
-
-def test_two_Archives_on_one_IP_share_the_last_date(bench: Bench) -> None:
-    [first] = bench.minter().mint()
-    [second] = bench.minter(prefixes=("sid.inpe.br/mtc-m19", IBIP)).mint()
-    assert first.ibip != second.ibip
-    assert second.rep.removeprefix("sid.inpe.br/mtc-m19/") > suffixes([first])[0]
-    dates = bench.stored()
-    assert dates[IBIP] == dates["sid.inpe.br/mtc-m19"] > dates[REP]
-    # the later date counts, under either prefix
-    [third] = bench.minter().mint()
-    assert parse_decimal(bench.stored()[REP]) > parse_decimal(dates[IBIP])
-    assert len({first.ibip, second.ibip, third.ibip}) == 3
 
 
 tenths = st.integers(-2, 1200).map(lambda number: Fraction(number, 10))
@@ -321,34 +309,29 @@ def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
     return bench.minter("0.1")
 
 
+@pytest.mark.postgresql
+@pytest.mark.parametrize("kind", ["item", "reservation", "item while others mint"])
 @for_each("bearer", ["rep", "ibip"])
-@for_each("is_reserved", [False, True])
 def test_an_identifier_that_appears_between_two_calls_is_skipped(
-    app: Flask, bearer: str, is_reserved: bool
+    app: Flask, bearer: str, kind: str
 ) -> None:
-    minter = minter_with_items(app, [])
-    minter.mint(3)
-    taken, archive = minter.build(NOW + Fraction(1, 10)), archive_of(app)
-    if is_reserved:
+    archive, minter = archive_of(app), minter_with_items(app, [])
+    if kind == "item while others mint":
+        minter.mint()
+        other = Minter(minter.database, PREFIXES, Fraction(1, 10), 10, minter.clock, minter.wait)
+        other.mint()
+        taken, following = minter.build(NOW), "2010/10.20.15.21.55.6"
+    else:
+        minter.mint(3)
+        taken, following = minter.build(NOW + Fraction(1, 10)), "2010/10.20.15.21.55.7"
+    if kind == "reservation":
+        pair = (taken.rep, "X/2") if bearer == "rep" else ("x.y/z/2001/01.01.00.00", taken.ibip)
         with archive.database.writing() as connection:
             now = datetime.now(timezone.utc)
-            pair = (taken.rep, "X/2") if bearer == "rep" else ("x.y/z/2001/01.01.00.00", taken.ibip)
             add_reservation(connection, archive.served().id, *pair, None, now)
     else:
         import_records(archive, [{bearer: getattr(taken, bearer)}])
-    assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.7"]
-
-
-@pytest.mark.postgresql
-@for_each("bearer", ["rep", "ibip"])
-def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bearer: str) -> None:
-    minter = minter_with_items(app, [])
-    minter.mint()
-    other = Minter(minter.database, PREFIXES, Fraction(1, 10), 10, minter.clock, minter.wait)
-    other.mint()
-    taken = minter.build(NOW)
-    import_records(archive_of(app), [{bearer: getattr(taken, bearer)}])
-    assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.6"]
+    assert suffixes(minter.mint()) == [following]
 
 
 @pytest.mark.rule("D3-03")
@@ -365,10 +348,8 @@ def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bear
 def test_an_identifier_that_exists_is_skipped_in_both_forms(
     app: Flask, bearer: dict[str, Any]
 ) -> None:
-    assert suffixes(minter_with_items(app, [bearer]).mint(4)) == [
-        "2010/10.20.15.21.55",
-        *(f"2010/10.20.15.21.55.{tenth}" for tenth in (5, 6, 7)),
-    ]
+    minted = suffixes(minter_with_items(app, [bearer]).mint(4))
+    assert minted == [f"2010/10.20.15.21.55{rest}" for rest in ("", ".5", ".6", ".7")]
 
 
 def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
@@ -387,34 +368,25 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
 def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive = archive_of(app)
-    time = Time()
+    archive, time = archive_of(app), Time()
     archive.minter.clock, archive.minter.wait = time, time.wait
-    taken = archive.deposit(ItemRecord())
-    archive.deposit(ItemRecord(next_edition=taken.rep))
+    taken = archive.deposit()
+    archive.deposit(next_edition=taken.rep)
     # The next identifier needs no wait. If its date were not stored, it would be issued again,
     # because the clock stands still.
     time.now += 60
-    lost: list[Minted] = []
-    build = archive.minter.build
-
-    def remember(date: Fraction) -> Minted:
-        lost.append(build(date))
-        return lost[-1]
-
-    monkeypatch.setattr(archive.minter, "build", remember)
+    build = Mock(wraps=archive.minter.build)
+    monkeypatch.setattr(archive.minter, "build", build)
     # an item cannot be the next edition of two items: only the database checks this
     record = ItemRecord(next_edition=taken.rep if fault is RuleBroken else None)
     if fault is not RuleBroken:
-
-        def fail(*parts: Any, **options: Any) -> None:
-            raise fault("the host's record can't be saved")
-
-        monkeypatch.setattr(ItemStore, "insert", fail)
+        failing = Mock(side_effect=fault("the host's record can't be saved"))
+        monkeypatch.setattr(ItemStore, "insert", failing)
     with pytest.raises(fault):
         archive.deposit(record)
     monkeypatch.undo()
-    later = [archive.deposit(ItemRecord()) for _ in range(3)]
-    assert len(lost) == 1
-    assert not {lost[0].rep, lost[0].ibip} & {text for one in later for text in (one.rep, one.ibip)}
-    assert archive.get(lost[0].rep) is None
+    [call] = build.call_args_list
+    lost = archive.minter.build(*call.args)
+    later = [archive.deposit() for _ in range(3)]
+    assert not {lost.rep, lost.ibip} & {text for one in later for text in (one.rep, one.ibip)}
+    assert archive.get(lost.rep) is None

@@ -201,35 +201,26 @@ def test_an_export_with_its_files_is_imported_elsewhere(
     else:
         written = command(filled, "export", "--files", "files/of items").data
         (out / "items.jsonl").write_text(written, encoding="utf-8")
-    before = contents_of(filled)
+    before = records_in(filled)
     assert command(filled, "downgrade", "base", "--yes").status == 0
     shutil.rmtree(archive_of(filled).config.files_folder)
     out.rename(moved)
     monkeypatch.chdir(tmp_path)
     elsewhere = new_app(IBI_FILES_FOLDER=str(tmp_path / "elsewhere"))
     command(elsewhere, "init")
-    assert command(elsewhere, "import", moved / "items.jsonl").status == 0
-    assert contents_of(elsewhere) == before
-    assert len(list((moved / "files" / "of items").iterdir())) == len(set(before.values()) - {None})
+    items, files = moved / "items.jsonl", moved / "files" / "of items"
+    assert command(elsewhere, "import", items).status == 0
+    assert records_in(elsewhere) == before
+    assert command(elsewhere, "verify").data == ""
     # a second export does not write existing copies again
-    copies = {path: path.stat().st_mtime_ns for path in (moved / "files" / "of items").iterdir()}
-    again = command(
-        elsewhere, "export", moved / "items.jsonl", "--files", moved / "files" / "of items"
-    )
-    assert again.data == ""
-    assert {path: path.stat().st_mtime_ns for path in copies} == copies
+    copies = {path: path.stat().st_mtime_ns for path in files.iterdir()}
+    assert command(elsewhere, "export", items, "--files", files).data == ""
+    assert {path: path.stat().st_mtime_ns for path in files.iterdir()} == copies
 
 
-def contents_of(app: Flask) -> dict[tuple[str, str], bytes | None]:
-    """Return the contents of all files that an export names, by item and path."""
-    records = map(json.loads, command(app, "export").lines)
-    return {
-        (record.get("rep") or record["ibip"], file["path"]): (
-            Path(file["source"]).read_bytes() if "source" in file else None
-        )
-        for record in records
-        for file in record.get("files", [])
-    }
+def records_in(app: Flask) -> str:
+    """Return what an export says, without the places of the files."""
+    return re.sub(r'"source": "[^"]*/', '"source": "', command(app, "export").data)
 
 
 def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_path: Path) -> None:

@@ -152,6 +152,16 @@ def add(*names: Any, **columns: Any) -> Statement:
     return lambda rows, archive: rows.item(archive, *names, **columns)
 
 
+def add_beside(*names: Any, **columns: Any) -> Statement:
+    """Return a statement that adds an item to the Archive of another one."""
+    return lambda rows, item: rows.item(rows.archive_of(item), *names, **columns)
+
+
+def join(ibi: str, language: str | None, head: str | None = None) -> Statement:
+    """Return a statement that adds a member to a group in the Archive of an item."""
+    return lambda rows, item: rows.member(rows.archive_of(item), ibi, language, head)
+
+
 def add_copy(**columns: Any) -> Statement:
     return lambda rows, archive: rows.copy(archive, **columns)
 
@@ -204,7 +214,11 @@ def add_transferable_service(rows: Rows, _: int) -> None:
     rows.item(add_archive(rows, 0), SERVICE, is_service=True, transferable=True)
 
 
-def name_service(find: Callable[[Rows, int], int]) -> Statement:
+def service_of_second(rows: Rows) -> int:
+    return rows.service_of(rows.archive(SECOND_SERVICE))
+
+
+def name_service(find: Statement) -> Statement:
     sql = "UPDATE ibi_archive SET service_item_id = :i WHERE id = :a"
     return lambda rows, archive: rows.run(sql, i=find(rows, archive), a=archive)
 
@@ -214,128 +228,86 @@ SECOND_ITEMS = [
     add(OTHER_REP, IBIP, "Deleted"),
     *(add(OTHER_REP, OTHER_IBIP, "Deleted", (alias,)) for alias in (LEGACY, REP, IBIP)),
 ]
-#: The constraint, what is allowed before, and statements that the constraint must then refuse.
-REFUSED: list[tuple[str, Before, list[Statement]]] = [
+STATES = [in_state(state) for state in ("Original", "Deleted")]
+STATES.append(in_state("Copy", original_archive=SECOND_SERVICE))
+SECOND_ORIGINALS = [
+    *(add(*names) for names in ((REP,), (None, IBIP), (REP, IBIP), (REP, OTHER_IBIP))),
+    *(add(OTHER_REP, aliases=(alias,)) for alias in (LEGACY, REP)),
+]
+#: The constraint, what is allowed before, and a statement that the constraint must then refuse.
+REFUSED: list[tuple[str, Before, Statement]] = [
     # rule 1: at most one item has an identifier, independently of its state
-    ("ibi_identifier_pkey", in_state("Original"), SECOND_ITEMS),
-    ("ibi_identifier_pkey", in_state("Copy", original_archive=SECOND_SERVICE), SECOND_ITEMS),
-    ("ibi_identifier_pkey", in_state("Deleted"), SECOND_ITEMS),
-    ("ibi_identifier_pkey", two_deleted, [take_identifier(OTHER_IBIP, IBIP)]),
+    *(("ibi_identifier_pkey", state, second) for state in STATES for second in SECOND_ITEMS),
+    ("ibi_identifier_pkey", two_deleted, take_identifier(OTHER_IBIP, IBIP)),
     # rule 2: Original, Copy or Deleted
-    ("ck_ibi_item_state", item(), [change(state=s) for s in ("original", "", "Or Copy", "Lost")]),
+    *(("ck_ibi_item_state", item(), change(state=s)) for s in ("original", "", "Or Copy", "Lost")),
     # rule 3: one Original in the database
-    (
-        "uq_ibi_identifier_original",
-        beside(REP, IBIP, aliases=(LEGACY,)),
-        [
-            *(add(*names) for names in ((REP,), (None, IBIP), (REP, IBIP), (REP, OTHER_IBIP))),
-            *(add(OTHER_REP, aliases=(alias,)) for alias in (LEGACY, REP)),
-        ],
+    *(
+        ("uq_ibi_identifier_original", beside(REP, IBIP, aliases=(LEGACY,)), second)
+        for second in SECOND_ORIGINALS
     ),
-    ("uq_ibi_identifier_original", copy, [change(state="Original", original_archive=None)]),
+    ("uq_ibi_identifier_original", copy, change(state="Original", original_archive=None)),
     # rule 4: no Copy without its Original
-    (
-        "tr_ibi_item_copy",
-        beside(),
-        [add_copy(), add_copy(rep=None, ibip=IBIP), add_copy(of=SERVICE_IBIP)],
-    ),
-    ("tr_ibi_item_copy", beside(state="Deleted"), [add_copy()]),
-    ("tr_ibi_item_copy", beside(state="Copy", original_archive=THIRD_SERVICE), [add_copy()]),
-    ("tr_ibi_item_copy", beside(OTHER_REP), [add_copy(), add_copy(aliases=(OTHER_REP,))]),
-    ("tr_ibi_item_copy", beside(REP), [add_copy(of=SECOND_SERVICE)]),
-    ("tr_ibi_item_copy", item_of_second, [change(state="Copy", original_archive=SERVICE)]),
-    ("tr_ibi_item_copy", copy, [name_third_archive, rename(OTHER_REP)]),
-    ("tr_ibi_item_copy", copy_of_remote, [change(original_archive=SERVICE)]),
-    (
-        "ck_ibi_item_original_archive",
-        archive,
-        [add(state="Copy"), add(original_archive=SECOND_SERVICE)],
-    ),
-    (
-        "tr_ibi_item_original",
-        original,
-        [
-            change(state="Deleted"),
-            delete,
-            move(THIRD_SERVICE),
-            change(state="Copy", original_archive=THIRD_SERVICE),
-        ],
-    ),
-    ("tr_ibi_identifier_original", original, [lose_ibip, take_identifier(IBIP, OTHER_IBIP)]),
+    ("tr_ibi_item_copy", beside(), add_copy()),
+    ("tr_ibi_item_copy", beside(), add_copy(rep=None, ibip=IBIP)),
+    ("tr_ibi_item_copy", beside(), add_copy(of=SERVICE_IBIP)),
+    ("tr_ibi_item_copy", beside(state="Deleted"), add_copy()),
+    ("tr_ibi_item_copy", beside(state="Copy", original_archive=THIRD_SERVICE), add_copy()),
+    ("tr_ibi_item_copy", beside(OTHER_REP), add_copy()),
+    ("tr_ibi_item_copy", beside(OTHER_REP), add_copy(aliases=(OTHER_REP,))),
+    ("tr_ibi_item_copy", beside(REP), add_copy(of=SECOND_SERVICE)),
+    ("tr_ibi_item_copy", item_of_second, change(state="Copy", original_archive=SERVICE)),
+    ("tr_ibi_item_copy", copy, name_third_archive),
+    ("tr_ibi_item_copy", copy, rename(OTHER_REP)),
+    ("tr_ibi_item_copy", copy_of_remote, change(original_archive=SERVICE)),
+    ("ck_ibi_item_original_archive", archive, add(state="Copy")),
+    ("ck_ibi_item_original_archive", archive, add(original_archive=SECOND_SERVICE)),
+    ("tr_ibi_item_original", original, change(state="Deleted")),
+    ("tr_ibi_item_original", original, delete),
+    ("tr_ibi_item_original", original, move(THIRD_SERVICE)),
+    ("tr_ibi_item_original", original, change(state="Copy", original_archive=THIRD_SERVICE)),
+    ("tr_ibi_identifier_original", original, lose_ibip),
+    ("tr_ibi_identifier_original", original, take_identifier(IBIP, OTHER_IBIP)),
     # rule 5: a form of IBI, each in its grammar
-    ("ck_ibi_item_forms", archive, [add(None, None, aliases=(LEGACY,))]),
-    (
-        "ck_ibi_item_grammar",
-        archive,
-        [
-            *(add(*names) for names in ((REP.upper(),), (None, IBIP.lower()), (f"{REP}\n",))),
-            add(state="Copy", original_archive=SECOND_SERVICE.upper()),
-            add(state="Copy", original_archive=SERVICE_IBIP.lower()),
-        ],
-    ),
-    (
-        "ck_ibi_identifier_grammar",
-        item(OTHER_REP),
-        [
-            alias("sid.inpe.br/mtc-m19/2010/02.30.12.38", "rep"),
-            alias(REP.upper(), "rep"),
-            alias(IBIP, "rep"),
-            alias(REP, "ibip"),
-            alias(REP, "name"),
-            alias(LEGACY + "\n", "legacy"),
-        ],
-    ),
-    ("fk_ibi_item_rep", item(), [change(rep=OTHER_REP)]),
-    ("fk_ibi_item_ibip", item(), [change(ibip=IBIP)]),
+    ("ck_ibi_item_forms", archive, add(None, None, aliases=(LEGACY,))),
+    ("ck_ibi_item_grammar", archive, add(REP.upper())),
+    ("ck_ibi_item_grammar", archive, add(None, IBIP.lower())),
+    ("ck_ibi_item_grammar", archive, add(f"{REP}\n")),
+    ("ck_ibi_item_grammar", archive, add(state="Copy", original_archive=SECOND_SERVICE.upper())),
+    ("ck_ibi_item_grammar", archive, add(state="Copy", original_archive=SERVICE_IBIP.lower())),
+    ("ck_ibi_identifier_grammar", item(OTHER_REP), alias("a.br/b/2010/02.30.12.38", "rep")),
+    ("ck_ibi_identifier_grammar", item(OTHER_REP), alias(REP.upper(), "rep")),
+    ("ck_ibi_identifier_grammar", item(OTHER_REP), alias(IBIP, "rep")),
+    ("ck_ibi_identifier_grammar", item(OTHER_REP), alias(REP, "ibip")),
+    ("ck_ibi_identifier_grammar", item(OTHER_REP), alias(REP, "name")),
+    ("ck_ibi_identifier_grammar", item(OTHER_REP), alias(LEGACY + "\n", "legacy")),
+    ("fk_ibi_item_rep", item(), change(rep=OTHER_REP)),
+    ("fk_ibi_item_ibip", item(), change(ibip=IBIP)),
     # rule 6: the service item
-    ("uq_ibi_item_service", archive, [add(is_service=True, transferable=False)]),
-    (
-        "ck_ibi_item_service",
-        service,
-        [
-            change(transferable=True),
-            change(state="Deleted"),
-            change(state="Copy", original_archive=THIRD_SERVICE),
-            add_transferable_service,
-        ],
-    ),
-    (
-        "tr_ibi_item_service",
-        service,
-        [delete, rename(REP), change(ibip=None), change(is_service=False), move(SECOND_SERVICE)],
-    ),
-    ("fk_ibi_archive_service", nothing, [lambda rows, _: add_archive(rows, 0)]),
-    (
-        "tr_ibi_archive_service",
-        archive,
-        [
-            name_service(lambda rows, archive: rows.item(archive, transferable=False)),
-            name_service(lambda rows, _: rows.service_of(rows.archive(SECOND_SERVICE))),
-            name_service(lambda rows, _: 0),
-            lambda rows, _: add_archive(rows, 77),
-        ],
-    ),
+    ("uq_ibi_item_service", archive, add(is_service=True, transferable=False)),
+    ("ck_ibi_item_service", service, change(transferable=True)),
+    ("ck_ibi_item_service", service, change(state="Deleted")),
+    ("ck_ibi_item_service", service, change(state="Copy", original_archive=THIRD_SERVICE)),
+    ("ck_ibi_item_service", nothing, add_transferable_service),
+    ("tr_ibi_item_service", service, delete),
+    ("tr_ibi_item_service", service, rename(REP)),
+    ("tr_ibi_item_service", service, change(ibip=None)),
+    ("tr_ibi_item_service", service, change(is_service=False)),
+    ("tr_ibi_item_service", service, move(SECOND_SERVICE)),
+    ("fk_ibi_archive_service", nothing, lambda rows, _: add_archive(rows, 0)),
+    ("tr_ibi_archive_service", nothing, lambda rows, _: add_archive(rows, 77)),
+    ("tr_ibi_archive_service", archive, name_service(add(transferable=False))),
+    ("tr_ibi_archive_service", archive, name_service(lambda rows, _: service_of_second(rows))),
+    ("tr_ibi_archive_service", archive, name_service(lambda rows, _: 0)),
     # rule 7: editions
-    (
-        "uq_ibi_item_edition",
-        chain,
-        [lambda rows, item: rows.item(rows.archive_of(item), None, IBIP, next_edition=OTHER_REP)],
-    ),
-    ("tr_ibi_item_circle", chain, [change(next_edition=REP)]),
-    ("tr_ibi_item_circle", archive, [add(REP, next_edition=REP)]),
+    ("uq_ibi_item_edition", chain, add_beside(None, IBIP, next_edition=OTHER_REP)),
+    ("tr_ibi_item_circle", chain, change(next_edition=REP)),
+    ("tr_ibi_item_circle", archive, add(REP, next_edition=REP)),
     # rule 8: translations
-    (
-        "uq_ibi_translation_language",
-        member("pt"),
-        [lambda rows, archive: rows.member(archive, OTHER_REP, "pt", head=REP)],
-    ),
-    (
-        "tr_ibi_translation_language",
-        item(language="pt"),
-        [lambda rows, item: rows.member(rows.archive_of(item), REP, "en")],
-    ),
-    ("tr_ibi_translation_language", member("en"), [add(REP, language="pt")]),
-    ("tr_ibi_translation_language", member("pt", language="pt"), [change(language=None)]),
+    ("uq_ibi_translation_language", member("pt", language="pt"), join(OTHER_REP, "pt", REP)),
+    ("tr_ibi_translation_language", item(language="pt"), join(REP, "en")),
+    ("tr_ibi_translation_language", member("en"), add(REP, language="pt")),
+    ("tr_ibi_translation_language", member("pt", language="pt"), change(language=None)),
 ]
 
 
@@ -355,22 +327,20 @@ def find_refusal(rows: Rows, before: Before, statement: Statement) -> IntegrityE
     "G4-01", "G6-08", "R2-01", "R2-02", "R3-03", "R3-04", "R3-05", "R3-06", "R3-07", "R5-03"
 )
 def test_the_database_alone_refuses(shared: Database) -> None:
-    for row, (constraint, before, statements) in enumerate(REFUSED):
-        for number, statement in enumerate(statements):
-            name = (row, constraint, number)
-            with shared.engine.connect() as connection:
-                refusal = find_refusal(Rows(connection), before, statement)
-                connection.rollback()
-            assert refusal is not None, name
-            if constraint.startswith("fk_") and shared.engine.dialect.name == "sqlite":
-                # SQLite does not name the constraint
-                assert str(refusal.orig) == "FOREIGN KEY constraint failed", name
-                continue
-            assert find_constraint(refusal) == constraint, name
-            broken = find_broken_rule(refusal, REP)
-            assert broken is not None, name
-            assert (broken.rule, broken.ibi) == (CONSTRAINTS[constraint], REP), name
-            assert EXPLANATIONS.get(constraint, RULES[broken.rule]) in str(broken), name
+    for row, (constraint, before, statement) in enumerate(REFUSED):
+        with shared.engine.connect() as connection:
+            refusal = find_refusal(Rows(connection), before, statement)
+            connection.rollback()
+        assert refusal is not None, row
+        if constraint.startswith("fk_") and shared.engine.dialect.name == "sqlite":
+            # SQLite does not name the constraint
+            assert str(refusal.orig) == "FOREIGN KEY constraint failed", row
+            continue
+        assert find_constraint(refusal) == constraint, row
+        broken = find_broken_rule(refusal, REP)
+        assert broken is not None, row
+        assert (broken.rule, broken.ibi) == (CONSTRAINTS[constraint], REP), row
+        assert EXPLANATIONS.get(constraint, RULES[broken.rule]) in str(broken), row
 
 
 def test_every_rule_and_every_constraint_is_tested() -> None:
@@ -473,8 +443,8 @@ def test_each_Archive_has_its_editions_and_each_group_each_language(rows: Rows) 
 REFERENCES: dict[str, Statement] = {
     "next_edition": change(next_edition=IBIP),
     "metadata_ibi": change(metadata_ibi=IBIP),
-    "member": lambda rows, item: rows.member(rows.archive_of(item), IBIP, None),
-    "head": lambda rows, item: rows.member(rows.archive_of(item), OTHER_REP, "pt", head=IBIP),
+    "member": join(IBIP, None),
+    "head": join(OTHER_REP, "pt", IBIP),
 }
 
 
