@@ -43,15 +43,12 @@ def status(app: Flask, ibi: str, rest: str, remote: str | None) -> int:
     return ask(app, f"/col/{ibi}/{rest}", remote=remote).status
 
 
-@for_each("remote", [INSIDE, "150.163.255.255", "2001:db8::5", f"::ffff:{INSIDE}"])
 @for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED])
-def test_users_in_the_networks_can_read_everything(web: Flask, ibi: str, remote: str) -> None:
-    answer = ask(web, f"/col/{ibi}/{FILE}", remote=remote)
+def test_users_in_the_networks_can_read_everything(web: Flask, ibi: str) -> None:
+    answer = ask(web, f"/col/{ibi}/{FILE}")
     assert (answer.status, answer.body) == (200, CONTENTS["report.pdf"])
     for rest in ("", "files"):
-        answer = ask(web, f"/col/{ibi}/{rest}", remote=remote)
-        assert answer.status == 200
-        assert f"/col/{ibi}/doc/report.pdf" in answer.text
+        assert f"/col/{ibi}/doc/report.pdf" in ask(web, f"/col/{ibi}/{rest}").text
 
 
 #: Addresses outside the networks of the rules, and addresses that are not known.

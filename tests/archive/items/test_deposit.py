@@ -238,11 +238,8 @@ def test_what_can_not_be_done_is_an_error_and_changes_nothing(
     gone, _ = add(here, report)
     command(here, "delete", gone, *WITHDRAWN)
     with unchanged(here, there):
-        for name, *options in (
-            ("copy", "--to", FAR_SERVICE),
-            ("transfer", "--to", FAR_SERVICE),
-            ("delete", "--yes", "--reason", "x"),
-        ):
+        to = ("--to", FAR_SERVICE)
+        for name, *options in (("copy", *to), ("transfer", *to), ("delete", *WITHDRAWN)):
             for text, reason in (
                 ("report", "'report' is not an IBI"),
                 (NOBODY, f"no item of this Archive has the identifier {NOBODY}"),

@@ -110,37 +110,34 @@ def test_the_description_of_a_removed_item_is_exported_and_imported(archive: Arc
     assert export_objects(archive) == [line]
 
 
+BOTH = {"pt": B, "en": D}
+HEADS: list[list[dict[str, Any]]] = [
+    [
+        {"rep": A, "language": "en", "translations": {"pt": B}},
+        {"rep": B, "translations": {"fr": C}},
+    ],
+    [{"rep": A, "translations": {"pt": B}}, {"rep": C, "translations": {"pt": B, "en": D}}],
+]
+
+
 @for_each(
     ("records", "exported"),
     [
         # a group is exported with its first item
-        (
-            [
-                {"rep": A, "language": "en", "translations": {"pt": B}},
-                {"rep": B, "translations": {"en": A, "fr": C}},
-                {"rep": C},
-            ],
-            [({"pt": B, "fr": C}, "en"), ({}, "pt"), ({}, "fr")],
-        ),
+        (HEADS[0], {A: ({"pt": B, "fr": C}, "en"), B: ({}, "pt"), C: ({}, "fr")}),
         # members that state no language stay in their group
-        (
-            [
-                {"rep": A, "translations": {"pt": B}},
-                {"rep": B},
-                {"rep": C, "translations": {"pt": B, "en": D}},
-                {"rep": D},
-            ],
-            [({"pt": B, "en": D}, None), ({}, "pt"), ({"pt": B, "en": D}, None), ({}, "en")],
-        ),
+        (HEADS[1], {A: (BOTH, None), B: ({}, "pt"), C: (BOTH, None), D: ({}, "en")}),
     ],
 )
 def test_a_group_of_translations_is_exported_with_its_head(
-    backend: str, tmp_path: Path, records: list[dict[str, Any]], exported: list[Any]
+    backend: str, tmp_path: Path, records: list[dict[str, Any]], exported: dict[str, Any]
 ) -> None:
+    named = [record["rep"] for record in records]
+    others = [{"rep": rep} for rep in exported if rep not in named]
     with open_app(backend, tmp_path) as app:
-        import_records(archive_of(app), records)
+        import_records(archive_of(app), [*records, *others])
         found = export(archive_of(app))
-    assert [(record.translations, record.language) for record in found] == exported
+    assert {one.rep: (one.translations, one.language) for one in found} == exported
 
 
 def test_defaults_are_omitted_and_paths_of_files_are_absolute(

@@ -39,27 +39,48 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
 
 
-@pytest.mark.slow
+ROWS = make_rows(60)
+KEYS = [row["Código"] for row in ROWS]
+JSON = b'[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
+JSON_LINES = (
+    b'{"metadata": {"work": {"titles": ["A"]}}, "key": "a"}\n'
+    b'{"metadata": {"work": {"titles": ["B"]}}, "key": "b"}\n'
+)
+
+
+#: The content of a file by its name, the keys and titles of its items, and the first place.
+LIBRARIES: dict[str, tuple[bytes, list[str], list[str], str]] = {
+    "works.jsonl": (JSON_LINES, ["a", "b"], ["A", "B"], "line 1"),
+    "works.json": (JSON, ["works.json:a", "works.json:b"], ["A", "B"], "item 1 (a)"),
+    "works.csv": (write_table(ROWS), KEYS, [row["Título"] for row in ROWS], "row 2"),
+}
+
+
 @pytest.mark.postgresql
-def test_a_spreadsheet_of_1000_works_is_imported_in_one_go(app: Flask, path: Path) -> None:
-    rows = make_rows(1000)
-    out = path.with_name("new.csv")
-    path.write_bytes(write_table(rows))
-    assert mint(app, path, "--identifiers", out).data == "added 1000, updated 0, skipped 0\n"
-    items = export(archive_of(app))
-    assert [item["key"] for item in items] == [row["Código"] for row in rows]
-    assert all(item["rep"] and item["ibip"] for item in items)
-    assert len({item["ibip"] for item in items}) == 1000
-    table = read_table(out)
-    assert [(one["rep"], one["ibip"], one["key"]) for one in table] == [
-        (item["rep"], item["ibip"], item["key"]) for item in items
-    ]
-    assert [one["title"] for one in table] == [row["Título"] for row in rows]
-    assert table[0]["url"] == f"http://urlib.net/{items[0]['ibip']}"
-    assert table[0]["place"] == "row 2"
-    # again: nothing is added
-    again = path.parent / "again.csv"
-    assert mint(app, path, "--identifiers", again).data == "added 0, updated 0, skipped 1000\n"
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_is_checked_and_imported_and_imported_again(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    content, keys, titles, place = LIBRARIES[name]
+    monkeypatch.setattr(importing, "WORKS_PER_BATCH", 25)
+    path, out, again = tmp_path / name, tmp_path / "new.csv", tmp_path / "again.csv"
+    path.write_bytes(content)
+    before, count = everything_in(archive_of(app)), len(keys)
+    outcome = mint(app, path, "--dry-run", "--identifiers", out)
+    assert outcome.data == f"would be added {count}, would be updated 0, would be skipped 0\n"
+    assert everything_in(archive_of(app)) == before
+    assert not out.exists()
+    assert mint(app, path, "--identifiers", out).data == f"added {count}, updated 0, skipped 0\n"
+    items, table = export(archive_of(app)), read_table(out)
+    assert [item["key"] for item in items] == keys
+    assert len({item[form] for item in items for form in ("rep", "ibip")}) == 2 * count
+    for form in ("rep", "ibip", "key"):
+        assert [row[form] for row in table] == [item[form] for item in items]
+    assert [row["title"] for row in table] == titles
+    assert (table[0]["url"], table[0]["place"]) == (f"http://urlib.net/{items[0]['ibip']}", place)
+    # nothing is added again
+    outcome = mint(app, path, "--identifiers", again)
+    assert outcome.data == f"added 0, updated 0, skipped {count}\n"
     assert again.read_bytes() == out.read_bytes()
 
 
@@ -217,38 +238,6 @@ def test_wrong_files_are_refused(
     assert message in error
 
 
-# --- the other formats ---------------------------------------------------------------------------
-
-LIBRARIES = {
-    "works.jsonl": (
-        '{"metadata": {"work": {"titles": ["A"]}}, "key": "a"}\n'
-        '{"metadata": {"work": {"titles": ["B"]}}, "key": "b"}\n'
-    ),
-    "works.json": (
-        '[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
-    ),
-    "works.csv": "key,title\na,A\nb,B\n",
-}
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_each_format_is_checked_and_imported_and_imported_again(
-    app: Flask, tmp_path: Path, name: str
-) -> None:
-    path, out = tmp_path / name, tmp_path / "new.csv"
-    path.write_text(LIBRARIES[name], "utf-8")
-    before = everything_in(archive_of(app))
-    outcome = mint(app, path, "--dry-run", "--identifiers", out)
-    assert outcome.data == "would be added 2, would be updated 0, would be skipped 0\n"
-    assert everything_in(archive_of(app)) == before
-    assert not out.exists()
-    assert mint(app, path, "--identifiers", out).data == "added 2, updated 0, skipped 0\n"
-    prefix = "" if name in ("works.csv", "works.jsonl") else f"{name}:"
-    assert [item["key"] for item in export(archive_of(app))] == [f"{prefix}a", f"{prefix}b"]
-    assert [one["title"] for one in read_table(out)] == ["A", "B"]
-    assert mint(app, path).data == "added 0, updated 0, skipped 2\n"
-
-
 # --- again ---------------------------------------------------------------------------------------
 
 
@@ -284,14 +273,10 @@ def test_an_error_after_the_check_names_the_row_and_nothing_is_imported(
     assert [item.get("key") for item in export(archive_of(app))] == [None]
 
 
-# --- CSL-JSON and back ---------------------------------------------------------------------------
-
-
 def normalise(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item of CSL-JSON as the export has it.
+    """Return an item of CSL-JSON without what the export writes in another way.
 
-    Its identifier and its URL are those of the new item. The variable ``custom`` says what the type
-    of CSL does not: whether a ``thesis`` is a doctoral thesis, for example.
+    ``custom`` says what the type does not: whether a ``thesis`` is a doctoral thesis, for example.
     """
     return {name: value for name, value in item.items() if name not in ("id", "URL", "custom")}
 
@@ -299,11 +284,11 @@ def normalise(item: dict[str, Any]) -> dict[str, Any]:
 def test_a_library_of_csl_json_survives_the_import_and_the_export(
     app: Flask, tmp_path: Path
 ) -> None:
-    library = make_csl_items(200)
+    library = make_csl_items(60)
     assert len({item["type"] for item in library}) == 20
     path, out = tmp_path / "library.json", tmp_path / "new.csv"
     path.write_text(json.dumps(library, ensure_ascii=False), "utf-8")
-    assert mint(app, path, "--identifiers", out).data == "added 200, updated 0, skipped 0\n"
+    assert mint(app, path, "--identifiers", out).data == "added 60, updated 0, skipped 0\n"
     web = app.test_client()
     exported = []
     for row, item in zip(read_table(out), library, strict=True):
