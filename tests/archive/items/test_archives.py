@@ -135,9 +135,6 @@ def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
     assert everything_in(archive) == before
 
 
-# --- an app before its Archive -------------------------------------------------------------------
-
-
 @pytest.mark.no_tables
 @pytest.mark.parametrize("service", [SERVICE, None])
 @pytest.mark.parametrize("upgraded", [False, True])
@@ -153,9 +150,6 @@ def test_an_app_may_start_before_its_Archive_is_there(
     served, created = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=service)).init()
     assert created
     assert waiting.served() == served
-
-
-# --- at once -------------------------------------------------------------------------------------
 
 
 @pytest.mark.postgresql

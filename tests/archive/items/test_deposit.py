@@ -228,9 +228,6 @@ def test_a_removed_item_is_cited_by_its_description_if_no_citation_is_given(
     assert f"2009. IBI: {ibip}." in cited
 
 
-# --- what these commands refuse ------------------------------------------------------------------
-
-
 def test_what_can_not_be_done_is_an_error_and_changes_nothing(
     here: Flask, there: Flask, report: Path
 ) -> None:

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,13 @@ from sqlalchemy import func, select
 from support.archives import (
     SERVICE,
     archive_of,
-    close,
     everything_in,
     export,
     import_file,
     import_records,
-    make_app,
 )
 from support.commands import ROOT, command
-from support.databases import count_known_rows, new_database
+from support.databases import count_known_rows
 from support.operations import SECOND, make_archives
 from support.stores import ibip_of, make_store, moment_of, rep_of
 
@@ -135,24 +133,13 @@ WRONG_UPDATES: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def settled(backend: str, tmp_path_factory: Any) -> Iterator[Archive]:
+@pytest.fixture
+def settled(archive: Archive) -> Archive:
     """An Archive with a few items, which refuses the files of the tests."""
-    folder = tmp_path_factory.mktemp("settled")
-    with new_database(backend, folder, ready=True) as uri:
-        app = make_app(uri, folder)
-        archive = archive_of(app)
-        archive.init()
-        import_records(
-            archive,
-            [
-                item(C, ibip=CI, aliases=["abZc/1"], language="pt", next_edition=D),
-                item(D, language="en", translations={"pt": C}),
-                item(E, ibip=ibip_of(4)),
-            ],
-        )
-        yield archive
-        close(app)
+    portuguese = item(C, ibip=CI, aliases=["abZc/1"], language="pt", next_edition=D)
+    english = item(D, language="en", translations={"pt": C})
+    import_records(archive, [portuguese, english, item(E, ibip=ibip_of(4))])
+    return archive
 
 
 def test_an_error_names_file_line_and_field_and_nothing_is_changed(

@@ -40,11 +40,12 @@ TAKEN = f"{REP}/2010/10.20.15.21"
 TABLE_6_2 = load("distributor.json")
 
 
-class Time:
-    """A clock that the test sets, and that waiting advances."""
+class Bench:
+    """A database, and a clock that the test sets, and that waiting advances."""
 
-    def __init__(self, now: Fraction = NOW) -> None:
-        self.now = now
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.now = NOW
         self.waited: list[float] = []
         self.meanwhile: Callable[[], Any] | None = None
 
@@ -57,21 +58,6 @@ class Time:
             self.meanwhile, meanwhile = None, self.meanwhile
             meanwhile()
         self.now += Fraction(seconds).limit_denominator(10**9)
-
-
-def stored(database: Database) -> dict[str, str]:
-    """Return the last date of each prefix."""
-    with database.reading() as connection:
-        rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
-        return {row.prefix: row.last_date for row in rows}
-
-
-class Bench(Time):
-    """A database, and a clock for its minters."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__()
-        self.database = database
 
     def minter(
         self,
@@ -86,7 +72,9 @@ class Bench(Time):
 
     def stored(self) -> dict[str, str]:
         """Return the last date of each prefix."""
-        return stored(self.database)
+        with self.database.reading() as connection:
+            rows = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix"))
+            return {row.prefix: row.last_date for row in rows}
 
     def run(self, statement: str, **values: str) -> None:
         """Run a statement that changes the last dates."""
@@ -359,7 +347,7 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     minter = minter_with_items(app, [{"rep": build(date).rep} for date in dates])
     with pytest.raises(MintingError):
         minter.mint()
-    assert stored(archive_of(app).database)[REP] == "1287588000"
+    assert Bench(archive_of(app).database).stored()[REP] == "1287588000"
 
 
 @pytest.mark.rule("G4-01", "G6-21")
@@ -368,13 +356,14 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
 def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive, time = archive_of(app), Time()
-    archive.minter.clock, archive.minter.wait = time, time.wait
+    archive = archive_of(app)
+    bench = Bench(archive.database)
+    archive.minter.clock, archive.minter.wait = bench, bench.wait
     taken = archive.deposit()
     archive.deposit(next_edition=taken.rep)
     # The next identifier needs no wait. If its date were not stored, it would be issued again,
     # because the clock stands still.
-    time.now += 60
+    bench.now += 60
     build = Mock(wraps=archive.minter.build)
     monkeypatch.setattr(archive.minter, "build", build)
     # an item cannot be the next edition of two items: only the database checks this

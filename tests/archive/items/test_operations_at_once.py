@@ -116,9 +116,7 @@ def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
 
 
 @pytest.mark.only_on("postgresql")  # on SQLite, writers never run at the same time
-def test_a_deposit_without_relations_does_not_wait_for_the_lock(
-    archives: list[Archive],
-) -> None:
+def test_a_deposit_without_relations_does_not_wait_for_the_lock(archives: list[Archive]) -> None:
     first, *_ = archives
     with first.context.transaction() as store:
         store.lock_relations()

@@ -73,9 +73,6 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
     close(app)
 
 
-# --- items that are public
-
-
 @for_each(
     ("fields", "expected"),
     [
@@ -92,8 +89,6 @@ def test_the_documents_whose_description_is_not_hidden_are_public(
 ) -> None:
     assert is_public_record(Record(rep=A, **fields)) is expected
 
-
-# --- the files
 
 FILES = (FileRecord("a.pdf"), FileRecord("b.xyzzy"), FileRecord("c", "https://a.example/c"))
 LISTED = (

@@ -11,13 +11,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection, Table, create_engine, inspect, select, text
 from support.archives import archive_of
-from support.registries import (
-    a_registry,
-    a_request,
-    fill_claims,
-    fill_document_registry,
-    included,
-)
+from support.registries import a_registry, a_request, fill_claims, fill_document_registry, included
 from support.tables import SECOND, fill
 
 from flask_ibi_archive.archive.items.tables import metadata

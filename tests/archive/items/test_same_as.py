@@ -121,9 +121,6 @@ def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     assert archive.deposit(same_as=[DOI])
 
 
-# --- removal, copies, transfers ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("keep_copy", [True, False])
 def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bool) -> None:
     first, second, *_ = make_archives(new_app, 3)

@@ -72,9 +72,7 @@ def test_an_edit_takes_an_original_back_only_if_asked(app: Flask, left: dict[str
         archive.edit(A, take_back=True)
 
 
-def test_an_original_of_the_same_database_is_not_taken_back(
-    new_app: Callable[..., Flask],
-) -> None:
+def test_an_original_of_the_same_database_is_not_taken_back(new_app: Callable[..., Flask]) -> None:
     here, there = make_archives(new_app, 2)
     moved = here.deposit(title="On rain").rep
     here.transfer(moved, there.served().service_ibi, keep_copy=True)

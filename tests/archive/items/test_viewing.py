@@ -46,8 +46,6 @@ def texts(*values: str) -> DublinCoreMetadata:
     return DublinCoreMetadata({"title": tuple((value, None) for value in values)})
 
 
-# --- the rule and the embargo of an item
-
 OPEN, METADATA, NONE = None, AccessRule((ONE, TWO)), AccessRule((ONE, TWO), "none")
 
 
@@ -228,9 +226,6 @@ def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_su
     fields: dict[str, Any], related: tuple[RelatedItem, ...]
 ) -> None:
     assert view_host_item(Record(rep=A, **fields), None, TODAY).related == related
-
-
-# --- items in our tables
 
 
 def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_path: Path) -> None:
