@@ -58,7 +58,7 @@ OUTSIDERS = [OUTSIDE, "2001:db9::1", "::ffff:1.2.3.4", None, "unix:"]
 @pytest.mark.rule("R72-27")
 @for_each("remote", OUTSIDERS)
 @for_each("others", ["metadata", "none"])
-def test_users_outside_the_networks_get_no_file_and_no_list(
+def test_users_outside_the_networks_get_no_file(
     web: Flask, others: str, remote: str | None
 ) -> None:
     for ibi in {"metadata": (CLOSED, PLAIN_CLOSED), "none": (HIDDEN, HIDDEN_BARE)}[others]:

@@ -81,9 +81,6 @@ def test_init_updates_the_facts_about_the_archive(new_app: NewApp) -> None:
     assert rows(first, sql) == [(address, None, "HTTP", "2", email)]
 
 
-# --- several Archives ----------------------------------------------------------------------------
-
-
 @pytest.mark.rule("R3-01")
 def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND, IBIP)]

@@ -83,9 +83,7 @@ def test_the_options_are_stored(app: Flask, report: Path) -> None:
     assert item["list_files"] is False
 
 
-def test_add_with_a_wrong_argument_is_a_wrong_call_and_writes_nothing(
-    app: Flask, report: Path
-) -> None:
+def test_add_with_a_wrong_argument_writes_nothing(app: Flask, report: Path) -> None:
     both = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
     for words, reason in (
         (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
@@ -148,12 +146,10 @@ def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
     return ibi, ibip
 
 
-# --- copy and transfer ---------------------------------------------------------------------------
+# --- copy, transfer and delete -------------------------------------------------------------------
 
 
-def test_copy_makes_a_copy_in_the_other_archive_or_here(
-    here: Flask, there: Flask, report: Path
-) -> None:
+def test_copy_makes_a_copy_there_or_here(here: Flask, there: Flask, report: Path) -> None:
     ibi, ibip = add(here, report)
     said = command(here, "copy", ibip.lower(), "--to", FAR_SERVICE.upper()).lines
     assert said == [f"copied {ibi} to {FAR_SERVICE}"]
@@ -183,9 +179,6 @@ def test_transfer_hands_the_original_over(
     assert ask(here, f"/col/{ibi}/").status == (410 if left == "Deleted" else 200)
 
 
-# --- delete --------------------------------------------------------------------------------------
-
-
 WITHDRAWN = "--yes", "--reason", "Withdrawn"
 
 
@@ -213,9 +206,7 @@ def test_delete_leaves_a_tombstone_and_perhaps_no_description(here: Flask, repor
     assert "has the state Deleted" in command(here, "delete", ibi, "--yes", "--reason", "x").error
 
 
-def test_a_removed_item_is_cited_by_its_description_if_no_citation_is_given(
-    here: Flask, report: Path
-) -> None:
+def test_a_removed_item_is_cited_by_its_description(here: Flask, report: Path) -> None:
     ibi, ibip = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
     with unchanged(here):
         assert command(here, "delete", ibi, "--reason", "Withdrawn").error == (
@@ -228,9 +219,7 @@ def test_a_removed_item_is_cited_by_its_description_if_no_citation_is_given(
     assert f"2009. IBI: {ibip}." in cited
 
 
-def test_what_can_not_be_done_is_an_error_and_changes_nothing(
-    here: Flask, there: Flask, report: Path
-) -> None:
+def test_what_is_refused_changes_nothing(here: Flask, there: Flask, report: Path) -> None:
     ibi, _ = add(here, report)
     gone, _ = add(here, report)
     command(here, "delete", gone, *WITHDRAWN)

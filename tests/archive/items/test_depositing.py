@@ -85,9 +85,7 @@ NO_FILES: list[tuple[Any, str]] = [
 ]
 
 
-def test_a_file_that_cannot_be_read_is_refused_before_minting(
-    archive: Archive, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_read_mints_nothing(archive: Archive, tmp_path: Path) -> None:
     good, folder = tmp_path / "good.txt", tmp_path / "x"
     good.write_text("good")
     folder.mkdir()
@@ -166,9 +164,7 @@ def test_a_new_item_replaces_a_stub_that_another_process_has_just_stored(archive
 
 
 @pytest.mark.postgresql
-def test_an_identifier_that_another_process_has_just_given_to_an_item_is_refused(
-    archive: Archive,
-) -> None:
+def test_an_identifier_that_another_process_has_just_used_is_refused(archive: Archive) -> None:
     expected = archive.minter.build(Fraction(1_790_000_100))
     wait_with(archive, lambda: import_records(archive, [{"rep": expected.rep}]))
     with pytest.raises(StorageError, match=expected.rep):

@@ -89,7 +89,7 @@ def test_a_title_is_refused_if_the_metadata_are_elsewhere(archive: Archive) -> N
         archive.edit(item.ibi, title="A")
 
 
-def test_files_are_paths_streams_uploads_pairs_and_file_records(
+def test_files_are_paths_streams_uploads_pairs_and_records(
     archive: Archive, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.txt"

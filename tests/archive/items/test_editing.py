@@ -133,9 +133,7 @@ def full(here: Flask, tmp_path: Path) -> str:
     return another(here, FULL, tmp_path)
 
 
-def test_a_translation_that_is_named_joins_those_that_are_there(
-    here: Flask, full: str, tmp_path: Path
-) -> None:
+def test_a_translation_joins_those_that_are_there(here: Flask, full: str, tmp_path: Path) -> None:
     french, german = (another(here, OLD, tmp_path) for _ in range(2))
     command(here, "edit", full, f"translations.fr={french}")
     command(here, "edit", full, f"translations.de={german}")

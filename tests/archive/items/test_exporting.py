@@ -170,9 +170,7 @@ def test_an_export_made_before_is_imported(archive: Archive) -> None:
 
 
 @pytest.mark.postgresql
-def test_the_counts_of_an_export_replace_those_of_the_items(
-    app: Flask, backend: str, tmp_path: Path
-) -> None:
+def test_the_counts_of_an_export_are_imported(app: Flask, backend: str, tmp_path: Path) -> None:
     archive, path = archive_of(app), str(tmp_path / "items.jsonl")
     import_records(archive, [{"rep": A}, {"rep": B}])
     insert_accesses(archive, [{"ibi": A, "second": n * 50_000} for n in (1, 3)])

@@ -40,9 +40,7 @@ def list_files(folder: FileStore) -> list[Path]:
     return [path for path in folder.folder.rglob("*") if path.is_file()]
 
 
-def test_storing_a_file_again_repairs_a_damaged_one_and_renews_its_time(
-    folder: FileStore, tmp_path: Path
-) -> None:
+def test_storing_a_file_again_repairs_and_renews_it(folder: FileStore, tmp_path: Path) -> None:
     place = folder.path(store_content(folder, tmp_path, b"content").sha256)
     for found in (b"", b"cont", b"CONTENT", b"content and more", b"content"):
         place.write_bytes(found)
@@ -159,9 +157,7 @@ def test_a_failed_copy_leaves_no_file(
     assert store_content(folder, tmp_path, b"content").size == 7
 
 
-def test_a_source_that_cannot_be_read_raises_its_own_error(
-    folder: FileStore, tmp_path: Path
-) -> None:
+def test_a_source_that_cannot_be_read_raises_its_error(folder: FileStore, tmp_path: Path) -> None:
     class Broken:
         def read(self, size: int, /) -> bytes:
             raise OSError(5, "Input/output error")

@@ -142,9 +142,7 @@ def settled(archive: Archive) -> Archive:
     return archive
 
 
-def test_an_error_names_file_line_and_field_and_nothing_is_changed(
-    settled: Archive, tmp_path: Path
-) -> None:
+def test_an_error_names_file_line_and_field(settled: Archive, tmp_path: Path) -> None:
     before = everything_in(settled)
     (tmp_path / "a.txt").write_bytes(b"content")
     file = tmp_path / "items.jsonl"
@@ -233,9 +231,7 @@ def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
 
 
 @pytest.mark.only_on("postgresql")
-def test_postgresql_knows_how_many_rows_were_imported(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgresql_knows_how_many_rows_it_has(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "BATCH", 2)
     archive = archive_of(app)
     import_records(archive, [item(A), item(B), item(C), item(D), item(E)])
@@ -245,9 +241,7 @@ def test_postgresql_knows_how_many_rows_were_imported(
 # --- files ---------------------------------------------------------------------------------------
 
 
-def test_only_regular_files_in_the_folder_of_the_records_are_read(
-    app: Flask, tmp_path: Path
-) -> None:
+def test_only_regular_files_in_the_folder_of_records_are_read(app: Flask, tmp_path: Path) -> None:
     archive, folder = archive_of(app), tmp_path / "records"
     outside = tmp_path / "far" / "scans" / "a.txt"
     for path, content in ((folder / "a.txt", b"not this one"), (outside, b"content")):
@@ -292,9 +286,7 @@ def test_standard_input_has_files_only_in_a_folder_that_is_named(
     assert error.endswith(f"is a pipe; read it as standard input: import - < /dev/fd/{reading}")
 
 
-def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_changed(
-    app: Flask, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_written_is_named(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     before = everything_in(archive)
     (tmp_path / "a.txt").write_bytes(b"content")
@@ -305,9 +297,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_changed(
     assert everything_in(archive) == before
 
 
-def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
-    app: Flask, tmp_path: Path
-) -> None:
+def test_a_url_with_a_password_in_an_old_export_is_refused(app: Flask, tmp_path: Path) -> None:
     archive, path = archive_of(app), tmp_path / "items.jsonl"
     import_records(archive, [item(A)])
     with archive.database.writing() as connection:  # such URLs were allowed in earlier versions
@@ -328,9 +318,7 @@ def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
 # --- items and references ------------------------------------------------------------------------
 
 
-def test_empty_lines_carriage_returns_and_a_byte_order_mark_are_ignored(
-    app: Flask, tmp_path: Path
-) -> None:
+def test_empty_lines_and_a_byte_order_mark_are_ignored(app: Flask, tmp_path: Path) -> None:
     file = tmp_path / "items.jsonl"
     lines = [json.dumps(item(A)).encode(), b"", b"  ", json.dumps(item(B)).encode()]
     file.write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
@@ -367,9 +355,7 @@ WHOLE = [
 ]
 
 
-def test_an_update_to_the_same_content_changes_nothing(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_update_to_the_same_changes_nothing(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = archive_of(app)
     import_records(archive, WHOLE)
     written = [format_record(parse_record(record)) for record in WHOLE]
@@ -410,9 +396,7 @@ def test_a_member_leaves_a_group_before_or_after_the_line_of_its_head(app: Flask
 
 
 @pytest.mark.postgresql
-def test_two_members_may_swap_their_languages_in_one_file(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_members_may_swap_their_languages(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = archive_of(app)
     at_first = [item(A, language="en", translations={"pt": B}), item(B, language="pt")]
     swapped = [item(A, language="pt", translations={"en": B}), item(B, language="en")]
@@ -468,9 +452,7 @@ def test_an_update_changes_metadata_files_and_other_fields(app: Flask, tmp_path:
     assert exported(archive, A)["files"] == [other]
 
 
-def test_an_item_in_two_archives_of_the_database_has_one_original(
-    new_app: Callable[..., Flask],
-) -> None:
+def test_an_item_of_two_archives_has_one_original(new_app: Callable[..., Flask]) -> None:
     here, there = make_archives(new_app, 2)
     copy = item(A, state="Copy", original_archive=SECOND)
     import_records(there, [item(A)])

@@ -281,9 +281,7 @@ def normalise(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if name not in ("id", "URL", "custom")}
 
 
-def test_a_library_of_csl_json_survives_the_import_and_the_export(
-    app: Flask, tmp_path: Path
-) -> None:
+def test_a_library_of_csl_json_survives_import_and_export(app: Flask, tmp_path: Path) -> None:
     library = make_csl_items(60)
     assert len({item["type"] for item in library}) == 20
     path, out = tmp_path / "library.json", tmp_path / "new.csv"

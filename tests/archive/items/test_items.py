@@ -204,7 +204,7 @@ def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
         ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
     ],
 )
-def test_url_list_of_a_wrong_request_is_an_error(
+def test_url_list_refuses_wrong_requests(
     shelved: Flask, words: tuple[str, ...], reason: str
 ) -> None:
     assert command(shelved, "url-list", *words).error.startswith(reason)

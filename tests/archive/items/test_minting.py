@@ -160,9 +160,7 @@ def test_threads_that_share_a_minter_never_issue_the_same_date(bench: Bench) -> 
 
 @pytest.mark.postgresql
 @for_each("prefix", [REP, IBIP])
-def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
-    bench: Bench, prefix: str
-) -> None:
+def test_a_minter_notices_a_later_date_under_one_prefix(bench: Bench, prefix: str) -> None:
     bench.empty()
     minter = bench.minter("0.1")
     for _ in range(4):
@@ -220,9 +218,7 @@ def test_others_can_mint_while_one_waits(uri: str, bench: Bench) -> None:
 
 @pytest.mark.rule("G6-19")
 @for_each("seconds", [20, 3600, 10**8])
-def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
-    bench: Bench, seconds: int
-) -> None:
+def test_a_clock_that_was_set_back_is_an_error(bench: Bench, seconds: int) -> None:
     bench.empty()
     bench.minter().mint(2)
     before = bench.stored()
@@ -300,9 +296,7 @@ def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
 @pytest.mark.postgresql
 @pytest.mark.parametrize("kind", ["item", "reservation", "item while others mint"])
 @for_each("bearer", ["rep", "ibip"])
-def test_an_identifier_that_appears_between_two_calls_is_skipped(
-    app: Flask, bearer: str, kind: str
-) -> None:
+def test_an_identifier_that_appears_is_skipped(app: Flask, bearer: str, kind: str) -> None:
     archive, minter = archive_of(app), minter_with_items(app, [])
     if kind == "item while others mint":
         minter.mint()
@@ -333,9 +327,7 @@ def test_an_identifier_that_appears_between_two_calls_is_skipped(
         {"rep": "a.br/b/2010/10.20.15.21", "next_edition": TAKEN},
     ],
 )
-def test_an_identifier_that_exists_is_skipped_in_both_forms(
-    app: Flask, bearer: dict[str, Any]
-) -> None:
+def test_an_identifier_that_exists_is_skipped(app: Flask, bearer: dict[str, Any]) -> None:
     minted = suffixes(minter_with_items(app, [bearer]).mint(4))
     assert minted == [f"2010/10.20.15.21.55{rest}" for rest in ("", ".5", ".6", ".7")]
 

@@ -121,9 +121,7 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
         assert after.timestamp.year > 2001, changes
 
 
-def test_a_tombstone_has_reason_citation_successor_and_place(
-    archive: Archive, tmp_path: Path
-) -> None:
+def test_a_tombstone_has_reason_citation_and_successor(archive: Archive, tmp_path: Path) -> None:
     record = ItemRecord(metadata=DUBLIN_CORE, access=AccessRule(("10.0.0.0/8",)))
     first = archive.deposit(record, [write(tmp_path, "a.txt", "a")])
     second = archive.new_edition(first.rep, ItemRecord())
@@ -139,7 +137,7 @@ def test_a_tombstone_has_reason_citation_successor_and_place(
     assert archive.files_folder.path(sha256("a")).exists()
 
 
-# --- copies --------------------------------------------------------------------------------------
+# --- copies, transfers and reservations ----------------------------------------------------------
 
 
 @pytest.mark.rule("R3-10")
@@ -349,9 +347,7 @@ def bring(archive: Archive, **fields: Any) -> None:
 
 @pytest.mark.parametrize("name", [REP, IBIP, LEGACY])
 @pytest.mark.postgresql
-def test_references_are_rewritten_when_their_item_arrives_or_gets_a_rep(
-    archive: Archive, name: str
-) -> None:
+def test_references_are_rewritten_when_their_item_arrives(archive: Archive, name: str) -> None:
     if name == IBIP:
         import_records(archive, [{"ibip": IBIP}])
     earlier = archive.deposit(next_edition=name).rep

@@ -84,9 +84,7 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
         ({"access": HIDDEN}, False),
     ],
 )
-def test_the_documents_whose_description_is_not_hidden_are_public(
-    fields: dict[str, Any], expected: bool
-) -> None:
+def test_documents_that_are_not_hidden_are_public(fields: dict[str, Any], expected: bool) -> None:
     assert is_public_record(Record(rep=A, **fields)) is expected
 
 

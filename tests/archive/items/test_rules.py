@@ -363,9 +363,7 @@ def test_an_item_and_its_identifiers_have_one_state(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("value", [f"{REP}\0x", REP.encode(), f"{REP}\0x".encode()])
-def test_a_value_that_is_not_text_or_contains_NUL_is_not_an_identifier(
-    rows: Rows, value: Any
-) -> None:
+def test_bytes_or_a_text_with_NUL_are_not_an_identifier(rows: Rows, value: Any) -> None:
     item = rows.item(rows.archive(), OTHER_REP)
     with pytest.raises((IntegrityError, DataError)):
         rows.identifier(item, value, "rep", 1)
@@ -449,9 +447,7 @@ REFERENCES: dict[str, Statement] = {
 
 
 @pytest.mark.parametrize("refer", REFERENCES.values(), ids=REFERENCES)
-def test_a_reference_to_an_item_of_the_Archive_has_the_primary_form(
-    rows: Rows, refer: Statement
-) -> None:
+def test_a_reference_within_the_Archive_has_the_primary_form(rows: Rows, refer: Statement) -> None:
     archive = rows.archive()
     rows.item(archive, REP, IBIP)
     other = rows.item(archive, OTHER_REP, language="pt")

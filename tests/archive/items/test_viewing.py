@@ -93,7 +93,7 @@ FILES = (FileRecord("a.pdf"), FileRecord("b.csv"))
         ({"metadata": texts("Snow"), "files": FILES, "embargo": TOMORROW}, "Snow"),
     ],
 )
-def test_the_title_is_the_stated_one_or_an_open_file_or_the_identifier(
+def test_the_title_is_stated_or_an_open_file_or_the_identifier(
     fields: dict[str, Any], title: str
 ) -> None:
     assert view(**fields).title == title
@@ -103,9 +103,7 @@ def test_the_title_is_the_stated_one_or_an_open_file_or_the_identifier(
     ("paths", "found"),
     [((), None), (("c",), None), (("c", "b.csv"), "b.csv"), (("b.csv", "a.pdf"), "b.csv")],
 )
-def test_the_first_path_that_exists_names_the_file(
-    paths: tuple[str, ...], found: str | None
-) -> None:
+def test_the_first_existing_path_names_the_file(paths: tuple[str, ...], found: str | None) -> None:
     file = view(files=FILES).find_file(paths)
     assert (None if file is None else file.path) == found
 
@@ -173,7 +171,7 @@ def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_al
     assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
 
 
-# --- items of a host
+# --- items of a host, and items in our tables
 
 
 @for_each(
