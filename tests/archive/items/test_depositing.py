@@ -118,6 +118,13 @@ WRONG_RECORDS: list[tuple[Any, str]] = [
     ({"rep": "farZ/1"}, "^rep: this field is unknown; the known fields are title, creators, "),
     ({"state": "Copy"}, "^state: 'Copy' is not Original, the state of a new item"),
     ({"title": 7}, "^title: 7 is not a text or a list of texts$"),
+    ({"creators": ["Silva, Ana", 1]}, r"creators\[1\]: 1 is not a text"),
+    ({"title": "A", "metadata": {"subject": "ice"}}, "no key dc, work, ibi or url; write "),
+    ({"metadata": {"dc": {"title": ["a"]}}, "type": "tese"}, "metadata: .* have the field type"),
+    ({"metadata": {"work": "x"}, "title": "a"}, "metadata.work: 'x' is not an object"),
+    ({"title": "a", "titles": ["b"]}, "title: the field titles contains the title too"),
+    ({"type": "tese"}, "titles: the field is missing"),
+    ({"title": "a", "contributors": [{"name": "x", "role": "boss"}]}, r"\[0\].role: "),
     (Record(), "is not an ItemRecord, such as ItemRecord"),
 ]
 

@@ -18,7 +18,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from support import host_models
 from support.archives import SERVICE, import_records
-from support.cases import for_each
 from support.commands import ROOT
 from support.databases import new_database
 from support.operations import record_of, view_of
@@ -160,13 +159,6 @@ def test_operations_take_an_item_as_a_text_or_as_an_object(archive: Archive) -> 
     assert (found.title, len(found.record.files)) == ("D", 1)
 
 
-def test_messages_name_the_fields_that_the_host_has_written(archive: Archive) -> None:
-    with pytest.raises(StorageError, match=r"creators\[1\]: 1 is not a text"):
-        archive.deposit(creators=["Silva, Ana", 1])
-    with pytest.raises(StorageError, match="no key dc, work, ibi or url; write "):
-        archive.deposit(title="A", metadata={"subject": "ice"})
-
-
 # --- complete descriptions ------------------------------------------------------------------------
 
 ANA = {"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}
@@ -220,24 +212,6 @@ def test_an_item_with_dublin_core_gets_a_description_if_nothing_is_lost(archive:
     item = archive.deposit(title="Rain", metadata={"dc": {"identifier": ["x"]}})
     with pytest.raises(StorageError, match=r"^type: .* would be lost \(identifier\)"):
         archive.edit(item.ibi, type="tese")
-
-
-@for_each(
-    ("fields", "message"),
-    [
-        (
-            {"metadata": {"dc": {"title": ["a"]}}, "type": "tese"},
-            "^metadata: .* have the field type",
-        ),
-        ({"metadata": {"work": "x"}, "title": "a"}, "^metadata.work: 'x' is not an object"),
-        ({"title": "a", "titles": ["b"]}, "^title: the field titles contains the title too"),
-        ({"type": "tese"}, "titles: the field is missing"),
-        ({"title": "a", "contributors": [{"name": "x", "role": "boss"}]}, r"\[0\].role: "),
-    ],
-)
-def test_a_contradiction_is_refused(archive: Archive, fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(StorageError, match=message):
-        archive.deposit(**fields)
 
 
 def test_a_metadata_item_describes_its_item_completely(archive: Archive) -> None:

@@ -186,12 +186,3 @@ def test_the_counts_of_an_export_are_imported(app: Flask, backend: str, tmp_path
             found = [archive_of(other).statistics(rep, "day") for rep in (A, B, None)]
             assert found == before
             insert([{"ibi": A, "second": 9}])
-
-
-@pytest.mark.parametrize("counts", [None, [["2026-01-02", "Data", 1]], [[1, 2, 3, 4, 5]]])
-def test_wrong_counts_are_an_error_of_their_line(app: Flask, tmp_path: Path, counts: Any) -> None:
-    path = tmp_path / "items.jsonl"
-    path.write_text(json.dumps({"rep": A, "counts": counts}) + "\n")
-    assert "line 1, counts" in command(app, "import", path).error
-    assert "line 1, counts" in command(app, "import", path, "--dry-run").out
-    assert export(archive_of(app)) == []

@@ -114,6 +114,9 @@ WRONG_LINES: list[tuple[dict[str, Any] | bytes, str | None, str]] = [
     ({"files": [{"path": "a", "sha256": "abc"}]}, "files[0].sha256", "64 hexadecimal"),
     ({"access": {"networks": ["10.1.2.3/8"]}}, "access.networks[0]", "did you mean 10.0.0.0/8?"),
     ({"access": RULE}, "access.others", "metadata, none"),
+    ({"counts": None}, "counts", "is not a list"),
+    ({"counts": [["2026-01-02", "Data", 1]]}, "counts[0]", "is not a list: day"),
+    ({"counts": [[1, 2, 3, 4, 5]]}, "counts[0]", "is not a day such as"),
 ]
 CIRCLE = [item(A, next_edition=B), item(B, next_edition=FAR), item(FAR, next_edition=A)]
 ENGLISH, HEAD = item(B, language="en"), item(A, translations={"pt": B})
