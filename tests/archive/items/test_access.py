@@ -34,8 +34,6 @@ from support.web import (
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
 
 
-# --- the access of users
-
 FILE = "doc/report.pdf"
 
 
@@ -145,7 +143,7 @@ def test_metadata_that_are_an_item_have_their_own_rule(web: Flask) -> None:
 @for_each("user", [INSIDE, OUTSIDE])
 @for_each("verbs", ["", "GetFileList", "GetMetadata"])
 @for_each("ibi", [CLOSED, HIDDEN, HIDDEN_BARE, PLAIN_CLOSED, WITH_CLOSED_METADATA, REPORT])
-def test_a_user_can_read_every_url_of_the_url_list_for_that_user(
+def test_users_can_read_every_url_of_their_list(
     web: Flask, ibi: str, verbs: str, user: str
 ) -> None:
     pairs = ask_urls(web, ibi, verbs, user=user)
@@ -153,9 +151,6 @@ def test_a_user_can_read_every_url_of_the_url_list_for_that_user(
         if name.startswith("url") and name != "urlkey":
             answer: Answer = follow(web, words[0], remote=user)
             assert answer.status in (200, 302)
-
-
-# --- the user of a request through proxies
 
 
 OTHER_HEADERS = ["Forwarded", "X-Real-IP", "Client-IP", "X-Client-IP", "True-Client-IP"]

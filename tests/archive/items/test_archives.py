@@ -151,9 +151,7 @@ def test_an_app_may_start_before_its_Archive_is_there(
 
 @pytest.mark.postgresql
 @pytest.mark.no_tables
-def test_processes_that_init_at_once_create_one_archive(
-    uri: str, new_app: NewApp, tmp_path: Path
-) -> None:
+def test_processes_at_once_create_one_archive(uri: str, new_app: NewApp, tmp_path: Path) -> None:
     ends = start_together(Path(__file__).with_name("archive_process.py"), *[(uri, tmp_path)] * 2)
     assert [err for _, err in ends] == ["", ""]
     printed = [out.split() for out, _ in ends]

@@ -50,9 +50,6 @@ def test_the_first_file_is_the_target(archive: Archive, tmp_path: Path) -> None:
         assert archive.files_folder.path(file.sha256).read_text() == file.path
 
 
-# --- the arguments of a host ----------------------------------------------------------------------
-
-
 def test_a_file_need_not_be_in_a_list(archive: Archive, tmp_path: Path) -> None:
     path, other = tmp_path / "report.pdf", tmp_path / "other.pdf"
     path.write_bytes(b"%PDF")
@@ -139,9 +136,6 @@ def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(archiv
         with pytest.raises(StorageError):
             archive.add_translation(SERVICE, record)
     assert no_date_is_used(archive)
-
-
-# --- the date of the identifier ------------------------------------------------------------------
 
 
 def wait_with(archive: Archive, meanwhile: Callable[[], object]) -> None:

@@ -231,7 +231,7 @@ def test_the_database_refuses_a_description_without_its_dublin_core(archive: Arc
         connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))
 
 
-def test_a_row_of_a_host_has_a_description(
+def test_rows_have_descriptions(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def describe(row: Any) -> dict[str, Any]:

@@ -30,18 +30,6 @@ def decode(text: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in command(bare, "decode", text).lines)
 
 
-# --- mint ----------------------------------------------------------------------------------------
-
-
-def test_mint_prints_the_two_forms_separated_by_a_tab(app: Flask) -> None:
-    [line] = command(app, "mint").lines
-    rep, ibip = map(parse_identifier, line.split("\t"))
-    assert (rep.form, ibip.form) == (Form.REP, Form.IBIP)
-    assert decode_identifier(rep).date == decode_identifier(ibip).date
-    assert decode_identifier(rep).host == "mtc-m16c.sid.inpe.br"
-    assert decode_identifier(ibip).ip == "150.163.34.243"
-
-
 @pytest.mark.parametrize(
     ("ip", "is_private"), [("10.1.2.3", True), ("fd00::1", True), ("203.0.113.7", False)]
 )
@@ -69,20 +57,22 @@ def test_commands_that_mint_warn_of_a_private_address(
         ({"IBI_GRANULARITY": "60", "IBI_MINT_MAX_WAIT": 0}, "IBI_MINT_MAX_WAIT allows only 0 s"),
     ],
 )
-def test_mint_names_the_setting_that_prevents_it(
-    new_app: NewApp, settings: dict[str, Any], message: str
-) -> None:
+def test_mint_names_wrong_settings(new_app: NewApp, settings: dict[str, Any], message: str) -> None:
     app = new_app(**settings)
     command(app, "init")
     assert message in command(app, "mint", "-n", 5).error
 
 
-def test_mint_names_the_persistent_urls_on_standard_error_or_in_json(new_app: NewApp) -> None:
+def test_mint_prints_both_forms_and_names_the_persistent_urls(new_app: NewApp) -> None:
     app = new_app(IBI_PERSISTENT_URL_BASE="https://urlib.example")
     command(app, "init")
     one = command(app, "mint")
-    ibip = one.out.split()[1]
-    assert (one.status, one.err) == (0, f"persistent URL: https://urlib.example/{ibip}\n")
+    rep, ibip = map(parse_identifier, one.out.removesuffix("\n").split("\t"))
+    assert (rep.form, ibip.form) == (Form.REP, Form.IBIP)
+    assert decode_identifier(rep).date == decode_identifier(ibip).date
+    assert decode_identifier(rep).host == "mtc-m16c.sid.inpe.br"
+    assert decode_identifier(ibip).ip == "150.163.34.243"
+    assert (one.status, one.err) == (0, f"persistent URL: https://urlib.example/{ibip.text}\n")
     several = command(app, "mint", "-n", 3)
     assert several.err == "persistent URLs: https://urlib.example/IDENTIFIER\n"
     assert len(several.out.splitlines()) == 3

@@ -127,8 +127,6 @@ def test_the_signals_are_those_of_deposits(app: Flask, path: Path) -> None:
     assert received == [(kind, ibi) for kind in ("minted", "deposited") for ibi in names]
 
 
-# --- errors --------------------------------------------------------------------------------------
-
 WRONG = """\
 Título;Autores;Ano;Tipo;DOI;Arquivo;Chave
 A;Silva, Ana;2009;Tese;10.1590/a;missing.pdf;a
@@ -236,9 +234,6 @@ def test_wrong_files_are_refused(
     error = mint(app, path).error
     assert error.startswith(str(path))
     assert message in error
-
-
-# --- again ---------------------------------------------------------------------------------------
 
 
 def test_a_corrected_table_updates_its_items(app: Flask, path: Path) -> None:

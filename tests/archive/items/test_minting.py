@@ -278,9 +278,6 @@ def test_a_database_without_tables_is_an_error(bench: Bench) -> None:
         bench.minter().mint()
 
 
-# --- existing labels, and lost labels -------------------------------------------------
-
-
 def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
     """Return a minter for a database in which items already have some identifiers."""
     archive = archive_of(app)

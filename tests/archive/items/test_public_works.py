@@ -113,9 +113,6 @@ def test_only_files_that_all_readers_may_read_are_listed(
     assert describe_host_item(archive, find_record, record).files == files
 
 
-# --- the description
-
-
 @for_each(
     ("metadata", "title", "language"),
     [
@@ -152,9 +149,6 @@ def test_a_description_contains_the_persistent_url_once(
     record = Record(metadata=DublinCoreMetadata(elements), **fields)
     found = describe_host_item(archive, find_record, record).dublin_core
     assert found == {"title": texts("Snow"), "identifier": texts(*written)}
-
-
-# --- items in our tables
 
 
 def test_the_public_items_among_some_are_described(archive: Archive, tmp_path: Path) -> None:

@@ -61,10 +61,6 @@ def nothing(rows: Rows) -> int:
     return 0
 
 
-def archive(rows: Rows) -> int:
-    return rows.archive()
-
-
 def item(*names: Any, **columns: Any) -> Before:
     """Return a function that adds an item to the first Archive, and returns the item."""
     return lambda rows: rows.item(rows.archive(), *names, **columns)
@@ -174,10 +170,6 @@ def move(service: str) -> Statement:
     return lambda rows, item: rows.set(item, archive_id=rows.archive(service))
 
 
-def delete(rows: Rows, item: int) -> None:
-    rows.delete(item)
-
-
 def alias(name: str, form: str) -> Statement:
     return lambda rows, item: rows.identifier(item, name, form, 1)
 
@@ -260,21 +252,25 @@ REFUSED: list[tuple[str, Before, Statement]] = [
     ("tr_ibi_item_copy", copy, name_third_archive),
     ("tr_ibi_item_copy", copy, rename(OTHER_REP)),
     ("tr_ibi_item_copy", copy_of_remote, change(original_archive=SERVICE)),
-    ("ck_ibi_item_original_archive", archive, add(state="Copy")),
-    ("ck_ibi_item_original_archive", archive, add(original_archive=SECOND_SERVICE)),
+    ("ck_ibi_item_original_archive", Rows.archive, add(state="Copy")),
+    ("ck_ibi_item_original_archive", Rows.archive, add(original_archive=SECOND_SERVICE)),
     ("tr_ibi_item_original", original, change(state="Deleted")),
-    ("tr_ibi_item_original", original, delete),
+    ("tr_ibi_item_original", original, Rows.delete),
     ("tr_ibi_item_original", original, move(THIRD_SERVICE)),
     ("tr_ibi_item_original", original, change(state="Copy", original_archive=THIRD_SERVICE)),
     ("tr_ibi_identifier_original", original, lose_ibip),
     ("tr_ibi_identifier_original", original, take_identifier(IBIP, OTHER_IBIP)),
     # rule 5: a form of IBI, each in its grammar
-    ("ck_ibi_item_forms", archive, add(None, None, aliases=(LEGACY,))),
-    ("ck_ibi_item_grammar", archive, add(REP.upper())),
-    ("ck_ibi_item_grammar", archive, add(None, IBIP.lower())),
-    ("ck_ibi_item_grammar", archive, add(f"{REP}\n")),
-    ("ck_ibi_item_grammar", archive, add(state="Copy", original_archive=SECOND_SERVICE.upper())),
-    ("ck_ibi_item_grammar", archive, add(state="Copy", original_archive=SERVICE_IBIP.lower())),
+    ("ck_ibi_item_forms", Rows.archive, add(None, None, aliases=(LEGACY,))),
+    ("ck_ibi_item_grammar", Rows.archive, add(REP.upper())),
+    ("ck_ibi_item_grammar", Rows.archive, add(None, IBIP.lower())),
+    ("ck_ibi_item_grammar", Rows.archive, add(f"{REP}\n")),
+    (
+        "ck_ibi_item_grammar",
+        Rows.archive,
+        add_copy(of=SECOND_SERVICE.upper()),
+    ),
+    ("ck_ibi_item_grammar", Rows.archive, add_copy(of=SERVICE_IBIP.lower())),
     ("ck_ibi_identifier_grammar", item(OTHER_REP), alias("a.br/b/2010/02.30.12.38", "rep")),
     ("ck_ibi_identifier_grammar", item(OTHER_REP), alias(REP.upper(), "rep")),
     ("ck_ibi_identifier_grammar", item(OTHER_REP), alias(IBIP, "rep")),
@@ -284,25 +280,25 @@ REFUSED: list[tuple[str, Before, Statement]] = [
     ("fk_ibi_item_rep", item(), change(rep=OTHER_REP)),
     ("fk_ibi_item_ibip", item(), change(ibip=IBIP)),
     # rule 6: the service item
-    ("uq_ibi_item_service", archive, add(is_service=True, transferable=False)),
+    ("uq_ibi_item_service", Rows.archive, add(is_service=True, transferable=False)),
     ("ck_ibi_item_service", service, change(transferable=True)),
     ("ck_ibi_item_service", service, change(state="Deleted")),
     ("ck_ibi_item_service", service, change(state="Copy", original_archive=THIRD_SERVICE)),
     ("ck_ibi_item_service", nothing, add_transferable_service),
-    ("tr_ibi_item_service", service, delete),
+    ("tr_ibi_item_service", service, Rows.delete),
     ("tr_ibi_item_service", service, rename(REP)),
     ("tr_ibi_item_service", service, change(ibip=None)),
     ("tr_ibi_item_service", service, change(is_service=False)),
     ("tr_ibi_item_service", service, move(SECOND_SERVICE)),
     ("fk_ibi_archive_service", nothing, lambda rows, _: add_archive(rows, 0)),
     ("tr_ibi_archive_service", nothing, lambda rows, _: add_archive(rows, 77)),
-    ("tr_ibi_archive_service", archive, name_service(add(transferable=False))),
-    ("tr_ibi_archive_service", archive, name_service(lambda rows, _: service_of_second(rows))),
-    ("tr_ibi_archive_service", archive, name_service(lambda rows, _: 0)),
+    ("tr_ibi_archive_service", Rows.archive, name_service(add(transferable=False))),
+    ("tr_ibi_archive_service", Rows.archive, name_service(lambda rows, _: service_of_second(rows))),
+    ("tr_ibi_archive_service", Rows.archive, name_service(lambda rows, _: 0)),
     # rule 7: editions
     ("uq_ibi_item_edition", chain, add_beside(None, IBIP, next_edition=OTHER_REP)),
     ("tr_ibi_item_circle", chain, change(next_edition=REP)),
-    ("tr_ibi_item_circle", archive, add(REP, next_edition=REP)),
+    ("tr_ibi_item_circle", Rows.archive, add(REP, next_edition=REP)),
     # rule 8: translations
     ("uq_ibi_translation_language", member("pt", language="pt"), join(OTHER_REP, "pt", REP)),
     ("tr_ibi_translation_language", item(language="pt"), join(REP, "en")),

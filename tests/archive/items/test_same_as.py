@@ -338,7 +338,7 @@ def test_edits_and_deletions_take_keys_away(archive: Archive) -> None:
         archive.deposit(reserved=unused, key=KEY, title="Rain")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "reason"),
     [
         ("", "the text is empty"),

@@ -77,8 +77,6 @@ def test_the_networks_and_the_embargo_decide_who_may_read_and_see_an_item(
     assert item.embargo == (TOMORROW if embargo == TOMORROW else None)
 
 
-# --- titles and files
-
 FILES = (FileRecord("a.pdf"), FileRecord("b.csv"))
 
 
@@ -169,9 +167,6 @@ def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_al
     inside = list_urls(INSIDE, True)
     assert {"url", "url.lastedition", "url.metadata", "url.translation(pt)"} <= inside.keys()
     assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
-
-
-# --- items of a host, and items in our tables
 
 
 @for_each(
