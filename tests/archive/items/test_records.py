@@ -36,9 +36,6 @@ def counts(added: int = 0, updated: int = 0, skipped: int = 0, would: str = "") 
     return f"{would}added {added}, {would}updated {updated}, {would}skipped {skipped}\n"
 
 
-# --- import --------------------------------------------------------------------------------------
-
-
 def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -> None:
     for name in ("none.jsonl", "."):
         assert " can't be read: " in command(app, "import", items.parent / name).error
@@ -147,9 +144,6 @@ def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
     outcome = command(app, "import", "-", "--on-conflict", "update", stdin=again)
     assert outcome.data == counts(updated=1, skipped=1)
     assert show(app, FIRST["rep"])["language"] == "pt"
-
-
-# --- export --------------------------------------------------------------------------------------
 
 
 def test_an_export_is_the_same_wherever_it_is_written(filled: Flask, tmp_path: Path) -> None:
