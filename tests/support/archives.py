@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask
-from sqlalchemy import make_url
+from sqlalchemy import make_url, select
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
@@ -19,8 +19,11 @@ from flask_ibi_archive.archive.items.import_export import (
     Counts,
     Importer,
     ImportSource,
+    export_records,
     open_source,
 )
+from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.core.records.lines import format_record
 from support.databases import Schemas, new_database, schema_of
 from support.loopback import HERE
 
@@ -100,6 +103,7 @@ def archive_of(app: Flask) -> Archive:
 @contextmanager
 def open_app(backend: str, folder: Path, **config: Any) -> Iterator[Flask]:
     """Yield an app with an initialised Archive in a new database."""
+    folder.mkdir(exist_ok=True)
     with new_database(backend, folder, ready=True) as uri:
         app = make_app(uri, folder, **config)
         archive_of(app).init()
@@ -179,3 +183,19 @@ def import_records(
     lines = "".join(json.dumps(record) + "\n" for record in records)
     source = ImportSource("records", io.BytesIO(lines.encode()), folder, Path("/"))
     return Importer(archive.own_context, **options).run(source)
+
+
+def export(archive: Archive) -> list[dict[str, Any]]:
+    """Return the records of the items of an Archive as JSON objects."""
+    found = export_records(archive.database, archive.served().id, archive.files_folder)
+    return [format_record(record) for record in found]
+
+
+def everything_in(archive: Archive) -> dict[str, Any]:
+    """Return all rows of our tables, and the paths of all stored files."""
+    with archive.database.reading() as connection:
+        rows: dict[str, Any] = {
+            name: sorted(map(repr, connection.execute(select(table))))
+            for name, table in metadata.tables.items()
+        }
+    return {**rows, "files": list(map(str, paths_in_store(archive)))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -89,6 +90,12 @@ def command(
     if not isinstance(result.exception, SystemExit | None):
         raise result.exception
     return Outcome(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
+
+
+def show(app: Flask, ibi: str) -> dict[str, Any]:
+    """Return an item as the command show prints it."""
+    item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
+    return item
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from flask import Flask
 from sqlalchemy import text
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.records.record import DublinCoreMetadata, Record
+from flask_ibi_archive.core.records.record import DublinCoreMetadata, ItemView, Record
 from flask_ibi_archive.server.database.database import Database
 from support.archives import SERVICE, archive_of
 
@@ -65,11 +65,16 @@ def dump(database: Database, tables: tuple[str, ...] = TABLES) -> dict[str, list
         }
 
 
-def record_of(archive: Archive, ibi: str) -> Record:
-    """Return the record of an item of an Archive."""
+def view_of(archive: Archive, ibi: str) -> ItemView:
+    """Return an item of an Archive."""
     item = archive.get(ibi)
     assert item is not None, ibi
-    return item.record
+    return item
+
+
+def record_of(archive: Archive, ibi: str) -> Record:
+    """Return the record of an item of an Archive."""
+    return view_of(archive, ibi).record
 
 
 def contents_of(record: Record) -> list[tuple[str, str | None]]:

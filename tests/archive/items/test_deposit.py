@@ -1,4 +1,4 @@
-"""Tests of the command add."""
+"""The commands add, copy, transfer and delete."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from flask import Flask
-from support.archives import archive_of, paths_in_store
-from support.commands import Outcome, command
+from support.archives import FAR_SERVICE, SERVICE, archive_of, paths_in_store
+from support.commands import Outcome, command, show, unchanged
 from support.pages import see
-from support.web import NOBODY
+from support.web import NOBODY, ask, ask_urls
 
 from flask_ibi_archive.archive.items.commands import OPTIONS
 from flask_ibi_archive.core.records.record import ELEMENTS
@@ -23,8 +24,8 @@ def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
     """Return the item whose identifiers the command add printed."""
     [line] = outcome.lines
     rep, ibip = line.split("\t")
-    item: dict[str, Any] = json.loads(command(app, "show", rep, "--json").data)
-    assert item == json.loads(command(app, "show", ibip, "--json").data)
+    item = show(app, rep)
+    assert item == show(app, ibip)
     assert (item["rep"], item["ibip"], item["state"]) == (rep, ibip, "Original")
     return item
 
@@ -34,28 +35,21 @@ def nothing_is_here(app: Flask) -> bool:
 
 
 def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, report: Path) -> None:
-    item = shown(app, command(app, "add", report))
+    outcome = command(app, "add", report)
+    item = shown(app, outcome)
     [file] = item["files"]
     assert file["path"] == "report.pdf"
     assert Path(file["source"]).read_bytes() == report.read_bytes()
     assert "metadata" not in item
-    with app.test_client().get(f"/col/{item['rep']}/doc/report.pdf") as answer:
-        assert (answer.status_code, answer.data) == (200, report.read_bytes())
-
-
-def test_add_names_the_persistent_url_on_standard_error_and_in_json(
-    app: Flask, report: Path
-) -> None:
-    outcome = command(app, "add", report)
-    ibip = outcome.out.split()[1]
-    assert (outcome.status, outcome.err) == (0, f"persistent URL: http://urlib.net/{ibip}\n")
+    answer = ask(app, f"/col/{item['rep']}/doc/report.pdf")
+    assert (answer.status, answer.body) == (200, report.read_bytes())
+    # the persistent URL is on standard error and in JSON
+    assert outcome.err == f"persistent URL: http://urlib.net/{item['ibip']}\n"
     added = json.loads(command(app, "add", report, "--json").data)
     assert set(added) == {"rep", "ibip", "persistent_url"}
     assert added["persistent_url"] == f"http://urlib.net/{added['ibip']}"
-    page = see(app, f"/col/{added['rep']}/")
-    assert added["persistent_url"] in page.links
-    shown_again = json.loads(command(app, "show", added["persistent_url"], "--json").data)
-    assert shown_again["ibip"] == added["ibip"]
+    assert added["persistent_url"] in see(app, f"/col/{added['rep']}/").links
+    assert show(app, added["persistent_url"])["ibip"] == added["ibip"]
 
 
 def test_add_takes_several_files_and_the_first_is_the_target(app: Flask, tmp_path: Path) -> None:
@@ -64,42 +58,32 @@ def test_add_takes_several_files_and_the_first_is_the_target(app: Flask, tmp_pat
         (tmp_path / name).write_text(name, encoding="utf-8")
     item = shown(app, command(app, "add", *(tmp_path / name for name in names)))
     assert [file["path"] for file in item["files"]] == names
-    [url] = [
-        line for line in command(app, "url-list", item["ibip"]).lines if line.startswith("url ")
-    ]
+    [url] = ask_urls(app, item["ibip"])["url"]
     assert url.endswith(f"/col/{item['rep']}/doc/b.txt")
 
 
-def test_each_element_of_dublin_core_has_an_option_that_may_be_repeated(
-    app: Flask, report: Path
-) -> None:
+def test_the_options_are_stored(app: Flask, report: Path) -> None:
     words = [word for name in OPTIONS for word in (f"--{name}", f"{name} é", f"--{name}", "2")]
-    item = shown(app, command(app, "add", report, *words, "--language", "pt-BR"))
-    assert item["language"] == "pt-BR"
-    assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
-    # the item has identifier and language in other fields; format has no option
-    assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
-
-
-def test_the_other_options_are_stored(app: Flask, report: Path) -> None:
     item = shown(
         app,
         command(
-            app, "add", report, "--content-type", "Metadata", "--network", "150.163.0.0/16",
+            app, "add", report, *words, "--language", "pt-BR",
+            "--content-type", "Metadata", "--network", "150.163.0.0/16",
             "--network", "2001:db8::/32", "--others", "none", "--no-file-list",
             "--embargo", "2027-03-01", "--same-as", "10.5281/zenodo.1", "--same-as", "hdl:20.500/1",
         ),
     )  # fmt: skip
-    assert item["content_type"] == "Metadata"
+    assert item["language"] == "pt-BR"
+    assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
+    # the item has identifier and language in other fields; format has no option
+    assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
     assert item["access"] == {"networks": ["150.163.0.0/16", "2001:db8::/32"], "others": "none"}
-    assert item["embargo"] == "2027-03-01"
+    assert (item["content_type"], item["embargo"]) == ("Metadata", "2027-03-01")
     assert item["same_as"] == ["doi:10.5281/zenodo.1", "hdl:20.500/1"]
     assert item["list_files"] is False
 
 
-def test_add_with_a_wrong_argument_is_a_wrong_call_and_writes_nothing(
-    app: Flask, report: Path
-) -> None:
+def test_add_with_a_wrong_argument_writes_nothing(app: Flask, report: Path) -> None:
     both = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
     for words, reason in (
         (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
@@ -133,36 +117,126 @@ def test_add_that_is_refused_writes_nothing(new_app: NewApp, app: Flask, report:
     assert nothing_is_here(app)
 
 
-# --- editions and translations
+def test_add_makes_the_next_edition_or_a_translation(here: Flask, report: Path) -> None:
+    def add(*words: str) -> dict[str, Any]:
+        return shown(here, command(here, "add", report, *words))
 
-
-def test_add_of_an_edition_makes_it_the_next_one(here: Flask, report: Path) -> None:
-    first = shown(here, command(here, "add", report, "--title", "First", "--language", "en"))
-    second = shown(here, command(here, "add", report, "--edition-of", first["ibip"].lower()))
-    assert command(here, "show", first["rep"]).lines.count(f"next_edition {second['rep']}") == 1
+    first = add("--title", "First", "--language", "en")
+    second = add("--edition-of", first["ibip"].lower())
+    assert show(here, first["rep"])["next_edition"] == second["rep"]
     # the new edition inherits nothing
     assert {"metadata", "language", "next_edition"}.isdisjoint(second)
-    third = shown(here, command(here, "add", report, "--edition-of", second["rep"]))
-    [last] = [
-        line
-        for line in command(here, "url-list", first["rep"], "--verbs", "GetLastEdition").lines
-        if line.startswith("ibi.lastedition ")
-    ]
-    assert third["rep"] in last
-
-
-def test_add_of_a_translation_joins_the_two(here: Flask, report: Path) -> None:
-    english = shown(here, command(here, "add", report, "--language", "en"))
-    portuguese = shown(
-        here,
-        command(here, "add", report, "--translation-of", english["rep"], "--language", "pt-BR"),
-    )
+    third = add("--edition-of", second["rep"])
+    assert third["rep"] in ask_urls(here, first["rep"], "GetLastEdition")["ibi.lastedition"]
+    portuguese = add("--translation-of", third["rep"], "--language", "pt-BR")
     assert portuguese["language"] == "pt-BR"
-    for one, language, other in (
-        (english, "pt-BR", portuguese),
-        (portuguese, "en", english),
-    ):
-        pairs = command(
-            here, "url-list", one["ibip"], "--verbs", f"GetTranslation({language})"
-        ).data
-        assert f"ibi.translation({language}) {{rep {other['rep']}" in pairs
+    command(here, "edit", third["rep"], "language=en")
+    for one, language, other in ((third, "pt-BR", portuguese), (portuguese, "en", third)):
+        pairs = ask_urls(here, one["ibip"], f"GetTranslation({language})")
+        assert other["rep"] in pairs[f"ibi.translation({language})"]
+
+
+NOWHERE = "sid.inpe.br/mtc-m99@80/2009/08.21.17.02"
+
+
+def add(app: Flask, file: Path, *words: str) -> tuple[str, str]:
+    """Add an item and return its identifiers."""
+    [line] = command(app, "add", file, "--title", "A report", *words).lines
+    ibi, ibip = line.split("\t")
+    return ibi, ibip
+
+
+# --- copy, transfer and delete -------------------------------------------------------------------
+
+
+def test_copy_makes_a_copy_there_or_here(here: Flask, there: Flask, report: Path) -> None:
+    ibi, ibip = add(here, report)
+    said = command(here, "copy", ibip.lower(), "--to", FAR_SERVICE.upper()).lines
+    assert said == [f"copied {ibi} to {FAR_SERVICE}"]
+    copy = show(there, ibi)
+    assert (copy["state"], copy["original_archive"]) == ("Copy", SERVICE)
+    assert (copy["rep"], copy["ibip"]) == (ibi, ibip)
+    assert show(here, ibi)["state"] == "Original"
+    assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
+    other, _ = add(there, report)
+    assert command(here, "copy", other).lines == [f"copied {other} to {SERVICE}"]
+    assert show(here, other)["original_archive"] == FAR_SERVICE
+
+
+@pytest.mark.parametrize(
+    ("words", "left", "remains"),
+    [((), "Deleted", "a tombstone"), (("--keep-copy",), "Copy", "a copy")],
+)
+def test_transfer_hands_the_original_over(
+    here: Flask, there: Flask, report: Path, words: tuple[str, ...], left: str, remains: str
+) -> None:
+    ibi, ibip = add(here, report)
+    [line] = command(here, "transfer", ibip, "--to", FAR_SERVICE, *words).lines
+    assert line == f"transferred {ibi} to {FAR_SERVICE}; {remains} remains here"
+    assert (show(here, ibi)["state"], show(there, ibi)["state"]) == (left, "Original")
+    assert show(there, ibi)["ibip"] == ibip
+    assert ask(there, f"/col/{ibi}/doc/report.pdf").body == report.read_bytes()
+    assert ask(here, f"/col/{ibi}/").status == (410 if left == "Deleted" else 200)
+
+
+WITHDRAWN = "--yes", "--reason", "Withdrawn"
+
+
+def test_delete_leaves_a_tombstone_and_perhaps_no_description(here: Flask, report: Path) -> None:
+    ibi, ibip = add(here, report)
+    words = (*WITHDRAWN, "--citation", "Banon, 2009", "--successor", NOBODY.upper())
+    [line] = command(here, "delete", ibip.lower(), *words).lines
+    url = f"http://mtc-m16c.sid.inpe.br/col/{ibi}/"
+    assert line == f"deleted {ibi}; {url} now shows the tombstone (410)"
+    removed = show(here, ibi)
+    assert removed["state"] == "Deleted"
+    tombstone = {"reason": "Withdrawn", "citation": "Banon, 2009", "successor": NOBODY}
+    assert removed["tombstone"] == tombstone
+    told = command(here, "show", ibip).lines
+    for fact in ("state Deleted", "tombstone.reason Withdrawn", f"tombstone.successor {NOBODY}"):
+        assert fact in told
+    assert ask_urls(here, ibi)["state"] == ("Deleted",)
+    # the description can be discarded later
+    options = ("--yes", "--reason", "Requested by the author", "--discard-description")
+    assert command(here, "delete", ibi, *options).status == 0
+    left = show(here, ibi)
+    assert (removed.pop("metadata"), "metadata" in left) == ({"dc": {"title": ["A report"]}}, False)
+    removed["tombstone"] = {"reason": "Requested by the author", "successor": NOBODY}
+    assert left == removed
+    assert "has the state Deleted" in command(here, "delete", ibi, "--yes", "--reason", "x").error
+
+
+def test_a_removed_item_is_cited_by_its_description(here: Flask, report: Path) -> None:
+    ibi, ibip = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
+    with unchanged(here):
+        assert command(here, "delete", ibi, "--reason", "Withdrawn").error == (
+            f"Delete {ibi} (A report)? This cannot be undone. Nothing was done, "
+            "because there is no terminal for the answer; add --yes."
+        )
+    assert command(here, "delete", ibi, *WITHDRAWN).data
+    assert show(here, ibi)["tombstone"] == {"reason": "Withdrawn"}
+    cited = see(here, f"/col/{ibi}/", 410).text("p")
+    assert f"2009. IBI: {ibip}." in cited
+
+
+def test_what_is_refused_changes_nothing(here: Flask, there: Flask, report: Path) -> None:
+    ibi, _ = add(here, report)
+    gone, _ = add(here, report)
+    command(here, "delete", gone, *WITHDRAWN)
+    with unchanged(here, there):
+        to = ("--to", FAR_SERVICE)
+        for name, *options in (("copy", *to), ("transfer", *to), ("delete", *WITHDRAWN)):
+            for text, reason in (
+                ("report", "'report' is not an IBI"),
+                (NOBODY, f"no item of this Archive has the identifier {NOBODY}"),
+                (gone, f"{gone} has the state Deleted: it can't be"),
+                (SERVICE, SERVICE),
+            ):
+                assert reason in command(here, name, text, *options).error
+        for name in ("copy", "transfer"):
+            assert NOWHERE in command(here, name, ibi, "--to", NOWHERE).error
+            assert command(here, name, ibi, "--to", SERVICE).error
+        assert SERVICE in command(here, "edit", SERVICE, "title=x").error
+        assert "Missing option '--to'" in command(here, "transfer", ibi).usage
+        assert "Missing option '--reason'" in command(here, "delete", ibi, "--yes").usage
+        assert "--reason is empty" in command(here, "delete", ibi, "--yes", "--reason", "").usage

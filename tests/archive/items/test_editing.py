@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
-from support.commands import command, unchanged
+from support.commands import command, show, unchanged
 from support.web import NOBODY, ask, rep
 
-FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY = (rep(number) for number in range(1, 7))
-NEW, PORTUGUESE, OLD, EARLIER, WORK = (rep(number) for number in range(7, 12))
+FULL, PLAIN, FAR_METADATA, COPY, NEW, OLD, EARLIER, WORK = (rep(number) for number in range(1, 9))
 DOI = "doi:10.5281/zenodo.12"
 JULY, DEGREE = {"issued": "2009-07"}, {"degree": {"name": "Hydrology"}}
 UNLISTED = {"list_files": False}
@@ -36,24 +35,15 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
         (folder / name).write_text(name)
         files.append({"path": name, "source": str(folder / name)})
     kinds: dict[str, dict[str, Any]] = {
-        FULL: {
-            "timestamp": "2009-07-21T13:23:45Z",
-            "language": "en",
-            "metadata": {"dc": DC},
-            "files": files,
-            "access": RULE,
-            "embargo": "2001-01-01",
-        },
+        FULL: {"language": "en", "metadata": {"dc": DC}, "files": files, "access": RULE,
+               "embargo": "2001-01-01", "timestamp": "2009-07-21T13:23:45Z"},
         PLAIN: {"files": files[:1]},
         FAR_METADATA: {"metadata": {"ibi": NOBODY}},
-        URL_METADATA: {"metadata": {"url": METADATA_URL}},
-        GONE: {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"},
         COPY: {"state": "Copy", "original_archive": FAR_ARCHIVE},
-        PORTUGUESE: {"language": "pt"},
         OLD: {"metadata": {"dc": {"title": ["A"]}}},
         EARLIER: {"next_edition": NEW},
         WORK: {"metadata": {"work": {"titles": ["A"], **JULY, **DEGREE}}},
-    }
+    }  # fmt: skip
     return {"rep": ibi, **kinds.get(ibi, {})}
 
 
@@ -61,11 +51,7 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
 def shelf(here: Flask, tmp_path: Path) -> Flask:
     """An app with an item of each kind; tests must not change them."""
     if archive_of(here).get(FULL) is None:
-        kinds = (
-            FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY, NEW, PORTUGUESE, OLD, EARLIER,
-            WORK,
-        )  # fmt: skip
-        import_records(archive_of(here), [record(ibi, tmp_path) for ibi in kinds])
+        import_records(archive_of(here), [record(rep(number), tmp_path) for number in range(1, 9)])
     return here
 
 
@@ -79,53 +65,47 @@ def another(app: Flask, kind: str, folder: Path) -> str:
 
 def shown(app: Flask, ibi: str) -> dict[str, Any]:
     """Return an item as the command show prints it, without its timestamp."""
-    item: dict[str, Any] = json.loads(command(app, "show", ibi, "--json").data)
+    item = show(app, ibi)
     item["files"] = [file["path"] for file in item.get("files", [])]
     del item["timestamp"]
     return item
 
 
+def of_dc(**elements: Any) -> dict[str, Any]:
+    return {"metadata": {"dc": elements}}
+
+
+def of_work(**fields: Any) -> dict[str, Any]:
+    return {"metadata": {"work": {"titles": ["A"], **JULY, **fields}}}
+
+
+UM = {"value": "Um", "lang": "pt"}, "[1998]"
+DOCTORAL = {"degree": {"name": "Hydrology", "level": "doctoral"}, "subjects": ["ice", "snow"]}
+TWO = {"networks": ["10.0.0.0/8", "2001:db8::/32"], "others": "none"}
 #: Item, arguments, and the fields that differ afterwards (None: the field was removed).
 EDITS: list[tuple[str, tuple[str, ...], dict[str, Any]]] = [
     (
         FULL,
         ("creators=Banon", "creators=Costa", "metadata.dc.rights=CC BY 4.0"),
-        {"metadata": {"dc": {**DC, "creator": ["Banon", "Costa"], "rights": ["CC BY 4.0"]}}},
+        of_dc(**{**DC, "creator": ["Banon", "Costa"], "rights": ["CC BY 4.0"]}),
     ),
     (
         FULL,
         ('title=[{"value": "Um", "lang": "pt"}, "[1998]"]', "creators="),
-        {
-            "metadata": {
-                "dc": {"title": [{"value": "Um", "lang": "pt"}, "[1998]"], "format": DC["format"]}
-            }
-        },
+        of_dc(title=[*UM], format=DC["format"]),
     ),
-    (FULL, ("title=[Untitled]",), {"metadata": {"dc": {**DC, "title": ["[Untitled]"]}}}),
+    (FULL, ("title=[Untitled]",), of_dc(**{**DC, "title": ["[Untitled]"]})),
     (FULL, (f'metadata={{"url": "{METADATA_URL}"}}',), {"metadata": {"url": METADATA_URL}}),
     (FULL, ("metadata=", "metadata.ibi=OTHER"), {"metadata": {"ibi": "OTHER"}}),
-    (PLAIN, ("title=A", "issued=2009-07"), {"metadata": {"work": {"titles": ["A"], **JULY}}}),
-    (
-        WORK,
-        ("degree.level=doctoral", "subjects=ice", "subjects=snow"),
-        {
-            "metadata": {
-                "work": {
-                    "titles": ["A"],
-                    **JULY,
-                    "degree": {"name": "Hydrology", "level": "doctoral"},
-                    "subjects": ["ice", "snow"],
-                }
-            }
-        },
-    ),
+    (PLAIN, ("title=A", "issued=2009-07"), of_work()),
+    (WORK, ("degree.level=doctoral", "subjects=ice", "subjects=snow"), of_work(**DOCTORAL)),
     (FULL, ("language=", "embargo=", "access="), dict.fromkeys(("language", "embargo", "access"))),
     (PLAIN, ("content_type=Metadata", "content_type="), {"content_type": "Metadata"}),
     (FULL, ("access.networks=10.0.0.0/8",), {"access": {**RULE, "networks": ["10.0.0.0/8"]}}),
     (
         PLAIN,
         ("access.networks=10.0.0.0/8", "access.networks=2001:db8::/32", "access.others=none"),
-        {"access": {"networks": ["10.0.0.0/8", "2001:db8::/32"], "others": "none"}},
+        {"access": TWO},
     ),
     (FULL, ("embargo=2028-02-29", "list_files=false"), {"embargo": "2028-02-29", **UNLISTED}),
     (FULL, ("next_edition=http://urlib.net/OTHER",), {"next_edition": "OTHER"}),
@@ -153,27 +133,7 @@ def full(here: Flask, tmp_path: Path) -> str:
     return another(here, FULL, tmp_path)
 
 
-def test_edit_replaces_files_and_changes_the_rest_at_once(
-    here: Flask, full: str, tmp_path: Path
-) -> None:
-    (tmp_path / "b.txt").write_text("another b")
-    (tmp_path / "c.txt").write_text("c")
-    words = (f"files={tmp_path / 'c.txt'}", f"files={tmp_path / 'b.txt'}", "target_file=b.txt")
-    assert command(here, "edit", full, *words, "title=T", "language=pt").status == 0
-    item = shown(here, full)
-    assert (item["files"], item["target_file"]) == (["c.txt", "b.txt"], "b.txt")
-    assert (item["metadata"]["dc"]["title"], item["language"]) == (["T"], "pt")
-    for path, status, data in (("c.txt", 200, b"c"), ("b.txt", 200, b"another b")):
-        answer = ask(here, f"/col/{full}/doc/{path}")
-        assert (answer.status, answer.body) == (status, data)
-    assert ask(here, f"/col/{full}/doc/a.txt").status == 404
-    assert command(here, "edit", full, "files=").status == 0
-    assert shown(here, full)["files"] == []
-
-
-def test_a_translation_that_is_named_joins_those_that_are_there(
-    here: Flask, full: str, tmp_path: Path
-) -> None:
+def test_a_translation_joins_those_that_are_there(here: Flask, full: str, tmp_path: Path) -> None:
     french, german = (another(here, OLD, tmp_path) for _ in range(2))
     command(here, "edit", full, f"translations.fr={french}")
     command(here, "edit", full, f"translations.de={german}")
@@ -187,32 +147,40 @@ def test_a_translation_that_is_named_joins_those_that_are_there(
     assert "translation" not in pairs
 
 
-def test_a_single_file_is_added_replaced_and_removed(
-    here: Flask, full: str, tmp_path: Path
-) -> None:
-    def paths() -> Any:
-        return shown(here, full)["files"]
+def test_files_are_added_replaced_and_removed(here: Flask, full: str, tmp_path: Path) -> None:
+    def edit(*words: object) -> list[str]:
+        assert command(here, "edit", full, *words).status == 0
+        return list(shown(here, full)["files"])
 
-    for name in ("c.txt", "d.txt"):
+    def read(path: str) -> tuple[int, str]:
+        answer = ask(here, f"/col/{full}/doc/{path}", remote="150.163.1.1")
+        return answer.status, answer.text
+
+    for name in ("c.txt", "d.txt", "new/b.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"new {name}")
     words = ("--add-file", tmp_path / "c.txt", "--add-file", tmp_path / "d.txt")
-    assert command(here, "edit", full, *words).status == 0
-    assert paths() == ["a.txt", "b.txt", "c.txt", "d.txt"]
-    assert ask(here, f"/col/{full}/doc/c.txt", remote="150.163.1.1").body == b"new c.txt"
-    assert ask(here, f"/col/{full}/doc/a.txt", remote="150.163.1.1").body == b"a.txt"
-    command(here, "edit", full, "target_file=d.txt")
-    assert command(here, "edit", full, "--remove-file", "b.txt").status == 0
-    assert paths() == ["a.txt", "c.txt", "d.txt"]
+    assert edit(*words) == ["a.txt", "b.txt", "c.txt", "d.txt"]
+    assert (read("c.txt"), read("a.txt")) == ((200, "new c.txt"), (200, "a.txt"))
+    edit("target_file=d.txt")
+    assert edit("--remove-file", "b.txt") == ["a.txt", "c.txt", "d.txt"]
     assert shown(here, full)["target_file"] == "d.txt"
     # without a target file, the first file is the target
-    assert command(here, "edit", full, "--remove-file", "d.txt").status == 0
+    assert edit("--remove-file", "d.txt") == ["a.txt", "c.txt"]
     assert "target_file" not in shown(here, full)
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "a.txt").write_text("newer")
-    words = ("--remove-file", "a.txt", "--add-file", tmp_path / "new" / "a.txt")
-    assert command(here, "edit", full, *words).status == 0
-    assert paths() == ["c.txt", "a.txt"]
-    assert ask(here, f"/col/{full}/doc/a.txt", remote="150.163.1.1").body == b"newer"
+    (tmp_path / "new/a.txt").write_text("newer")
+    words = ("--remove-file", "a.txt", "--add-file", tmp_path / "new/a.txt")
+    assert edit(*words) == ["c.txt", "a.txt"]
+    assert read("a.txt") == (200, "newer")
+    # all files are replaced, and other fields changed at once
+    files = (f"files={tmp_path / 'c.txt'}", f"files={tmp_path / 'new/b.txt'}")
+    changes = ("target_file=b.txt", "title=T", "language=pt")
+    assert edit(*files, *changes) == ["c.txt", "b.txt"]
+    item = shown(here, full)
+    assert (item["target_file"], item["language"]) == ("b.txt", "pt")
+    assert item["metadata"]["dc"]["title"] == ["T"]
+    assert (read("b.txt"), read("a.txt")[0]) == ((200, "new new/b.txt"), 404)
+    assert edit("files=") == []
 
 
 #: The item, the wrong arguments of edit, and a part of the message.

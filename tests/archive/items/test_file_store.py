@@ -40,32 +40,14 @@ def list_files(folder: FileStore) -> list[Path]:
     return [path for path in folder.folder.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("damage", [b"", b"cont", b"CONTENT", b"content and more"])
-def test_storing_a_file_again_repairs_a_damaged_one(
-    folder: FileStore, tmp_path: Path, damage: bytes
-) -> None:
+def test_storing_a_file_again_repairs_and_renews_it(folder: FileStore, tmp_path: Path) -> None:
     place = folder.path(store_content(folder, tmp_path, b"content").sha256)
-    place.write_bytes(damage)
-    store_content(folder, tmp_path, b"content")
-    assert place.read_bytes() == b"content"
-
-
-def test_storing_a_file_again_renews_its_modification_time(
-    folder: FileStore, tmp_path: Path
-) -> None:
-    stored = store_content(folder, tmp_path, b"content")
-    os.utime(folder.path(stored.sha256), (0, 0))
-    store_content(folder, tmp_path, b"content")
-    assert folder.path(stored.sha256).stat().st_mtime > DAY
-
-
-def test_two_equal_files_can_be_staged_and_stored(folder: FileStore, tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"content")
-    with folder.staging() as staging:
-        first, second = staging.add(tmp_path / "a"), staging.add(tmp_path / "a")
-        staging.move_to_store(first)
-        staging.move_to_store(second)
-    assert measure(folder.path(first.sha256)) == first
+    for found in (b"", b"cont", b"CONTENT", b"content and more", b"content"):
+        place.write_bytes(found)
+        os.utime(place, (0, 0))
+        store_content(folder, tmp_path, b"content")
+        assert place.read_bytes() == b"content"
+        assert place.stat().st_mtime > DAY
 
 
 def test_a_file_that_was_not_staged_cannot_be_stored(folder: FileStore) -> None:
@@ -102,21 +84,16 @@ def test_walk_yields_stored_files_and_ignores_others(folder: FileStore, tmp_path
     assert sorted(file.sha256 for file in folder.walk()) == stored
 
 
-@pytest.mark.parametrize(
-    ("found", "is_intact"),
-    [(b"content", True), (b"contenT", False), (b"con", False), (None, False)],
-)
-def test_has_intact_is_true_only_for_an_undamaged_file(
-    folder: FileStore, tmp_path: Path, found: bytes | None, is_intact: bool
-) -> None:
+def test_has_intact_is_true_only_for_an_undamaged_file(folder: FileStore, tmp_path: Path) -> None:
     stored = store_content(folder, tmp_path, b"content")
-    folder.path(stored.sha256).unlink()
-    if found is not None:
-        folder.path(stored.sha256).write_bytes(found)
-        os.utime(folder.path(stored.sha256), (0, 0))
-    assert folder.has_undamaged_file(stored) is is_intact
-    if is_intact:
-        assert folder.path(stored.sha256).stat().st_mtime > DAY
+    place = folder.path(stored.sha256)
+    for found, is_intact in ((b"content", True), (b"contenT", False), (b"con", False)):
+        place.write_bytes(found)
+        os.utime(place, (0, 0))
+        assert folder.has_undamaged_file(stored) is is_intact
+        assert (place.stat().st_mtime > DAY) is is_intact
+    place.unlink()
+    assert not folder.has_undamaged_file(stored)
 
 
 def test_only_old_files_are_removed(folder: FileStore, tmp_path: Path) -> None:
@@ -144,68 +121,50 @@ def test_a_staging_folder_is_stale_if_all_files_in_it_are_old(folder: FileStore)
 def test_a_file_is_stored_under_its_checksum(
     folder: FileStore, tmp_path: Path, content: bytes
 ) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(content)
-    stored = store(folder, source)
-    assert stored.sha256 == hashlib.sha256(content).hexdigest()
-    assert stored.size == len(content)
-    assert measure(source) == stored
+    stored = store_content(folder, tmp_path, content)
+    assert stored == Content(hashlib.sha256(content).hexdigest(), len(content))
+    assert measure(tmp_path / "source") == stored
     assert list_files(folder) == [folder.path(stored.sha256)]
     assert folder.path(stored.sha256).read_bytes() == content
+    # it may be staged twice
+    with folder.staging() as staging:
+        for again in [staging.add(tmp_path / "source") for _ in range(2)]:
+            staging.move_to_store(again)
+    assert measure(folder.path(stored.sha256)) == stored
 
 
-def test_a_failed_copy_leaves_no_incomplete_file(
-    folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(b"0123456789" * 10)
-    copy = files.copy_and_measure
-
-    def fail_midway(stream: Any, target: Any) -> Any:
-        target.write(stream.read(50))
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "copy_and_measure", fail_midway)
-    with pytest.raises(StorageError, match="can't be written: No space left"):
-        store(folder, source)
-    assert list_files(folder) == []
-    monkeypatch.setattr(files, "copy_and_measure", copy)
-    assert store(folder, source).size == 100
-
-
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_file_that_could_not_be_forced_to_the_disk_is_not_stored(
+@pytest.mark.parametrize("step", ["copy", "fsync", "replace"])
+def test_a_failed_copy_leaves_no_file(
     folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
+    def fail_midway(stream: Any, target: Any) -> Any:
+        target.write(stream.read(5))
+        fail()
+
     def fail(*parts: Any) -> None:
-        raise OSError(5, "Input/output error")
+        raise OSError(28, "No space left on device")
 
-    source = tmp_path / "source"
-    source.write_bytes(b"content")
-    if step == "fsync":
-        monkeypatch.setattr(files.os, "fsync", fail)
-    else:
-        monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(StorageError, match=r"can't be written: Input/output error"):
-        store(folder, source)
+    with monkeypatch.context() as patch:
+        if step == "copy":
+            patch.setattr(files, "copy_and_measure", fail_midway)
+        elif step == "fsync":
+            patch.setattr(files.os, "fsync", fail)
+        else:
+            patch.setattr(Path, "replace", fail)
+        with pytest.raises(StorageError, match="can't be written: No space left"):
+            store_content(folder, tmp_path, b"content")
     assert list_files(folder) == []
+    assert store_content(folder, tmp_path, b"content").size == 7
 
 
-@pytest.mark.parametrize("source", ["missing", "folder"])
-def test_a_source_that_cannot_be_read_raises_OSError(
-    folder: FileStore, tmp_path: Path, source: str
-) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match=r"No such file|Is a directory"):
-        store(folder, tmp_path / source)
-    assert list_files(folder) == []
-
-
-def test_a_source_that_fails_in_the_middle_raises_its_own_error(folder: FileStore) -> None:
+def test_a_source_that_cannot_be_read_raises_its_error(folder: FileStore, tmp_path: Path) -> None:
     class Broken:
         def read(self, size: int, /) -> bytes:
             raise OSError(5, "Input/output error")
 
+    for source in (tmp_path / "missing", tmp_path):
+        with pytest.raises(OSError, match=r"No such file|Is a directory"):
+            store(folder, source)
     with folder.staging() as staging, pytest.raises(OSError, match="Input/output error") as failure:
         staging.add_stream(Broken())
     assert not isinstance(failure.value, StorageError)

@@ -7,40 +7,22 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
-from support.archives import archive_of, paths_in_store
+from support.archives import archive_of, everything_in, export
+from support.cases import for_each
 from support.commands import Outcome, command
 from support.works import make_csl_items, make_rows, write_table
 
-from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items import import_export as works
-from flask_ibi_archive.archive.items.import_export import export_records
-from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
-from flask_ibi_archive.core.records.lines import format_record, parse_record
+from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.records.readers import read_csl_json
 from flask_ibi_archive.signals import item_deposited, item_minted
-
-
-def dump(archive: Archive) -> dict[str, Any]:
-    """Return all rows, and the paths of all stored files."""
-    with archive.database.reading() as connection:
-        rows: dict[str, Any] = {
-            name: sorted(map(repr, connection.execute(select(table))))
-            for name, table in metadata.tables.items()
-        }
-    return {**rows, "files": list(map(str, paths_in_store(archive)))}
-
-
-def export(archive: Archive) -> list[dict[str, Any]]:
-    """Return the records of the items as JSON objects."""
-    found = export_records(archive.database, archive.served().id, archive.files_folder)
-    return [format_record(record) for record in found]
 
 
 def mint(app: Flask, path: Path, *words: object) -> Outcome:
@@ -57,38 +39,49 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
 
 
-@pytest.mark.slow
+ROWS = make_rows(60)
+KEYS = [row["Código"] for row in ROWS]
+JSON = b'[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
+JSON_LINES = (
+    b'{"metadata": {"work": {"titles": ["A"]}}, "key": "a"}\n'
+    b'{"metadata": {"work": {"titles": ["B"]}}, "key": "b"}\n'
+)
+
+
+#: The content of a file by its name, the keys and titles of its items, and the first place.
+LIBRARIES: dict[str, tuple[bytes, list[str], list[str], str]] = {
+    "works.jsonl": (JSON_LINES, ["a", "b"], ["A", "B"], "line 1"),
+    "works.json": (JSON, ["works.json:a", "works.json:b"], ["A", "B"], "item 1 (a)"),
+    "works.csv": (write_table(ROWS), KEYS, [row["Título"] for row in ROWS], "row 2"),
+}
+
+
 @pytest.mark.postgresql
-def test_a_spreadsheet_of_1000_works_is_imported_in_one_go(app: Flask, path: Path) -> None:
-    rows = make_rows(1000)
-    out = path.with_name("new.csv")
-    path.write_bytes(write_table(rows))
-    assert mint(app, path, "--identifiers", out).data == "added 1000, updated 0, skipped 0\n"
-    items = export(archive_of(app))
-    assert [item["key"] for item in items] == [row["Código"] for row in rows]
-    assert all(item["rep"] and item["ibip"] for item in items)
-    assert len({item["ibip"] for item in items}) == 1000
-    table = read_table(out)
-    assert [(one["rep"], one["ibip"], one["key"]) for one in table] == [
-        (item["rep"], item["ibip"], item["key"]) for item in items
-    ]
-    assert [one["title"] for one in table] == [row["Título"] for row in rows]
-    assert table[0]["url"] == f"http://urlib.net/{items[0]['ibip']}"
-    assert table[0]["place"] == "row 2"
-    # again: nothing is added
-    again = path.parent / "again.csv"
-    assert mint(app, path, "--identifiers", again).data == "added 0, updated 0, skipped 1000\n"
-    assert again.read_bytes() == out.read_bytes()
-
-
-def test_a_dry_run_counts_and_changes_nothing(app: Flask, path: Path) -> None:
-    out = path.with_name("new.csv")
-    path.write_bytes(write_table(make_rows(30), ",", "utf-8"))
-    before = dump(archive_of(app))
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_is_checked_and_imported_and_imported_again(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    content, keys, titles, place = LIBRARIES[name]
+    monkeypatch.setattr(importing, "WORKS_PER_BATCH", 25)
+    path, out, again = tmp_path / name, tmp_path / "new.csv", tmp_path / "again.csv"
+    path.write_bytes(content)
+    before, count = everything_in(archive_of(app)), len(keys)
     outcome = mint(app, path, "--dry-run", "--identifiers", out)
-    assert outcome.data == "would be added 30, would be updated 0, would be skipped 0\n"
-    assert dump(archive_of(app)) == before
+    assert outcome.data == f"would be added {count}, would be updated 0, would be skipped 0\n"
+    assert everything_in(archive_of(app)) == before
     assert not out.exists()
+    assert mint(app, path, "--identifiers", out).data == f"added {count}, updated 0, skipped 0\n"
+    items, table = export(archive_of(app)), read_table(out)
+    assert [item["key"] for item in items] == keys
+    assert len({item[form] for item in items for form in ("rep", "ibip")}) == 2 * count
+    for form in ("rep", "ibip", "key"):
+        assert [row[form] for row in table] == [item[form] for item in items]
+    assert [row["title"] for row in table] == titles
+    assert (table[0]["url"], table[0]["place"]) == (f"http://urlib.net/{items[0]['ibip']}", place)
+    # nothing is added again
+    outcome = mint(app, path, "--identifiers", again)
+    assert outcome.data == f"added 0, updated 0, skipped {count}\n"
+    assert again.read_bytes() == out.read_bytes()
 
 
 def test_an_item_has_what_the_row_says(app: Flask, path: Path) -> None:
@@ -124,19 +117,15 @@ def test_the_signals_are_those_of_deposits(app: Flask, path: Path) -> None:
     path.write_text("title\nA\nB\n", "utf-8")
     received: list[tuple[str, str]] = []
 
-    def store_minted(sender: Any, ibi: str, **values: Any) -> None:
-        received.append(("minted", ibi))
+    def receive(kind: str) -> Callable[..., None]:
+        return lambda sender, ibi, **values: received.append((kind, ibi))
 
-    def store_deposited(sender: Any, ibi: str, **values: Any) -> None:
-        received.append(("deposited", ibi))
-
-    with item_minted.connected_to(store_minted), item_deposited.connected_to(store_deposited):
+    minted, deposited = receive("minted"), receive("deposited")
+    with item_minted.connected_to(minted), item_deposited.connected_to(deposited):
         mint(app, path)
     names = [item["ibip"] for item in export(archive_of(app))]
     assert received == [(kind, ibi) for kind in ("minted", "deposited") for ibi in names]
 
-
-# --- errors --------------------------------------------------------------------------------------
 
 WRONG = """\
 Título;Autores;Ano;Tipo;DOI;Arquivo;Chave
@@ -165,7 +154,7 @@ ERRORS = [
 
 def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) -> None:
     archive_of(app).deposit(title="T", same_as=["doi:10.1590/taken"])
-    before = dump(archive_of(app))
+    before = everything_in(archive_of(app))
     path.write_text(WRONG, "utf-8")
     outcome = mint(app, path)
     assert outcome.status == 1
@@ -174,103 +163,77 @@ def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) 
         where, _, message = line.partition(": ")
         assert where == ", ".join(filter(None, (str(path), place, field)))
         assert reason in message
-    assert dump(archive_of(app)) == before
+    assert everything_in(archive_of(app)) == before
 
 
-def test_the_same_foreign_identifier_in_two_rows_is_an_error(app: Flask, path: Path) -> None:
-    rows = "".join(f"T{number};10.1590/{number}\n" for number in range(2500))
-    path.write_text(f"title;DOI\n{rows}Again;https://doi.org/10.1590/7\n", "utf-8")
+AGAIN = "".join(f"T{number};10.1590/{number}\n" for number in range(9))
+
+
+@for_each(
+    ("name", "content", "said"),
+    [
+        (
+            "w.csv",
+            f"title;DOI\n{AGAIN}Again;https://doi.org/10.1590/7\n",
+            "row 11, DOI: doi:10.1590/7 already belongs to ",
+        ),
+        ("w.csv", "title;year\nA;2009\nB;\nA;2009\n", "row 4: this is the same work as in row 2"),
+        (
+            "w.jsonl",
+            r'{"metadata": {"dc": {"title": ["\ud800"]}}}',
+            "line 1, metadata.dc.title[0]: the ",
+        ),
+        ("w.jsonl", '\n{"key": "a\\u0000"}', "line 2, key: the "),
+        ("w.jsonl", '{"key": ' + "[" * 101 + "]" * 101 + "}", "line 1: the "),
+        ("w.json", r'[{"type": "book", "title": "\ud800"}]', "item 1, title: the "),
+        ("w.json", "\n" + "[" * 100_000, "item 1: the "),
+    ],
+)
+def test_one_error_is_one_line_that_names_its_place(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, said: str
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 2)
+    path = tmp_path / name
+    path.write_text(content)
     outcome = mint(app, path)
-    assert outcome.out.startswith(f"{path}, row 2502, DOI: doi:10.1590/7 already belongs to")
+    assert outcome.err == f"Error: {path} has 1 error; nothing was changed\n"
+    assert outcome.out.startswith(f"{path}, {said}")
+    assert outcome.out.count("\n") == 1
     assert export(archive_of(app)) == []
 
 
-def test_the_same_row_twice_is_an_error(app: Flask, path: Path) -> None:
-    path.write_text("title;year\nA;2009\nB;2009\nA;2009\n", "utf-8")
-    assert mint(app, path).out == f"{path}, row 4: this is the same work as in row 2\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "where"),
+@for_each(
+    ("words", "message"),
     [
-        ("w.jsonl", r'{"metadata": {"dc": {"title": ["\ud800"]}}}', "line 2, metadata.dc.title[0]"),
-        ("w.jsonl", r'{"key": "a\u0000"}', "line 2, key"),
-        ("w.jsonl", '{"key": ' + "[" * 101 + "]" * 101 + "}", "line 2"),
-        ("w.json", r'[{"type": "book", "title": "\ud800"}]', "item 1, title"),
-        ("w.json", "[" * 100_000, "item 1"),
+        (["-", "--mint"], "--mint requires a file"),
+        (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),
+        (["w.csv", "--mint", "--map", "title"], "write FIELD=COLUMN"),
+        (["w.json", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
+        (["w.jsonl", "--ignore", "A"], "require --mint"),
     ],
-)  # fmt: skip
-def test_json_that_cannot_be_stored_is_an_error_of_one_line(
-    app: Flask, tmp_path: Path, name: str, content: str, where: str
-) -> None:
-    path = tmp_path / name
-    path.write_text(f"\n{content}")
-    outcome = mint(app, path)
-    assert outcome.err == f"Error: {path} has 1 error; nothing was changed\n"
-    assert outcome.out.startswith(f"{path}, {where}: the ")
-    assert outcome.out.count("\n") == 1
-
-
-USAGE = {
-    "standard input": (["-", "--mint"], "--mint requires a file"),
-    "an unknown field": (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),
-    "no column": (["w.csv", "--mint", "--map", "title"], "write FIELD=COLUMN"),
-    "no table": (["w.json", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
-    "no mint": (["w.jsonl", "--ignore", "A"], "require --mint"),
-}
-
-
-@pytest.mark.parametrize("case", USAGE)
-def test_wrong_options_are_refused(app: Flask, case: str) -> None:
-    words, message = USAGE[case]
+)
+def test_wrong_options_are_refused(app: Flask, words: list[str], message: str) -> None:
     assert message in command(app, "import", *words).usage
 
 
-FILES = {
-    "an unknown kind": ("works.xlsx", b"", "its name must end with .csv, .tsv"),
-    "no title": ("works.csv", b"Autor\nA\n", "the table has no column title"),
-    "RIS": ("works.ris", b"", "export CSL JSON from Zotero, or run: pandoc -f ris -t csljson "),
-    "no UTF-8": ("works.json", b'[{"title": "\xe1"}]', "is not UTF-8 text (byte 13)"),
-    "no CSL-JSON": ("works.json", b"title,year\n", "the text is not CSL-JSON"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", FILES)
-def test_wrong_files_are_refused(app: Flask, tmp_path: Path, case: str) -> None:
-    name, content, message = FILES[case]
+@for_each(
+    ("name", "content", "message"),
+    [
+        ("works.xlsx", b"", "its name must end with .csv, .tsv"),
+        ("works.csv", b"Autor\nA\n", "the table has no column title"),
+        ("works.ris", b"", "export CSL JSON from Zotero, or run: pandoc -f ris -t csljson "),
+        ("works.json", b'[{"title": "\xe1"}]', "is not UTF-8 text (byte 13)"),
+        ("works.json", b"title,year\n", "the text is not CSL-JSON"),
+    ],
+)
+def test_wrong_files_are_refused(
+    app: Flask, tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     error = mint(app, path).error
     assert error.startswith(str(path))
     assert message in error
-
-
-# --- the other formats ---------------------------------------------------------------------------
-
-LIBRARIES = {
-    "works.jsonl": (
-        '{"metadata": {"work": {"titles": ["A"]}}, "key": "a"}\n'
-        '{"metadata": {"work": {"titles": ["B"]}}, "key": "b"}\n'
-    ),
-    "works.json": (
-        '[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
-    ),
-    "works.csv": "key,title\na,A\nb,B\n",
-}
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-def test_each_format_is_imported_and_imported_again(app: Flask, tmp_path: Path, name: str) -> None:
-    path, out = tmp_path / name, tmp_path / "new.csv"
-    path.write_text(LIBRARIES[name], "utf-8")
-    assert mint(app, path, "--identifiers", out).data == "added 2, updated 0, skipped 0\n"
-    prefix = "" if name in ("works.csv", "works.jsonl") else f"{name}:"
-    assert [item["key"] for item in export(archive_of(app))] == [f"{prefix}a", f"{prefix}b"]
-    assert [one["title"] for one in read_table(out)] == ["A", "B"]
-    assert mint(app, path).data == "added 0, updated 0, skipped 2\n"
-
-
-# --- again ---------------------------------------------------------------------------------------
 
 
 def test_a_corrected_table_updates_its_items(app: Flask, path: Path) -> None:
@@ -284,52 +247,41 @@ def test_a_corrected_table_updates_its_items(app: Flask, path: Path) -> None:
     assert {key: items[key]["ibip"] for key in first} == first
     assert items["b"]["metadata"]["work"]["titles"] == ["Better"]
     assert len(items) == 3
-
-
-def test_a_withdrawn_item_is_not_imported_again(app: Flask, path: Path) -> None:
-    path.write_text("key,title\na,A\n", "utf-8")
-    mint(app, path)
-    [item] = export(archive_of(app))
-    archive_of(app).delete(item["ibip"], reason="A mistake")
-    assert mint(app, path).data == "added 0, updated 0, skipped 1\n"
+    # a withdrawn item is not imported again
+    archive_of(app).delete(items["a"]["ibip"], reason="A mistake")
+    assert mint(app, path).data == "added 0, updated 0, skipped 3\n"
 
 
 def test_an_error_after_the_check_names_the_row_and_nothing_is_imported(
     app: Flask, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(works, "WORKS_PER_BATCH", 2)
+    monkeypatch.setattr(importing, "WORKS_PER_BATCH", 2)
     path.write_text("key,title,DOI\na,A,\nb,B,\nc,C,10.1590/c\n", "utf-8")
-    find = works.WorksImporter._import
+    find = importing.WorksImporter._import
 
     def deposit_in_between(*values: Any) -> Any:
         archive_of(app).deposit(title="Faster", same_as=["doi:10.1590/c"])
         return find(*values)
 
-    monkeypatch.setattr(works.WorksImporter, "_import", deposit_in_between)
+    monkeypatch.setattr(importing.WorksImporter, "_import", deposit_in_between)
     assert mint(app, path).error.startswith(f"{path}, row 4, DOI: doi:10.1590/c already belongs to")
     assert [item.get("key") for item in export(archive_of(app))] == [None]
 
 
-# --- CSL-JSON and back ---------------------------------------------------------------------------
-
-
 def normalise(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item of CSL-JSON as the export has it.
+    """Return an item of CSL-JSON without what the export writes in another way.
 
-    Its identifier and its URL are those of the new item. The variable ``custom`` says what the type
-    of CSL does not: whether a ``thesis`` is a doctoral thesis, for example.
+    ``custom`` says what the type does not: whether a ``thesis`` is a doctoral thesis, for example.
     """
     return {name: value for name, value in item.items() if name not in ("id", "URL", "custom")}
 
 
-def test_a_library_of_csl_json_survives_the_import_and_the_export(
-    app: Flask, tmp_path: Path
-) -> None:
-    library = make_csl_items(200)
+def test_a_library_of_csl_json_survives_import_and_export(app: Flask, tmp_path: Path) -> None:
+    library = make_csl_items(60)
     assert len({item["type"] for item in library}) == 20
     path, out = tmp_path / "library.json", tmp_path / "new.csv"
     path.write_text(json.dumps(library, ensure_ascii=False), "utf-8")
-    assert mint(app, path, "--identifiers", out).data == "added 200, updated 0, skipped 0\n"
+    assert mint(app, path, "--identifiers", out).data == "added 60, updated 0, skipped 0\n"
     web = app.test_client()
     exported = []
     for row, item in zip(read_table(out), library, strict=True):

@@ -11,13 +11,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection, Table, create_engine, inspect, select, text
 from support.archives import archive_of
-from support.registries import (
-    a_registry,
-    a_request,
-    fill_claims,
-    fill_document_registry,
-    included,
-)
+from support.registries import a_registry, a_request, fill_claims, fill_document_registry, included
 from support.tables import SECOND, fill
 
 from flask_ibi_archive.archive.items.tables import metadata
@@ -69,15 +63,11 @@ def number_of_next(connection: Connection, table: Table, row: dict[str, Any]) ->
     return int(connection.execute(statement).scalar_one())
 
 
-@pytest.fixture
-def full(new_app: Callable[..., Flask], tmp_path: Path) -> Database:
-    """A database with a row in every table."""
+def test_the_number_of_a_deleted_newest_row_is_not_reused(
+    uri: str, new_app: Callable[..., Flask], tmp_path: Path
+) -> None:
     archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))
     fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
-    return archive.database
-
-
-def test_the_number_of_a_deleted_newest_row_is_not_reused(uri: str, full: Database) -> None:
     with without_rules(uri) as connection:
         reused = []
         for table in NUMBERED:

@@ -1,4 +1,4 @@
-"""Identifiers of other systems and former addresses: stored, found, moved, and in one item only."""
+"""Identifiers of other systems, former addresses and keys of hosts: each leads to one item."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, update
 from sqlalchemy.exc import IntegrityError
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
-from support.commands import command, unchanged
-from support.operations import SECOND, make_archives
+from support.commands import command, show, unchanged
+from support.operations import SECOND, make_archives, record_of, view_of
 from support.stores import rep_of
 from support.web import ask
 
@@ -25,6 +26,7 @@ from flask_ibi_archive.archive.items.operations import change_names
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import Item, SameAs
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
+from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import RecordError, StorageError
 
 A, B, C = (rep_of(number) for number in range(3))
@@ -48,13 +50,6 @@ def item(rep: str, *same_as: str, **fields: Any) -> dict[str, Any]:
     return {"rep": rep, "same_as": [*same_as], "timestamp": "2001-01-01T00:00:00Z", **fields}
 
 
-def same_as(archive: Archive, ibi: str) -> tuple[str, ...]:
-    """Return the field of an item."""
-    view = archive.get(ibi)
-    assert view is not None
-    return view.record.same_as
-
-
 def find(archive: Archive, *texts: str) -> str | None:
     """Return the identifier of the item that has one of the aliases."""
     with archive.database.reading() as connection:
@@ -62,21 +57,19 @@ def find(archive: Archive, *texts: str) -> str | None:
     return None if found is None else found[1]
 
 
-# --- one item ------------------------------------------------------------------------------------
+# --- an alias belongs to one item ----------------------------------------------------------------
 
 
 def test_an_item_is_found_by_every_spelling(archive: Archive) -> None:
-    minted = archive.deposit(title="A", same_as=[*ALL])
-    assert same_as(archive, minted.rep) == ALL
+    first = archive.deposit(title="A", same_as=[*ALL])
+    assert record_of(archive, first.rep).same_as == ALL
     for text in (*ALL, *SPELLINGS):
-        assert find(archive, text) == minted.ibip
+        assert find(archive, text) == first.ibip
     assert find(archive, "doi:10.5281/zenodo.13", "ark:12345/X54xz321") is None
-
-
-def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
-    first, second = archive.deposit(same_as=[DOI]), archive.deposit(same_as=[HANDLE])
-    assert find(archive, ARK, HANDLE, DOI) == second.ibip
-    assert find(archive, DOI, HANDLE) == first.ibip
+    # the first of several counts
+    second = archive.deposit(same_as=["hdl:1/2"])
+    assert find(archive, "hdl:1/3", "hdl:1/2", DOI) == second.ibip
+    assert find(archive, DOI, "hdl:1/2") == first.ibip
 
 
 @for_each(
@@ -89,17 +82,14 @@ def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
     ],
 )
 def test_a_wrong_value_is_named(app: Flask, value: Any, field: str) -> None:
-    archive = archive_of(app)
     with unchanged(app), pytest.raises(StorageError) as refused:
-        archive.deposit(same_as=value)
+        archive_of(app).deposit(same_as=value)
     assert f": {field}: " in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-# --- an alias belongs to one item ----------------------------------------------------------------
-
-
 @pytest.mark.rule("FI-2")
+@pytest.mark.postgresql
 def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     first, second = archive.deposit(same_as=[DOI]), archive.deposit()
     for change in (
@@ -112,37 +102,23 @@ def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
             f"same_as: doi:10.5281/zenodo.12 already belongs to {first.ibip}; "
             "an alias belongs to one item of the Archive"
         )
-    assert same_as(archive, second.ibi) == ()
+    # the database itself refuses it
+    key = {"digest": parse_foreign(DOI).digest, "item_id": view_of(archive, second.ibi).id}
+    row = insert(SameAs).values({**key, "archive_id": 1, "position": 0, "text": DOI})
+    with pytest.raises(IntegrityError) as broken, archive.database.writing() as connection:
+        connection.execute(row)
+    assert str(explain_refusal(broken.value)) == (
+        "same_as: another item of this Archive already has one of the aliases"
+    )
+    assert record_of(archive, second.ibi).same_as == ()
     archive.edit(first.ibi, same_as=[])
     archive.edit(second.ibi, same_as=[DOI])
     assert find(archive, DOI) == second.ibip
-
-
-@pytest.mark.rule("FI-2")
-@pytest.mark.postgresql
-def test_the_database_itself_refuses_an_alias_of_two_items(archive: Archive) -> None:
-    archive.deposit(same_as=[DOI])
-    other = archive.deposit()
-    with archive.database.reading() as connection:
-        item_id = connection.scalar(select(Item.id).where(Item.rep == other.rep))
-    digest = parse_foreign(DOI).digest
-    row = {"digest": digest, "archive_id": 1, "item_id": item_id, "position": 0, "text": DOI}
-    with pytest.raises(IntegrityError) as refused, archive.database.writing() as connection:
-        connection.execute(insert(SameAs).values(row))
-    assert str(explain_refusal(refused.value)) == (
-        "same_as: another item of this Archive already has one of the aliases"
-    )
-
-
-def test_the_aliases_go_with_the_row_of_their_item(archive: Archive) -> None:
-    minted = archive.deposit(same_as=[DOI])
+    # it goes with the row of its item
     with archive.database.writing() as connection:
-        connection.execute(delete(Item).where(Item.rep == minted.rep))
+        connection.execute(delete(Item).where(Item.rep == second.rep))
     assert find(archive, DOI) is None
     assert archive.deposit(same_as=[DOI])
-
-
-# --- removal, copies, transfers ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("keep_copy", [True, False])
@@ -150,48 +126,38 @@ def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bo
     first, second, *_ = make_archives(new_app, 3)
     minted = first.deposit(same_as=[DOI, HANDLE])
     first.make_copy(minted.ibi, SECOND)
-    assert same_as(second, minted.ibi) == (DOI, HANDLE)
+    assert record_of(second, minted.ibi).same_as == (DOI, HANDLE)
     first.edit(minted.ibi, same_as=[HANDLE])
     first.make_copy(minted.ibi, SECOND)  # an alias that the Original has lost is lost
-    assert same_as(second, minted.ibi) == (HANDLE,)
+    assert record_of(second, minted.ibi).same_as == (HANDLE,)
     first.transfer(minted.ibi, SECOND, keep_copy=keep_copy)
     second.edit(minted.ibi, same_as=[HANDLE, ARK])
     assert find(first, HANDLE) == find(second, HANDLE) == find(second, ARK) == minted.ibip
     assert find(first, ARK) is None
-
-
-def test_a_copy_can_not_take_an_alias_of_another_item(new_app: Callable[..., Flask]) -> None:
-    first, second, *_ = make_archives(new_app, 3)
-    minted, theirs = first.deposit(same_as=[DOI]), second.deposit(same_as=[DOI])
+    # a copy can't take an alias of another item
+    other = first.deposit(same_as=[ARK])
     for move in (first.make_copy, first.transfer):
-        with pytest.raises(StorageError, match=f"already belongs to {theirs.ibip}"):
-            move(minted.ibi, SECOND)
-    assert second.get(minted.ibi) is None
-    assert find(first, DOI) == minted.ibip
+        with pytest.raises(StorageError, match=f"already belongs to {minted.ibip}"):
+            move(other.ibi, SECOND)
+    assert second.get(other.ibi) is None
+    assert find(first, ARK) == other.ibip
 
 
 # --- import and export ---------------------------------------------------------------------------
 
 
-IMPORTS: dict[str, tuple[list[dict[str, Any]], str, int]] = {
-    "an alias of an earlier line": (
-        [item(B, ARK), item(C, HANDLE, "ark:/12345/x5-4xz321")],
-        f"same_as[1]: ark:12345/x5-4xz321 already belongs to {B}",
-        2,
-    ),
-    "an alias of an item of the Archive": (
-        [item(B), item(C, "hdl:20.500.12345/678", DOI.upper())],
-        f"same_as[1]: doi:10.5281/ZENODO.12 already belongs to {A}",
-        2,
-    ),
-    "an alias twice": ([item(B, HANDLE, HANDLE)], f"same_as[1]: '{HANDLE}' is already", 1),
-    "no alias": ([item(B), item(C, "rain")], "same_as[0]: 'rain' is not a foreign identifier", 2),
-}
-
-
-@for_each(("records", "message", "line"), IMPORTS.values())
+@for_each(
+    ("records", "line", "message"),
+    [
+        # of an earlier line, of an item of the Archive, twice, and none
+        ([item(B, ARK), item(C, URN, ARK)], 2, f"same_as[1]: {ARK} already belongs to {B}"),
+        ([item(B), item(C, DOI)], 2, f"same_as[0]: {DOI} already belongs to {A}"),
+        ([item(B, HANDLE, HANDLE)], 1, f"same_as[1]: '{HANDLE}' is already"),
+        ([item(B), item(C, "rain")], 2, "same_as[0]: 'rain' is not a foreign identifier"),
+    ],
+)
 def test_an_import_names_line_and_field(
-    archive: Archive, records: list[dict[str, Any]], message: str, line: int
+    archive: Archive, records: list[dict[str, Any]], line: int, message: str
 ) -> None:
     import_records(archive, [item(A, DOI)], on_conflict="skip")
     for on_conflict in ("error", "skip", "update"):
@@ -206,33 +172,10 @@ def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None
     """A file of another system does not know which old links the Archive keeps."""
     import_records(archive, [item(A, DOI, HANDLE), item(B, ARK)])
     import_records(archive, [item(A, URN, SPELLINGS[1]), item(B)], on_conflict="update")
-    assert same_as(archive, A) == (URN, HANDLE, DOI)
-    assert same_as(archive, B) == (ARK,)
+    assert record_of(archive, A).same_as == (URN, HANDLE, DOI)
+    assert record_of(archive, B).same_as == (ARK,)
     with pytest.raises(RecordError, match=r"line 1, same_as\[0\].* already belongs to "):
         import_records(archive, [item(A, ARK)], on_conflict="update")
-
-
-# --- changes -------------------------------------------------------------------------------------
-
-
-def test_a_change_of_the_aliases_is_a_change_of_the_item(app: Flask, archive: Archive) -> None:
-    import_records(archive, [item(A)])
-    changed: list[Any] = []
-
-    def receive(sender: object, **values: Any) -> None:
-        changed.append((values["rep"], values["fields"]))
-
-    with signals.item_changed.connected_to(receive):
-        for words in (("add", A, DOI), ("remove", A, DOI)):
-            with archive.database.writing() as connection:
-                connection.execute(update(Item).where(Item.rep == A).values(timestamp=OLD))
-            assert command(app, "alias", *words).status == 0
-            view = archive.get(A)
-            assert view is not None
-            assert view.record.timestamp is not None
-            assert view.record.timestamp > OLD
-        archive.edit(A, same_as=[HANDLE])
-    assert changed == [(A, ("same_as",))] * 3
 
 
 # --- the commands --------------------------------------------------------------------------------
@@ -244,11 +187,20 @@ def run(app: Flask, *words: Any) -> Any:
 
 @pytest.mark.rule("FI-6")
 def test_the_commands_add_list_and_remove(app: Flask) -> None:
-    import_records(archive_of(app), [item(A), item(B)])
+    archive = archive_of(app)
+    import_records(archive, [item(A), item(B)])
+    with archive.database.writing() as connection:
+        connection.execute(update(Item).values(timestamp=OLD))
+    changed: list[Any] = []
+
+    def receive(sender: object, **values: Any) -> None:
+        is_later = record_of(archive, values["rep"]).timestamp > OLD  # type: ignore[operator]
+        changed.append((values["rep"], values["fields"], is_later))
+
+    signals.item_changed.connect(receive)  # until the end of the function
     assert run(app, "add", A, DOI, SPELLINGS[1]).lines == ["added 2, unchanged 0"]
-    assert run(app, "add", f"http://urlib.net/{A}", HANDLE, ADDRESS).lines == [
-        "added 1, unchanged 1"
-    ]
+    words = (f"http://urlib.net/{A}", HANDLE, ADDRESS)
+    assert run(app, "add", *words).lines == ["added 1, unchanged 1"]
     run(app, "add", B, "http://old.example.org/a,b")
     listed = ["identifier\talias", *(f"{A}\t{text}" for text in (DOI, HANDLE, ADDRESS))]
     assert run(app, "list", A).lines == listed
@@ -257,8 +209,10 @@ def test_the_commands_add_list_and_remove(app: Flask) -> None:
         {"identifier": B, "alias": "http://old.example.org/a,b"}
     ]
     assert run(app, "remove", A.upper(), SPELLINGS[0], HANDLE).lines == ["removed 2"]
-    assert same_as(archive_of(app), A) == (ADDRESS,)
+    assert record_of(archive, A).same_as == (ADDRESS,)
     assert run(app, "add", B, DOI).lines == ["added 1, unchanged 0"]
+    # a change of the aliases is a change of the item
+    assert changed == [(ibi, ("same_as",), True) for ibi in (A, A, B, A, B)]
 
 
 LEGACY, IBIP = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
@@ -269,13 +223,11 @@ def test_the_commands_take_identifiers_and_addresses_alike(app: Flask) -> None:
     import_records(archive, [item(A), item(B)])
     names = (LEGACY, f"http://urlib.net/{IBIP.lower()}", f"http://old.example.org/{LEGACY}", DOI)
     assert run(app, "add", A, *names, A).lines == ["added 4, unchanged 1"]
-    record = archive.get(LEGACY).record  # type: ignore[union-attr]
+    record = record_of(archive, LEGACY)
     assert (record.rep, record.aliases) == (A, (LEGACY, IBIP))
     assert record.same_as == (f"http://old.example.org/{LEGACY}", DOI)
-    assert [line.split("\t")[1] for line in run(app, "list", A).lines[1:]] == [
-        *record.aliases,
-        *record.same_as,
-    ]
+    listed = [line.split("\t")[1] for line in run(app, "list", A).lines[1:]]
+    assert listed == [*record.aliases, *record.same_as]
     with unchanged(app):
         assert "already has this identifier" in run(app, "add", B, URN, LEGACY).error
     assert run(app, "remove", A, LEGACY, f"http://old.example.org/{LEGACY}").lines == ["removed 2"]
@@ -290,7 +242,7 @@ def test_tombstones_and_copies_get_and_lose_names(app: Flask) -> None:
     for ibi, name in ((A, LEGACY), (B, IBIP)):
         before = archive.get(ibi)
         assert run(app, "add", ibi, name, f"hdl:20.500/{ibi}").lines == ["added 2, unchanged 0"]
-        assert archive.get(name).rep == ibi  # type: ignore[union-attr]
+        assert record_of(archive, name).rep == ibi
         assert run(app, "remove", ibi, name, f"hdl:20.500/{ibi}").lines == ["removed 2"]
         assert archive.get(ibi) == before
 
@@ -303,7 +255,7 @@ def test_names_that_are_added_at_once_are_not_lost(app: Flask) -> None:
     with ThreadPoolExecutor(6) as threads:
         changed = threads.map(lambda name: change_names(archive, A, add=[name]), names)
     assert list(changed) == [1] * len(names)
-    assert sorted(same_as(archive, A)) == sorted(names)
+    assert sorted(record_of(archive, A).same_as) == sorted(names)
 
 
 @for_each(
@@ -339,3 +291,101 @@ def test_the_pages_of_an_item_show_them(app: Flask) -> None:
     check(200)
     archive_of(app).delete(A, "wrong")
     check(410)
+
+
+# --- keys of hosts: the same key leads to the same item ------------------------------------------
+
+KEY = "package:1a68"
+
+
+def owner(archive: Archive, key: str) -> ItemView:
+    """Return the item that has a key."""
+    found = archive.find_key(key)
+    assert found is not None
+    return found
+
+
+def test_the_same_key_is_the_same_item(archive: Archive, tmp_path: Path) -> None:
+    assert archive.find_key(KEY) is None
+    first = archive.deposit(key=KEY, title="Rain gauges")
+    (tmp_path / "snow.csv").write_text("snow")
+    again = archive.deposit(key=KEY, title="Snow", files=[tmp_path / "snow.csv"])
+    assert (again.rep, again.ibip) == (first.rep, first.ibip)
+    item = owner(archive, KEY)
+    assert (item.ibi, item.title, item.record.files) == (first.ibi, "Rain gauges", ())
+    assert list(archive.files_folder.walk()) == []
+    assert archive.deposit(title="Rain gauges").ibi != first.ibi
+    for _ in range(2):
+        assert archive.new_edition(first, key="package:2", title="Second").ibi != first.ibi
+
+
+def test_edits_and_deletions_take_keys_away(archive: Archive) -> None:
+    item, other = archive.deposit(title="Rain"), archive.deposit(key=KEY, title="Snow")
+    with pytest.raises(StorageError, match="key: another item of this Archive already has"):
+        archive.edit(item, key=KEY)
+    archive.edit(other, key=None)
+    archive.edit(item, key=KEY)
+    assert owner(archive, KEY).ibi == item.ibi
+    archive.delete(item, "withdrawn")
+    assert owner(archive, KEY).record.state == "Deleted"
+    # a new item gets the key of a deleted item, also with a reserved identifier
+    draft, unused = archive.reserve(), archive.reserve()
+    for _ in range(2):
+        assert archive.deposit(reserved=draft, key=KEY, title="Rain").ibi == draft.ibi
+    assert owner(archive, KEY).ibi == draft.ibi
+    assert record_of(archive, item.rep).key is None
+    with pytest.raises(StorageError, match=f"already has the key {KEY}; its identifier can't"):
+        archive.deposit(reserved=unused, key=KEY, title="Rain")
+
+
+@for_each(
+    ("key", "reason"),
+    [
+        ("", "the text is empty"),
+        (7, "7 is not a text"),
+        ("a\nb", "contains a control character"),
+        ("é" * 513, "the key is longer than 1024 bytes"),
+    ],
+)
+def test_wrong_keys_are_refused(archive: Archive, key: Any, reason: str) -> None:
+    for operation in (lambda: archive.deposit(key=key, title="x"), lambda: archive.find_key(key)):
+        with pytest.raises(StorageError, match=f"key: .*{reason}"):
+            operation()
+
+
+@pytest.mark.postgresql
+def test_processes_that_deposit_the_same_key_get_the_same_item(archive: Archive) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        minted = threads.map(lambda title: archive.deposit(key=KEY, title=title), "ABCDEFGHIJKL")
+    assert len({one.ibi for one in minted}) == 1
+    assert len(list(archive.find())) == 1
+
+
+@pytest.mark.postgresql
+def test_the_database_refuses_wrong_keys(archive: Archive) -> None:
+    archive.deposit(key=KEY, title="a")
+    other = archive.deposit(title="b").rep
+    service = archive.served().rep
+    for key, rep in ((KEY, other), ("", other), ("x", service)):
+        statement = update(Item).where(Item.rep == rep).values(host_key=key)
+        with pytest.raises(IntegrityError), archive.database.writing() as connection:
+            connection.execute(statement)
+
+
+def test_exports_imports_and_show_contain_the_key(app: Flask, tmp_path: Path) -> None:
+    archive, path = archive_of(app), tmp_path / "items.jsonl"
+    minted = archive.deposit(key=KEY, title="Rain")
+    assert show(app, minted.ibi)["key"] == KEY
+    record = json.loads(command(app, "export", "-").data)
+    assert record["key"] == KEY
+    archive.edit(minted, key=None)
+    # an older record without a key does not take the key
+    for key in (KEY, None):
+        path.write_text(json.dumps({**record, "key": key}) + "\n")
+        command(app, "import", str(path), "--on-conflict", "update")
+        assert owner(archive, KEY).ibi == minted.ibi
+    lines = [{"rep": f"sid.inpe.br/a/2024/01.0{day}.00.00"} for day in (1, 2)]
+    for key, ibi in ((KEY, minted.ibi), ("package:2", lines[0]["rep"])):
+        path.write_text("".join(json.dumps({**line, "key": key}) + "\n" for line in lines))
+        error = command(app, "import", str(path)).error
+        assert f"key: the item {ibi} of the Archive already has the key" in error

@@ -56,13 +56,13 @@ def test_other_records_of_such_items_are_updated(archive: Archive) -> None:
 
 
 @left
-def test_an_edit_takes_an_original_back_only_if_asked(
-    archive: Archive, left: dict[str, Any]
-) -> None:
+def test_an_edit_takes_an_original_back_only_if_asked(app: Flask, left: dict[str, Any]) -> None:
+    archive = archive_of(app)
     import_records(archive, [left])
     with pytest.raises(StorageError):
         archive.edit(A, language="en")
-    archive.edit(A, language="en", take_back=True)
+    assert command(app, "edit", A, "language=en").status == 1
+    assert command(app, "edit", A, "language=en", "--take-back").status == 0
     record = record_of(archive, A)
     assert (record.state, record.original_archive, record.tombstone) == ("Original", None, None)
     assert (record.language, record.aliases) == ("en", (rep_of(1),))
@@ -72,9 +72,7 @@ def test_an_edit_takes_an_original_back_only_if_asked(
         archive.edit(A, take_back=True)
 
 
-def test_an_original_of_the_same_database_is_not_taken_back(
-    new_app: Callable[..., Flask],
-) -> None:
+def test_an_original_of_the_same_database_is_not_taken_back(new_app: Callable[..., Flask]) -> None:
     here, there = make_archives(new_app, 2)
     moved = here.deposit(title="On rain").rep
     here.transfer(moved, there.served().service_ibi, keep_copy=True)
@@ -87,28 +85,20 @@ def test_an_original_of_the_same_database_is_not_taken_back(
     assert record_of(here, moved).state == "Original"
 
 
-def test_the_commands_take_back_only_if_asked(app: Flask, tmp_path: Path) -> None:
-    path = tmp_path / "old.jsonl"
-    path.write_text(json.dumps(OLD))
-    import_records(archive_of(app), [LEFT["copy"]])
-    update = ("import", path, "--on-conflict", "update")
-    for words in (update, (*update, "--dry-run"), ("edit", A, "language=en")):
-        assert command(app, *words).status == 1, words
-    assert command(app, *update, "--take-back").data == "added 0, updated 1, skipped 0\n"
-    import_records(archive_of(app), [LEFT["copy"]], on_conflict="update")
-    assert command(app, "edit", A, "--take-back").status == 0
-    assert record_of(archive_of(app), A).state == "Original"
-
-
-def test_a_table_of_works_makes_no_second_original(app: Flask, tmp_path: Path) -> None:
-    path = tmp_path / "works.csv"
-    path.write_text("key,title\na,On rain\n")
-    mint = ("import", path, "--mint", "--on-conflict", "update")
+def test_the_command_import_takes_back_only_if_asked(app: Flask, tmp_path: Path) -> None:
+    records, works = tmp_path / "old.jsonl", tmp_path / "works.csv"
+    records.write_text(json.dumps(OLD))
+    works.write_text("key,title\na,On rain\n")
+    mint = ("import", works, "--mint", "--on-conflict", "update")
     assert command(app, *mint).status == 0
     item = archive_of(app).find_key("a")
     assert item is not None
     copy = {"rep": item.rep, "state": "Copy", "original_archive": FAR_SERVICE}
-    import_records(archive_of(app), [copy], on_conflict="update")
-    refused = command(app, *mint)
-    assert (refused.status, FAR_SERVICE in refused.out) == (1, True)
-    assert command(app, *mint, "--take-back").data == "added 0, updated 1, skipped 0\n"
+    import_records(archive_of(app), [LEFT["copy"], copy], on_conflict="update")
+    update = ("import", records, "--on-conflict", "update")
+    for words in (update, (*update, "--dry-run"), mint):
+        refused = command(app, *words)
+        assert (refused.status, FAR_SERVICE in refused.out + refused.err) == (1, True), words
+    for words in (update, mint):
+        assert command(app, *words, "--take-back").data == "added 0, updated 1, skipped 0\n"
+    assert record_of(archive_of(app), A).state == "Original"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
+from support.operations import view_of
 from support.stores import MemoryCatalogue, make_facts
 from support.web import CONTENTS, rep, source
 
 from flask_ibi_archive.archive.items.read import find_metadata_url, view_host_item
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.access import networks_allow
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
@@ -45,61 +46,36 @@ def texts(*values: str) -> DublinCoreMetadata:
     return DublinCoreMetadata({"title": tuple((value, None) for value in values)})
 
 
-# --- networks
-
-
-@for_each(
-    ("networks", "address", "is_allowed"),
-    [
-        (None, INSIDE, True),
-        ("", INSIDE, False),
-        (ONE, INSIDE, True),
-        # an address may have come through a socket for both kinds
-        (ONE, f"::ffff:{INSIDE}", True),
-        (f"{ONE} {TWO}", "2001:db8::1", True),
-    ],
-)
-def test_an_address_is_allowed_if_it_is_in_one_of_the_networks(
-    networks: str | None, address: str, is_allowed: bool
-) -> None:
-    assert networks_allow(networks and networks.split(), address) is is_allowed
-
-
-# --- the rule and the embargo of an item
-
 OPEN, METADATA, NONE = None, AccessRule((ONE, TWO)), AccessRule((ONE, TWO), "none")
 
 
 @for_each(
-    ("rule", "embargo", "user", "is_inside", "may_read", "may_see"),
+    ("rule", "embargo", "user", "expected"),
     [
-        (OPEN, TODAY, OUTSIDE, True, True, True),
-        (OPEN, TOMORROW, OUTSIDE, True, False, True),
-        (METADATA, None, INSIDE, True, True, True),
-        (METADATA, None, OUTSIDE, False, False, True),
+        (OPEN, TODAY, OUTSIDE, (True, True, True)),
+        (OPEN, TOMORROW, OUTSIDE, (True, False, True)),
+        (METADATA, None, INSIDE, (True, True, True)),
+        # an address may have come through a socket for both kinds
+        (METADATA, None, f"::ffff:{INSIDE}", (True, True, True)),
+        (METADATA, None, "2001:db8::1", (True, True, True)),
+        (METADATA, None, OUTSIDE, (False, False, True)),
         # no network lifts an embargo
-        (METADATA, TOMORROW, INSIDE, True, False, True),
-        (NONE, None, OUTSIDE, False, False, False),
-        (NONE, None, UNKNOWN, False, False, False),
-        (NONE, TOMORROW, INSIDE, True, False, False),
+        (METADATA, TOMORROW, INSIDE, (True, False, True)),
+        (NONE, None, OUTSIDE, (False, False, False)),
+        (NONE, None, UNKNOWN, (False, False, False)),
+        (NONE, TOMORROW, INSIDE, (True, False, False)),
+        (AccessRule(()), None, INSIDE, (False, False, True)),
     ],
 )
 def test_the_networks_and_the_embargo_decide_who_may_read_and_see_an_item(
-    rule: AccessRule | None,
-    embargo: date | None,
-    user: str,
-    is_inside: bool,
-    may_read: bool,
-    may_see: bool,
+    rule: AccessRule | None, embargo: date | None, user: str, expected: tuple[bool, ...]
 ) -> None:
     item = view(access=rule, embargo=embargo)
-    assert (item.is_inside(user), item.allows(user)) == (is_inside, may_read)
-    assert (not item.is_hidden or item.allows(user)) == may_see
+    may_see = not item.is_hidden or item.allows(user)
+    assert (item.is_inside(user), item.allows(user), may_see) == expected
     assert item.is_hidden == (rule is NONE)
     assert item.embargo == (TOMORROW if embargo == TOMORROW else None)
 
-
-# --- titles and files
 
 FILES = (FileRecord("a.pdf"), FileRecord("b.csv"))
 
@@ -115,7 +91,7 @@ FILES = (FileRecord("a.pdf"), FileRecord("b.csv"))
         ({"metadata": texts("Snow"), "files": FILES, "embargo": TOMORROW}, "Snow"),
     ],
 )
-def test_the_title_is_the_stated_one_or_an_open_file_or_the_identifier(
+def test_the_title_is_stated_or_an_open_file_or_the_identifier(
     fields: dict[str, Any], title: str
 ) -> None:
     assert view(**fields).title == title
@@ -123,16 +99,9 @@ def test_the_title_is_the_stated_one_or_an_open_file_or_the_identifier(
 
 @for_each(
     ("paths", "found"),
-    [
-        ((), None),
-        (("c",), None),
-        (("c", "b.csv"), "b.csv"),
-        (("b.csv", "a.pdf"), "b.csv"),
-    ],
+    [((), None), (("c",), None), (("c", "b.csv"), "b.csv"), (("b.csv", "a.pdf"), "b.csv")],
 )
-def test_the_first_path_that_exists_names_the_file(
-    paths: tuple[str, ...], found: str | None
-) -> None:
+def test_the_first_existing_path_names_the_file(paths: tuple[str, ...], found: str | None) -> None:
     file = view(files=FILES).find_file(paths)
     assert (None if file is None else file.path) == found
 
@@ -145,50 +114,37 @@ FAR = "https://a.example"
 MOMENT, HERE = "2026-01-02T03:04:05Z", "http://a.example"
 ITEM, PAGE = f"{HERE}/col/{A}", f"{HERE}/col/{B}/"
 OWN: dict[str, Any] = {"rep": A, "metadata": {"dc": {"title": ["Snow"]}}}
-LINKED: dict[str, Any] = {
-    "rep": A,
-    "metadata": {"url": f"{FAR}/m", "formats": {"marc": f"{FAR}/marc"}},
-}
+MARC = {"formats": {"marc": f"{FAR}/marc"}}
+LINKED: dict[str, Any] = {"rep": A, "metadata": {"url": f"{FAR}/m", **MARC}}
 BY_ITEM: dict[str, Any] = {"rep": A, "metadata": {"ibi": B}}
-DESCRIPTION: dict[str, Any] = {
-    "rep": B,
-    "content_type": "Metadata",
-    "formats": {"marc": f"{FAR}/marc"},
-}
+DESCRIPTION: dict[str, Any] = {"rep": B, "content_type": "Metadata", **MARC}
 
 
 @for_each(
-    ("records", "format", "inside", "outside", "opened"),
+    ("records", "format", "expected"),
     [
-        ([{"rep": A}], None, None, None, None),
-        ([OWN], None, f"{ITEM}/metadata", f"{ITEM}/metadata", f"{ITEM}/metadata"),
-        ([OWN], "oai_dc", *[f"{ITEM}/metadata?choice=oai_dc"] * 3),
+        ([{"rep": A}], None, (None, None, None)),
+        ([OWN], None, (f"{ITEM}/metadata",) * 3),
+        ([OWN], "oai_dc", (f"{ITEM}/metadata?choice=oai_dc",) * 3),
         # the rule of the item itself does not close its metadata
-        ([{**LINKED, **CLOSED}], "marc", f"{FAR}/marc", f"{FAR}/marc", f"{FAR}/marc"),
-        ([BY_ITEM, DESCRIPTION], "marc", f"{FAR}/marc", f"{FAR}/marc", f"{FAR}/marc"),
-        ([BY_ITEM, {**DESCRIPTION, **HIDDEN}], None, PAGE, None, PAGE),
+        ([{**LINKED, **CLOSED}], "marc", (f"{FAR}/marc",) * 3),
+        ([BY_ITEM, DESCRIPTION], "marc", (f"{FAR}/marc",) * 3),
+        ([BY_ITEM, {**DESCRIPTION, **HIDDEN}], None, (PAGE, None, PAGE)),
     ],
 )
 def test_the_url_of_the_metadata_is_the_one_in_the_complete_url_list_of_the_user(
-    records: list[dict[str, Any]],
-    format: str | None,
-    inside: str | None,
-    outside: str | None,
-    opened: str | None,
+    records: list[dict[str, Any]], format: str | None, expected: tuple[str | None, ...]
 ) -> None:
     # what resolvers may ask for does not limit the pages
     facts = make_facts("a.example", SERVICE, (".lastedition",), filter_url_list=True)
     catalogue: Any = MemoryCatalogue({"timestamp": MOMENT, **record} for record in records)
     ibi, step = parse_identifier(A), Step(StepKind.METADATA, format)
-    assert [
-        find_metadata_url(catalogue, facts, ibi, INSIDE, step),
-        find_metadata_url(catalogue, facts, ibi, OUTSIDE, step),
-        find_metadata_url(catalogue, facts, ibi, OUTSIDE, step, True),
-    ] == [inside, outside, opened]
+    find = partial(find_metadata_url, catalogue, facts, ibi)
+    assert (find(INSIDE, step), find(OUTSIDE, step), find(OUTSIDE, step, True)) == expected
     whole = replace(facts, relations=None, filter_url_list=False)
-    for user, found in ((INSIDE, inside), (OUTSIDE, outside)):
+    for user, url in zip((INSIDE, OUTSIDE), expected, strict=False):
         listed = answer_url_request(catalogue, UrlRequest(ibi, (user,)), whole, lambda item: "")
-        assert dict(listed).get(f"url{Relation((step,)).name}") == found
+        assert dict(listed).get(f"url{Relation((step,)).name}") == url
 
 
 def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_all_items() -> None:
@@ -213,9 +169,6 @@ def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_al
     assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
 
 
-# --- items of a host
-
-
 @for_each(
     ("metadata", "described", "language"),
     [
@@ -238,41 +191,34 @@ def test_the_metadata_item_of_a_host_describes_an_item_unless_it_is_hidden(
     assert (item.id, item.sizes) == (None, {})
 
 
+EDITION, SUCCESSOR = RelatedItem("later_edition", B), RelatedItem("successor", C)
+ENGLISH, PORTUGUESE = (
+    RelatedItem("translation", ibi, language=language) for ibi, language in ((B, "en"), (C, "pt"))
+)
+
+
 @for_each(
     ("fields", "related"),
     [
-        ({}, []),
-        ({"next_edition": B}, [RelatedItem("later_edition", B)]),
-        (
-            {"translations": {"en": B, "pt": C}},
-            [
-                RelatedItem("translation", B, language="en"),
-                RelatedItem("translation", C, language="pt"),
-            ],
-        ),
-        ({"tombstone": Tombstone("lost")}, []),
-        ({"tombstone": Tombstone("merged", successor=C)}, [RelatedItem("successor", C)]),
+        ({}, ()),
+        ({"next_edition": B}, (EDITION,)),
+        ({"translations": {"en": B, "pt": C}}, (ENGLISH, PORTUGUESE)),
+        ({"tombstone": Tombstone("lost")}, ()),
+        ({"tombstone": Tombstone("merged", successor=C)}, (SUCCESSOR,)),
         (
             {
                 "translations": {"pt": C},
                 "next_edition": B,
-                "tombstone": Tombstone("merged", successor=A),
+                "tombstone": Tombstone("merged", successor=C),
             },
-            [
-                RelatedItem("later_edition", B),
-                RelatedItem("translation", C, language="pt"),
-                RelatedItem("successor", A),
-            ],
+            (EDITION, PORTUGUESE, SUCCESSOR),
         ),
     ],
 )
 def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_successor(
-    fields: dict[str, Any], related: list[RelatedItem]
+    fields: dict[str, Any], related: tuple[RelatedItem, ...]
 ) -> None:
-    assert view_host_item(Record(rep=A, **fields), None, TODAY).related == tuple(related)
-
-
-# --- items in our tables
+    assert view_host_item(Record(rep=A, **fields), None, TODAY).related == related
 
 
 def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_path: Path) -> None:
@@ -284,8 +230,7 @@ def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_p
          "metadata": {"dc": {"title": ["Neve"]}}},
         {"rep": C},
     ])  # fmt: skip
-    item = archive.get(A)
-    assert item is not None
+    item = view_of(archive, A)
     assert (item.rep, item.is_service, item.today) == (A, False, archive.today)
     assert (item.title, item.metadata_language) == ("Neve", "pt")
     assert [(one.kind, one.ibi) for one in item.related] == [("later_edition", C)]
@@ -294,9 +239,7 @@ def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_p
     [file] = item.record.files
     assert file.source is not None
     assert Path(file.source).read_bytes() == content
-    other, service = archive.get(B), archive.get(SERVICE)
-    assert other is not None
-    assert service is not None
+    other, service = view_of(archive, B), view_of(archive, SERVICE)
     assert service.is_service
     assert len({item.id, other.id, service.id, None}) == 4
     assert archive.get(rep(9)) is None

@@ -56,7 +56,7 @@ def database(uri: str, request_: Request) -> Iterator[Database]:
     database.close()
 
 
-def test_a_request_waits_for_a_lock_for_a_limited_time(
+def test_a_request_waits_shortly_for_a_lock(
     database: Database, uri: str, request_: Request
 ) -> None:
     other = Database.at(uri)
@@ -180,9 +180,7 @@ def test_the_deadline_depends_on_the_method_with_which_psycopg_waits(
     database.close()
 
 
-def test_a_request_waits_for_a_free_connection_for_a_limited_time(
-    database: Database, request_: Request
-) -> None:
+def test_a_request_waits_shortly_for_connections(database: Database, request_: Request) -> None:
     def take_all(stack: ExitStack) -> None:
         for _ in range(50):
             request_.begin()
@@ -194,9 +192,7 @@ def test_a_request_waits_for_a_free_connection_for_a_limited_time(
 
 @pytest.mark.slow
 @pytest.mark.only_on("postgresql")
-def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_server(
-    uri: str,
-) -> None:
+def test_a_request_that_waited_for_a_connection_waits_no_longer_for_the_server(uri: str) -> None:
     requests = local()
 
     def read(database: Database, timeout: float) -> float:
@@ -222,9 +218,7 @@ def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_ser
 
 @pytest.mark.slow
 @pytest.mark.only_on("postgresql")
-def test_after_a_commit_without_an_answer_the_result_is_unknown(
-    uri: str, request_: Request
-) -> None:
+def test_after_a_commit_without_answer_the_result_is_unknown(uri: str, request_: Request) -> None:
     with relaying(uri) as (relay, through):
         database = Database.at(through, timeout=TIMEOUT, find_limit=lambda: request_.limit)
 
