@@ -134,11 +134,10 @@ def _check_key(url_keys: URLKeys, acknowledgment: Acknowledgment) -> KeyFacts:
         PERSISTENT_URL: acknowledgment.persistent_url,
         URL_KEY: acknowledgment.url_key,
     }
-    wrong = sorted(acknowledgment.wrong)
-    missing = sorted(name for name, value in needed.items() if not value and name not in wrong)
-    faults = [f"{name} is missing" for name in missing] + [f"{name} is wrong" for name in wrong]
+    faults = {name: f"{name} is missing" for name, value in sorted(needed.items()) if not value}
+    faults |= {name: f"{name} is wrong" for name in sorted(acknowledgment.wrong)}
     if faults:
-        raise NotCounted(", ".join(faults))
+        raise NotCounted(", ".join(faults.values()))
     facts = url_keys.read(acknowledgment.url_key or "")
     if facts is None:
         raise NotCounted("the URL key is forged")
