@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from flask_ibi_archive.archive.harvest.messages import (
@@ -227,13 +228,9 @@ class StoredHarvests:
 
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if there are no records."""
-        statement = (
-            select(changes.select_datestamp())
-            .where(Change.archive_id == self._archive_id, Change.is_deleted.is_not(None))
-            .select_from(Change)
-            .order_by(Change.number)
-            .limit(1)
-        )
+        is_seen = Change.archive_id == self._archive_id, Change.is_deleted.is_not(None)
+        datestamps = select(changes.select_datestamp()).select_from(Change).where(*is_seen)
+        statement = datestamps.order_by(Change.number).limit(1)
         return self._archive.database.read(lambda connection: connection.scalar(statement))
 
 
@@ -266,10 +263,8 @@ class HostHarvests:
             batch = list(self._records.iterate_changes(selection.since, after, limit))
             for after, item in batch:
                 # datestamps are whole seconds, but the times of the catalogue may be more precise
-                if (
-                    selection.until is not None
-                    and after[0].replace(microsecond=0) > selection.until
-                ):
+                datestamp = after[0].replace(microsecond=0)
+                if selection.until is not None and datestamp > selection.until:
                     return records
                 if record := self._describe(item, after, selection.specs):
                     records.append(record)
@@ -319,7 +314,10 @@ class HostHarvests:
         return None if first is None else first[0][0].replace(microsecond=0)
 
 
-def open_harvests(archive: Archive, sets: HarvestSets) -> StoredHarvests | HostHarvests:
+Harvests: TypeAlias = StoredHarvests | HostHarvests
+
+
+def open_harvests(archive: Archive, sets: HarvestSets) -> Harvests:
     """Return the changes of the items of an Archive."""
     records = archive.items.records
     if records is None:
@@ -342,7 +340,7 @@ class Part:
 
 
 def list_part(
-    harvests: StoredHarvests | HostHarvests,
+    harvests: Harvests,
     selection: Selection,
     limit: int,
     with_works: bool,
@@ -356,24 +354,6 @@ def list_part(
     :param limit: the maximum number of records in the part.
     :param write: writes a record; it raises HostFunctionFailed if this is impossible.
     """
-    part = _write_part(harvests, selection, limit, with_works, write)
-    is_empty = not part.entries and not part.skipped
-    if is_empty and selection.after is not None and selection.until is not None:
-        # The part must not be empty, but all remaining records have changed again, and are now
-        # later than the argument until. Therefore the first of them is returned nevertheless.
-        part = _write_part(harvests, replace(selection, until=None), 1, with_works, write)
-        part.rest = None
-    return part
-
-
-def _write_part(
-    harvests: StoredHarvests | HostHarvests,
-    selection: Selection,
-    limit: int,
-    with_works: bool,
-    write: Callable[[HarvestedRecord], str],
-) -> Part:
-    """Return the next part of a list, which may be empty; see :func:`list_part`."""
     part = Part()
     position = selection.after
     for record in _iterate_records(harvests, selection, limit + 1, with_works):
@@ -390,11 +370,17 @@ def _write_part(
         if part.skipped == MAX_SKIPPED:
             part.rest = replace(selection, after=position)
             break
+    is_empty = not part.entries and not part.skipped
+    if is_empty and selection.after is not None and selection.until is not None:
+        # The part must not be empty, but all remaining records have changed again, and are now
+        # later than the argument until. Therefore the first of them is returned nevertheless.
+        part = list_part(harvests, replace(selection, until=None), 1, with_works, write)
+        part.rest = None
     return part
 
 
 def _iterate_records(
-    harvests: StoredHarvests | HostHarvests, selection: Selection, limit: int, with_works: bool
+    harvests: Harvests, selection: Selection, limit: int, with_works: bool
 ) -> Iterator[HarvestedRecord]:
     """Yield all records of a selection.
 

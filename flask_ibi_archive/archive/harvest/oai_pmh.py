@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import cast
 from urllib.parse import parse_qsl
 
 from flask import Response, abort, current_app, request
 from itsdangerous import BadData, URLSafeSerializer
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import harvesting, messages
 from flask_ibi_archive.archive.harvest.messages import PREFIX, TOKEN, HarvestSets, Selection
 from flask_ibi_archive.archive.items.access import cannot_write, logging_failure
 from flask_ibi_archive.archive.items.changes import EPOCH
-from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
+from flask_ibi_archive.archive.items.pages import answering, write_metadata
 from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.errors import ConfigError, HarvestError, HostFunctionFailed, NotReady
+from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
 from flask_ibi_archive.server.pages.responses import (
@@ -36,18 +36,20 @@ MAX_BODY, MAX_ARGUMENTS = 1 << 14, 100
 FORM = "application/x-www-form-urlencoded"
 
 
+@answering
 def answer_harvester() -> Response:
     """Answer a request of a harvester."""
     archive = current_archive()
     base_url = f"{archive.addresses.base}/ibi/oai"
     arguments: dict[str, str] = {}
     try:
-        harvests = harvesting.open_harvests(archive, current_sets())
+        sets: HarvestSets = current_app.extensions[EXTENSION].functions.sets
+        harvests = harvesting.open_harvests(archive, sets)
         response_date = archive.clock()
         try:
             arguments = messages.parse_arguments(_read_pairs())
             response_date = harvests.publish()
-            body = _Answer(harvests, base_url).write(arguments)
+            body = _Answer(harvests, sets, base_url).write(arguments)
         except HarvestError as error:
             # the response repeats the arguments only if they are legal (OAI-PMH 2.0, 3.2)
             arguments = {} if error.code in ("badVerb", "badArgument") else arguments
@@ -57,18 +59,11 @@ def answer_harvester() -> Response:
     except harvesting.UnfinishedLog:
         # a list must not be empty; harvesters ask again (OAI-PMH 2.0, 3.1.2.2)
         raise ServiceUnavailable(retry_after=int(RETRY_AFTER)) from None
-    except (NotReady, ConfigError) as error:
-        return unavailable_page(error)
     repeated = messages.select_repeatable(arguments)
     text = messages.write_response(base_url, response_date, repeated, body)
     response = set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
     allow_origins(response)
     return hide_from_search(response)
-
-
-def current_sets() -> HarvestSets:
-    """Return the sets of the Archive."""
-    return cast(HarvestSets, current_app.extensions[EXTENSION].functions.sets)
 
 
 def _read_pairs() -> list[tuple[str, str]]:
@@ -104,14 +99,12 @@ class _Answer:
     :param base_url: the URL of the OAI-PMH interface.
     """
 
-    def __init__(
-        self, harvests: harvesting.StoredHarvests | harvesting.HostHarvests, base_url: str
-    ) -> None:
+    def __init__(self, harvests: harvesting.Harvests, sets: HarvestSets, base_url: str) -> None:
         self._harvests = harvests
         self._base_url = base_url
         self._config: ArchiveConfig = current_archive().config
         self._host = extract_host(self._config.archive_address)
-        self._sets = current_sets()
+        self._sets = sets
         self._formats = {each.name: each for each in current_archive().formats if each.is_xml}
 
     def write(self, arguments: Mapping[str, str]) -> str:
@@ -130,20 +123,16 @@ class _Answer:
         return verbs[arguments["verb"]](arguments)
 
     def _identify(self, arguments: Mapping[str, str]) -> str:
-        earliest = self._harvests.find_earliest()
+        # the XML schema demands a dot
+        mail_host = self._host if "." in self._host else f"{self._host}.localdomain"
         return messages.write_identify(
             name=self._config.archive_name,
             host=self._host,
             base_url=self._base_url,
             # every host has this mailbox (RFC 5321, 4.5.1)
-            admin_email=self._config.archive_admin_email or f"postmaster@{self._mail_host}",
-            earliest=earliest or EPOCH,
+            admin_email=self._config.archive_admin_email or f"postmaster@{mail_host}",
+            earliest=self._harvests.find_earliest() or EPOCH,
         )
-
-    @property
-    def _mail_host(self) -> str:
-        # the XML schema demands a dot
-        return self._host if "." in self._host else f"{self._host}.localdomain"
 
     def _list_formats(self, arguments: Mapping[str, str]) -> str:
         if "identifier" not in arguments:
@@ -182,14 +171,10 @@ class _Answer:
     def _list(self, arguments: Mapping[str, str]) -> str:
         """Return the answer to ListIdentifiers or ListRecords."""
         verb, token = arguments["verb"], arguments.get(TOKEN)
-        if token is None:
-            selection = messages.parse_selection(arguments)
-            format = self._find_format(selection.prefix)
-        else:
-            selection = self._read_token(token)
-            if selection.prefix not in self._formats:
-                raise messages.bad_token()
-            format = self._formats[selection.prefix]
+        selection = (
+            messages.parse_selection(arguments) if token is None else self._read_token(token)
+        )
+        format = self._find_format(selection.prefix)
         selection = replace(selection, only_theses=format.only_theses)
         with_works = verb == "ListRecords"
 
@@ -243,14 +228,17 @@ class _Answer:
         )
 
     def _write_token(self, rest: Selection) -> str:
-        token = self._serializer.dumps(messages.dump_selection(rest))
+        token = self._serializer.dumps(to_builtins(rest))
         return token if isinstance(token, str) else token.decode()
 
     def _read_token(self, token: str) -> Selection:
         try:
-            return messages.load_selection(self._serializer.loads(token))
-        except BadData as error:
+            selection = convert(self._serializer.loads(token), Selection)
+        except (BadData, ValidationError) as error:  # or an earlier version wrote the token
             raise messages.bad_token() from error
+        if selection.prefix not in self._formats or selection.after is None:
+            raise messages.bad_token()
+        return selection
 
 
 def _is_provided(record: harvesting.HarvestedRecord, format: MetadataFormat) -> bool:

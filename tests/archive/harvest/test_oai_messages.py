@@ -7,13 +7,12 @@ from datetime import datetime, timezone
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert, to_builtins
 from support.harvesting import OAI, parse
 
 from flask_ibi_archive.archive.harvest.messages import (
     Header,
     Selection,
-    dump_selection,
-    load_selection,
     parse_arguments,
     parse_selection,
     select_repeatable,
@@ -78,4 +77,4 @@ def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: da
     )
 )
 def test_a_token_keeps_the_selection(selection: Selection) -> None:
-    assert load_selection(json.loads(json.dumps(dump_selection(selection)))) == selection
+    assert convert(json.loads(json.dumps(to_builtins(selection))), Selection) == selection
