@@ -93,7 +93,6 @@ class Shown:
         return {
             "item": readable,
             "work": work,
-            "labels": labels,
             "access": find_access(item, work, access),
             "links_metadata": item.allows(user_address()),
             "notices": pages.list_notices(item, access),
@@ -101,7 +100,6 @@ class Shown:
             "original_url": current_archive().config.persistent_url_base
             + format_persistent_target(original),
             "type_name": labels.name_type(work),
-            "degree_name": labels.name_degree(work.degree) if work.degree else "",
             "newest_edition": next((one for one in later if not one.is_removed), None),
             "contributors": group_contributors(work.contributors),
             "affiliations": list(

@@ -22,6 +22,7 @@ from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages import zip as zip_files
 from flask_ibi_archive.core.records import description
 from flask_ibi_archive.core.records.description import Description
+from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES
 
 #: A complete description, and what the page shows for each of its fields.
 DESCRIBED = json.loads(Path(__file__).with_name("described_work.json").read_text("utf-8"))
@@ -59,12 +60,16 @@ def test_the_page_shows_each_field_of_the_description(put: Callable[..., Flask])
 
 
 def test_the_words_of_descriptions_have_names() -> None:
-    for table, type in (
-        (labels.ROLES, description.Role), (labels.DATES, description.DateKind),
-        (labels.LEVELS, description.DegreeLevel), (labels.TITLES, description.TitleKind),
-        (labels.ACCESS, description.AccessRight), (labels.RELATIONS, description.Relation),
+    tables = {"ibi_roles": set(labels.ROLES)}
+    for path in (OWN_TEMPLATES / "ibi_archive/default").glob("*.html"):
+        for name, table in re.findall(r"{% set (\w+) = {\n(.*?)} %}", path.read_text(), re.DOTALL):
+            tables[name] = set(re.findall(r'^"([^"]+)":', table, re.MULTILINE))
+    for name, type in (
+        ("roles", description.Role), ("dates", description.DateKind),
+        ("levels", description.DegreeLevel), ("titles", description.TitleKind),
+        ("access", description.AccessRight), ("relations", description.Relation),
     ):  # fmt: skip
-        assert set(table) == set(type.__args__)
+        assert tables[f"ibi_{name}"] == set(type.__args__)
 
 
 def test_authors_after_the_tenth_are_folded(put: Callable[..., Flask]) -> None:
