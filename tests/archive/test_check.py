@@ -234,9 +234,15 @@ def test_check_sends_the_address_of_a_reader(app: Flask, mocked: responses.Reque
     assert findings(command(app, "check"))["pages"] == (True, "/ibi/statistics can be shown")
 
 
-def test_check_publishes_no_changes_to_harvesters(
+def test_check_makes_the_confirmation_call_and_publishes_no_changes(
     app: Flask, mocked: responses.RequestsMock
 ) -> None:
+    # check makes the confirmation call
+    command(app, "check")
+    [own, far] = [call.request.url for call in mocked.calls]
+    assert own == f"{ADDRESS}?servicesubject=inclusionConfirmationRequest"
+    assert far == f"{RESOLVER}?servicesubject=clashRequest&archiveserviceibi={SERVICE}"
+    # check publishes no changes to harvesters
     archive = archive_of(app)
     archive.deposit(title="On rain")
 
@@ -248,9 +254,7 @@ def test_check_publishes_no_changes_to_harvesters(
     assert pending
     command(app, "check")
     assert count() == pending
-
-
-def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:
+    # check prints json
     outcome = command(app, "check", "--json")
     assert outcome.status == 0
     results = json.loads(outcome.data)
@@ -261,13 +265,6 @@ def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:
     outcome = command(app, "check", "--json")
     assert (outcome.status, outcome.err) == (1, "")
     assert [one["name"] for one in json.loads(outcome.out) if not one["ok"]] == ["resolver"]
-
-
-def test_check_makes_the_confirmation_call(app: Flask, mocked: responses.RequestsMock) -> None:
-    command(app, "check")
-    [own, far] = [call.request.url for call in mocked.calls]
-    assert own == f"{ADDRESS}?servicesubject=inclusionConfirmationRequest"
-    assert far == f"{RESOLVER}?servicesubject=clashRequest&archiveserviceibi={SERVICE}"
 
 
 WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [

@@ -18,7 +18,6 @@ from support.accesses import (
     stored,
 )
 from support.archives import archive_of, import_records, open_app
-from support.cases import for_each
 
 from flask_ibi_archive.archive.accesses.rows import get_utc_day, read_counts, start_of_day
 from flask_ibi_archive.archive.accesses.statistics import Statistics
@@ -53,27 +52,22 @@ def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
     return [{"ibi": A, "second": second, **more} for second in seconds]
 
 
-@for_each(
-    ("seconds", "downloads", "double_clicks"),
-    [
+def test_double_clicks_and_periods(archive: Archive) -> None:
+    # only the last click within 30 seconds counts
+    for seconds, downloads, double_clicks in [
         ((0,), 1, 0),
         ((0, 0), 1, 1),
         ((0, 30), 1, 1),
         ((0, 31), 2, 0),
         ((0, 30, 60), 1, 2),  # each click makes the previous click a double click
-    ],
-)
-@for_each("begin", [NOON, MIDNIGHT - 45])
-def test_only_the_last_click_within_30_seconds_counts(
-    archive: Archive, seconds: tuple[int, ...], downloads: int, double_clicks: int, begin: int
-) -> None:
+    ]:
+        for begin in [NOON, MIDNIGHT - 45]:
+            forget_accesses(archive)
+            insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
+            found = archive.statistics(A, "day")
+            assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
+    # periods have no gaps and without accesses there are none
     forget_accesses(archive)
-    insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
-    found = archive.statistics(A, "day")
-    assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
-
-
-def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archive) -> None:
     assert archive.statistics() == Statistics(None, "month", ())
     assert archive.statistics(A, "day") == Statistics(A, "day", ())
     insert_accesses(
@@ -86,9 +80,8 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
     assert [one.downloads for one in months] == [1, *[0] * 14, 1]
     assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
     assert len(archive.statistics(A, "day").periods) == 430  # the sum includes a leap year
-
-
-def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
+    # json and csv contain the same numbers
+    forget_accesses(archive)
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
     insert_accesses(archive, clicks(archive, NOON, content_type="Metadata"))
     whole = archive.statistics(by="year")
@@ -211,33 +204,24 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
 # --- robots and users
 
 
-@for_each(
-    ("sender", "reader", "robot"),
-    [
+def test_robots_are_recognised_and_addresses_shortened() -> None:
+    # robots are recognised by the user agent
+    for sender, reader, robot in [
         (None, None, False),
         ("python-requests/2.31", None, False),  # the User-Agent of the resolver
         ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", None, True),
         ("python-requests/2.31", "curl/8.1", True),  # the User-Agent of the reader is a program
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
-    ],
-)
-def test_robots_are_recognised_by_the_user_agent(
-    sender: str | None, reader: str | None, robot: bool
-) -> None:
-    assert is_robot_access(sender, reader) is robot
-
-
-@for_each(
-    ("address", "kept"),
-    [
+    ]:
+        assert is_robot_access(sender, reader) is robot
+    # the last octet or the last 80 bits are not stored
+    for address, kept in [
         ("150.163.2.175", "150.163.2.0"),
         ("::ffff:150.163.2.175", "150.163.2.0"),
         ("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8:ffff::"),
         ("::1", "::"),
-    ],
-)
-def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: str) -> None:
-    assert anonymise(address) == kept
+    ]:
+        assert anonymise(address) == kept
 
 
 def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -> None:

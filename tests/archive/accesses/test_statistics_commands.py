@@ -37,7 +37,8 @@ def read(app: Flask) -> Flask:
     return app
 
 
-def test_stats_prints_a_table(read: Flask) -> None:
+def test_stats_prints_a_table_json_or_csv(read: Flask) -> None:
+    # stats prints a table
     assert command(read, "stats").lines == [
         "period   views  downloads  double clicks  robots",
         "2024-01      0          2              1       0",
@@ -49,17 +50,7 @@ def test_stats_prints_a_table(read: Flask) -> None:
         "2024        1          1              1       1",
         "total       1          1              1       1",
     ]
-
-
-def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
-    assert command(app, "stats").lines == [
-        "period  views  downloads  double clicks  robots",
-        "total       0          0              0       0",
-    ]
-    assert command(app, "stats", "--csv").lines == ["period,views,downloads,double_clicks,robots"]
-
-
-def test_stats_as_json_and_csv(read: Flask) -> None:
+    # stats as json and csv
     told = json.loads(command(read, "stats", A.upper(), "--by", "day", "--json").data)
     assert (told["ibi"], told["by"]) == (A, "day")
     assert [one["label"] for one in told["periods"]] == ["2024-01-31", "2024-02-01"]
@@ -68,13 +59,19 @@ def test_stats_as_json_and_csv(read: Flask) -> None:
         ("2024-01", "1"),
         ("2024-02", "0"),
     ]
-
-
-def test_stats_of_an_unknown_item_end_with_status_1(read: Flask) -> None:
+    # stats of an unknown item end with status 1
     assert command(read, "stats", "a.br/x/1999/01.01.00.00").error.startswith("no item of this")
     assert "is not an IBI" in command(read, "stats", "x").error
     assert "--csv and --json" in command(read, "stats", "--csv", "--json").usage
     assert "week" in command(read, "stats", "--by", "week").usage
+
+
+def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
+    assert command(app, "stats").lines == [
+        "period  views  downloads  double clicks  robots",
+        "total       0          0              0       0",
+    ]
+    assert command(app, "stats", "--csv").lines == ["period,views,downloads,double_clicks,robots"]
 
 
 def test_purge_prints_nothing_without_a_terminal_and_keeps_the_counts(read: Flask) -> None:

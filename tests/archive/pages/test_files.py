@@ -50,52 +50,42 @@ def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
 # --- whole files and ranges
 
 
-@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
-def test_a_file_can_be_read_by_every_identifier_of_its_item(web: Flask, ibi: str) -> None:
-    answer = get(web, "report.pdf", ibi)
-    assert (answer.status, answer.body) == (200, PDF)
-    assert answer.headers["Content-Length"] == str(len(PDF))
-    assert answer.headers["ETag"] == ETAG
-    assert answer.headers["Accept-Ranges"] == "bytes"
-    assert answer.headers["Cache-Control"] == "no-cache"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-
-
-@for_each("method", ["POST", "DELETE"])
-@for_each("rest", ["", "doc/report.pdf"])
-def test_other_methods_are_refused(web: Flask, method: str, rest: str) -> None:
-    assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
-
-
-@for_each(
-    ("wanted", "first", "last"),
-    [
+def test_whole_files_and_ranges(web: Flask) -> None:
+    # a file can be read by every identifier of its item
+    for ibi in [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()]:
+        answer = get(web, "report.pdf", ibi)
+        assert (answer.status, answer.body) == (200, PDF)
+        assert answer.headers["Content-Length"] == str(len(PDF))
+        assert answer.headers["ETag"] == ETAG
+        assert answer.headers["Accept-Ranges"] == "bytes"
+        assert answer.headers["Cache-Control"] == "no-cache"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    # other methods are refused
+    for method in ["POST", "DELETE"]:
+        for rest in ["", "doc/report.pdf"]:
+            assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
+    # a range returns its part
+    for wanted, first, last in [
         ("bytes=0-0", 0, 0),
         ("bytes=0-", 0, 2056),
         ("bytes=2000-9999", 2000, 2056),
         ("bytes=-5", 2052, 2056),
-    ],
-)
-def test_a_range_returns_its_part(web: Flask, wanted: str, first: int, last: int) -> None:
-    answer = get(web, "report.pdf", Range=wanted)
-    assert (answer.status, answer.body) == (206, PDF[first : last + 1])
-    assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
-    assert answer.headers["Content-Length"] == str(last - first + 1)
-    assert answer.headers["ETag"] == ETAG
-    assert answer.headers["Content-Type"] == "application/pdf"
-
-
-@pytest.mark.parametrize("wanted", ["bytes=2057-", "bytes=99999999-"])
-def test_a_range_after_the_end_is_refused_with_the_length(web: Flask, wanted: str) -> None:
-    answer = get(web, "report.pdf", Range=wanted)
-    assert answer.status == 416
-    assert answer.headers["Content-Range"] == "bytes */2057"
-
-
-@for_each("wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"])
-def test_an_invalid_range_or_several_ranges_return_the_whole_file(web: Flask, wanted: str) -> None:
-    answer = get(web, "report.pdf", Range=wanted)
-    assert (answer.status, answer.body) == (200, PDF)
+    ]:
+        answer = get(web, "report.pdf", Range=wanted)
+        assert (answer.status, answer.body) == (206, PDF[first : last + 1])
+        assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
+        assert answer.headers["Content-Length"] == str(last - first + 1)
+        assert answer.headers["ETag"] == ETAG
+        assert answer.headers["Content-Type"] == "application/pdf"
+    # a range after the end is refused with the length
+    for wanted in ["bytes=2057-", "bytes=99999999-"]:
+        answer = get(web, "report.pdf", Range=wanted)
+        assert answer.status == 416
+        assert answer.headers["Content-Range"] == "bytes */2057"
+    # an invalid range or several ranges return the whole file
+    for wanted in ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"]:
+        answer = get(web, "report.pdf", Range=wanted)
+        assert (answer.status, answer.body) == (200, PDF)
 
 
 EARLIER, LATER = "Sat, 01 Jan 2000 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT"
@@ -177,27 +167,48 @@ def test_parts_of_two_versions_of_a_file_are_never_combined(
 # --- types and names
 
 
-@for_each(
-    ("name", "content_type"),
-    [
+@pytest.mark.rule("R4-15")
+def test_a_file_has_the_type_and_the_name_of_its_path(web: Flask) -> None:
+    # a file has the type of its name
+    for name, content_type in [
         ("table.csv", "text/csv; charset=utf-8"),
         ("old.txt", "text/plain"),
         ("data.tar.gz", "application/gzip"),
         ("odd.xyzzy", "application/octet-stream"),
         ("page.html", "text/html; charset=utf-8"),
         ("image.svg", "image/svg+xml"),
-    ],
-)
-def test_a_file_has_the_type_of_its_name(web: Flask, name: str, content_type: str) -> None:
-    answer = get(web, name)
-    assert answer.status == 200
-    assert answer.headers.getlist("Content-Type") == [content_type]
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert "Content-Encoding" not in answer.headers
-    assert answer.body == CONTENTS[name]
-    policy = answer.headers.get("Content-Security-Policy", "")
-    assert policy.startswith("sandbox") is (name in ("page.html", "image.svg"))
-    assert "allow-same-origin" not in policy
+    ]:
+        answer = get(web, name)
+        assert answer.status == 200
+        assert answer.headers.getlist("Content-Type") == [content_type]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert "Content-Encoding" not in answer.headers
+        assert answer.body == CONTENTS[name]
+        policy = answer.headers.get("Content-Security-Policy", "")
+        assert policy.startswith("sandbox") is (name in ("page.html", "image.svg"))
+        assert "allow-same-origin" not in policy
+    # a file is sent with its name
+    for name, disposition in [
+        ("report.pdf", "inline; filename=report.pdf"),
+        ("doc/a+b=c @100%.txt", 'inline; filename="a+b=c @100%.txt"'),
+        ('it\'s "quoted".txt', 'inline; filename="it\'s \\"quoted\\".txt"'),
+        (
+            "Relatório Final.txt",
+            "inline; filename=\"Relatorio Final.txt\"; filename*=UTF-8''Relat%C3%B3rio%20Final.txt",
+        ),
+        ("日本語.txt", "inline; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
+    ]:
+        answer = get(web, name)
+        assert answer.status == 200
+        assert answer.headers["Content-Disposition"] == disposition
+    # a file is found by its name in any encoding
+    for path in [
+        "Relat%F3rio%20Final.txt",
+        "Relat%C3%B3rio%20Final.txt",
+        "Relat%25C3%25B3rio%2520Final.txt",
+    ]:
+        answer = ask(web, f"/col/{REPORT}/doc/{path}")
+        assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
 
 
 @for_each(
@@ -229,25 +240,6 @@ def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_pat
             assert answer.headers["Content-Security-Policy"].startswith("sandbox"), file
 
 
-@for_each(
-    ("name", "disposition"),
-    [
-        ("report.pdf", "inline; filename=report.pdf"),
-        ("doc/a+b=c @100%.txt", 'inline; filename="a+b=c @100%.txt"'),
-        ('it\'s "quoted".txt', 'inline; filename="it\'s \\"quoted\\".txt"'),
-        (
-            "Relatório Final.txt",
-            "inline; filename=\"Relatorio Final.txt\"; filename*=UTF-8''Relat%C3%B3rio%20Final.txt",
-        ),
-        ("日本語.txt", "inline; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
-    ],
-)
-def test_a_file_is_sent_with_its_name(web: Flask, name: str, disposition: str) -> None:
-    answer = get(web, name)
-    assert answer.status == 200
-    assert answer.headers["Content-Disposition"] == disposition
-
-
 # --- the addresses in URL lists
 
 
@@ -275,16 +267,6 @@ def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path
         answer = follow(app, url)
         assert (answer.status, answer.body.decode()) == (200, name)
         assert f'href="{url}"' in listed
-
-
-@pytest.mark.rule("R4-15")
-@for_each(
-    "path",
-    ["Relat%F3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt", "Relat%25C3%25B3rio%2520Final.txt"],
-)  # fmt: skip
-def test_a_file_is_found_by_its_name_in_any_encoding(web: Flask, path: str) -> None:
-    answer = ask(web, f"/col/{REPORT}/doc/{path}")
-    assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
 
 
 def test_a_server_that_decodes_paths_also_finds_the_file(web: Flask) -> None:
@@ -321,44 +303,44 @@ def test_relative_links_between_items_work(web: Flask) -> None:
 # --- missing files and items
 
 
-@for_each(
-    "path",
-    [
+def test_missing_files_and_items_are_not_found(web: Flask) -> None:
+    # no path leaves its item
+    for path in [
         "../../../../../../etc/passwd",
         "%2e%2e/%2e%2e/etc/passwd",
         "..%5C..%5Cetc%5Cpasswd",
         "a.html%00.txt",
         "doc/cgi",
-    ],
-)
-def test_no_path_leaves_its_item(web: Flask, path: str) -> None:
-    target = f"/col/{TRAP}/doc/{path}"
-    answer = ask(web, target)
-    if answer.status == 308:  # werkzeug merges adjacent slashes
-        answer = follow(web, answer.headers["Location"])
-    assert answer.status == 404
-    assert b"root:" not in answer.body
-
-
-@for_each("path", ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"])
-def test_odd_names_that_are_files_are_found(web: Flask, path: str) -> None:
-    assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
-
-
-@for_each("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "%00/%00"])
-@for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
-def test_every_page_of_an_unknown_item_is_404(web: Flask, ibi: str, rest: str) -> None:
-    assert ask(web, f"/col/{ibi}/{rest}").status == 404
-
-
-@pytest.mark.parametrize("name", ["named.pdf", "none.pdf"])
-def test_the_page_for_a_missing_file_shows_the_reason(web: Flask, name: str) -> None:
-    answer = get(web, name, SERVED_ELSEWHERE)
-    assert answer.status == 404
-    said = {"named.pdf": "not available here", "none.pdf": "does not have this file"}[name]
-    assert said in answer.text
-    assert "See the list of files" in answer.text
-    assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
+    ]:
+        target = f"/col/{TRAP}/doc/{path}"
+        answer = ask(web, target)
+        if answer.status == 308:  # werkzeug merges adjacent slashes
+            answer = follow(web, answer.headers["Location"])
+        assert answer.status == 404
+        assert b"root:" not in answer.body
+    # odd names that are files are found
+    for path in ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"]:
+        assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
+    # every page of an unknown item is 404
+    for ibi in [NOBODY, "8JMKD3MGP8W/35MME4I", "%00/%00"]:
+        for rest in ["", "doc/report.pdf", "files", "metadata"]:
+            assert ask(web, f"/col/{ibi}/{rest}").status == 404
+    # the page for a missing file shows the reason
+    for name in ["named.pdf", "none.pdf"]:
+        answer = get(web, name, SERVED_ELSEWHERE)
+        assert answer.status == 404
+        said = {"named.pdf": "not available here", "none.pdf": "does not have this file"}[name]
+        assert said in answer.text
+        assert "See the list of files" in answer.text
+        assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
+    # the page of an item without files says so
+    assert get(web, "a.txt", EMPTY).status == 404
+    assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text
+    # shared caches must not store restricted files
+    for name, ibi, status in (("report.pdf", CLOSED, 200), ("far.pdf", CLOSED_URL, 302)):
+        answer = get(web, name, ibi)
+        assert answer.status == status
+        assert answer.headers["Cache-Control"] == "private, no-cache"
 
 
 def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
@@ -431,15 +413,3 @@ def test_x_sendfile_leaves_sending_to_the_server(web_with: Callable[..., Flask])
     answer = get(web_with(USE_X_SENDFILE=True), "report.pdf")
     assert answer.status == 200
     assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
-
-
-def test_the_page_of_an_item_without_files_says_so(web: Flask) -> None:
-    assert get(web, "a.txt", EMPTY).status == 404
-    assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text
-
-
-def test_shared_caches_must_not_store_restricted_files(web: Flask) -> None:
-    for name, ibi, status in (("report.pdf", CLOSED, 200), ("far.pdf", CLOSED_URL, 302)):
-        answer = get(web, name, ibi)
-        assert answer.status == status
-        assert answer.headers["Cache-Control"] == "private, no-cache"

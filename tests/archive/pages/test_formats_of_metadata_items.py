@@ -75,7 +75,10 @@ def create(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator
         close(app)
 
 
-def test_the_url_list_states_the_formats_that_the_archive_writes(create: Create) -> None:
+def test_the_archive_writes_the_formats_of_metadata_items_and_their_translations(
+    create: Create,
+) -> None:
+    # the url list states the formats that the archive writes
     app = create()
     for name, text in (("oai_dc", "<dc:title>Rain</dc:title>"), ("note", f"'{REPORT}'>Rain<")):
         urls = ask_urls(app, REPORT, f"GetMetadata({name})")
@@ -93,10 +96,7 @@ def test_the_url_list_states_the_formats_that_the_archive_writes(create: Create)
     assert "url.metadata(datacite)" not in ask_urls(app, REPORT, "GetMetadata(oai_dc)")
     assert "url.metadata(far)" not in ask_urls(app, REPORT, "GetMetadata(far)")
     assert ask_urls(app, REPORT, "GetMetadata")["ibi.metadata"] == ("rep", ABOUT)
-
-
-def test_the_translations_of_metadata_items_are_written_too(create: Create) -> None:
-    app = create()
+    # the translations of metadata items are written too
     rain, chuva = "<dc:title>Rain</dc:title>", "<dc:title>Chuva</dc:title>"
     for persistent_url, place, text in [
         (f"/{REPORT}:(oai_dc)+(en)", REPORT, rain),

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
-from support.cases import for_each
 from support.web import (
     CLOSED_METADATA,
     FAR,
@@ -46,14 +45,30 @@ def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
     return ElementTree.fromstring(answer.body)
 
 
-@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS])
-def test_metadata_without_a_format_are_a_page(web: Flask, ibi: str) -> None:
-    answer = ask(web, f"/col/{ibi}/metadata")
-    assert answer.status == 200
-    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert 'lang="en">A report</dd>' in answer.text
-    assert ">Banon</dd>" in answer.text
-    assert f"/col/{REPORT}/metadata?choice=oai_dc" in answer.text
+def test_metadata_without_a_format_are_a_page_or_another_item(web: Flask) -> None:
+    # metadata without a format are a page
+    for ibi in [REPORT, REPORT_IBIP, REPORT_ALIAS]:
+        answer = ask(web, f"/col/{ibi}/metadata")
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert 'lang="en">A report</dd>' in answer.text
+        assert ">Banon</dd>" in answer.text
+        assert f"/col/{REPORT}/metadata?choice=oai_dc" in answer.text
+    # the address redirects to metadata that are an item
+    place = f"http://mtc-m16c.sid.inpe.br/col/{METADATA}/doc/page.html"
+    assert leads_to(web, f"/col/{WITH_METADATA}/metadata") == [place]
+    assert leads_to(web, f"/col/{METADATA}/metadata") == [place]
+    assert follow(web, place).status == 200
+    far = "https://example.org/11.xml"
+    assert leads_to(web, f"/col/{WITH_METADATA}/metadata?choice=oai_dc") == [far]
+    assert leads_to(web, f"/col/{METADATA}/metadata?choice=oai_dc") == [far]
+    # the page of restricted metadata says that access is restricted
+    place = f"http://mtc-m16c.sid.inpe.br/col/{CLOSED_METADATA}/doc/page.html"
+    for ibi in (WITH_CLOSED_METADATA, CLOSED_METADATA):
+        assert leads_to(web, f"/col/{ibi}/metadata", remote=INSIDE) == [place]
+        answer = ask(web, f"/col/{ibi}/metadata", remote=OUTSIDE)
+        assert answer.status == 403
+        assert "Access to this item is restricted" in answer.text
 
 
 def test_oai_dc_has_its_namespaces(web: Flask) -> None:
@@ -88,36 +103,43 @@ def test_oai_dc_contains_every_value_unchanged(app: Flask) -> None:
     assert "{{ 7 * 7 }}" in page
 
 
-@for_each(
-    "choice",
-    ["marc", "oai_dc2", "oai_dc) GetTranslation(pt", "%ff", "日本"],
-)  # fmt: skip
-@for_each("ibi", [REPORT, WITH_METADATA, URL_METADATA])
-def test_an_unknown_format_is_not_found(web: Flask, ibi: str, choice: str) -> None:
-    for target in (
-        f"/col/{ibi}/metadata?choice={choice}",
-        f"/col/{ibi}/metadata?choice={choice}&x",
-    ):
-        answer = ask(web, target.encode("latin-1" if choice == "\xff" else "utf-8"))
-        assert answer.status == 404
-        assert "no metadata in this format" in answer.text
-        assert f"/col/{ibi}/" in answer.text
+def test_known_formats_are_the_same_in_url_lists_and_others_not_found(web: Flask) -> None:
+    # an unknown format is not found
+    for choice in ["marc", "oai_dc2", "oai_dc) GetTranslation(pt", "%ff", "日本"]:
+        for ibi in [REPORT, WITH_METADATA, URL_METADATA]:
+            for target in (
+                f"/col/{ibi}/metadata?choice={choice}",
+                f"/col/{ibi}/metadata?choice={choice}&x",
+            ):
+                answer = ask(web, target.encode("latin-1" if choice == "\xff" else "utf-8"))
+                assert answer.status == 404
+                assert "no metadata in this format" in answer.text
+                assert f"/col/{ibi}/" in answer.text
+    # the url list and the page have the same metadata
+    for ibi in [REPORT, PORTUGUESE, NEW, URL_METADATA, WITH_METADATA, METADATA]:
+        for verbs in ["GetMetadata", "GetMetadata(oai_dc)"]:
+            url = next(
+                (
+                    words[0]
+                    for name, words in ask_urls(web, ibi, verbs).items()
+                    if name.startswith("url.")
+                ),
+                None,
+            )
+            choice = "?choice=oai_dc" if "oai" in verbs else ""
+            answer = ask(web, f"/col/{ibi}/metadata{choice}")
+            if url is None:
+                assert answer.status == 404
+            elif answer.status == 302:
+                assert answer.headers["Location"] == url
+            else:
+                assert follow(web, url).body == answer.body
 
 
 def leads_to(app: Flask, target: str, **options: Any) -> list[str]:
     answer = ask(app, target, **options)
     assert answer.status == 302, answer.status
     return answer.headers.getlist("Location")
-
-
-def test_the_address_redirects_to_metadata_that_are_an_item(web: Flask) -> None:
-    place = f"http://mtc-m16c.sid.inpe.br/col/{METADATA}/doc/page.html"
-    assert leads_to(web, f"/col/{WITH_METADATA}/metadata") == [place]
-    assert leads_to(web, f"/col/{METADATA}/metadata") == [place]
-    assert follow(web, place).status == 200
-    far = "https://example.org/11.xml"
-    assert leads_to(web, f"/col/{WITH_METADATA}/metadata?choice=oai_dc") == [far]
-    assert leads_to(web, f"/col/{METADATA}/metadata?choice=oai_dc") == [far]
 
 
 @pytest.mark.parametrize("base", ["https://example.org/ibi/"])
@@ -132,15 +154,6 @@ def test_the_address_redirects_to_the_persistent_url_of_metadata_in_another_arch
     ]
 
 
-def test_the_page_of_restricted_metadata_says_that_access_is_restricted(web: Flask) -> None:
-    place = f"http://mtc-m16c.sid.inpe.br/col/{CLOSED_METADATA}/doc/page.html"
-    for ibi in (WITH_CLOSED_METADATA, CLOSED_METADATA):
-        assert leads_to(web, f"/col/{ibi}/metadata", remote=INSIDE) == [place]
-        answer = ask(web, f"/col/{ibi}/metadata", remote=OUTSIDE)
-        assert answer.status == 403
-        assert "Access to this item is restricted" in answer.text
-
-
 def test_users_outside_the_networks_see_the_metadata_of_restricted_metadata(app: Flask) -> None:
     outer, inner = rep(1), rep(2)
     import_records(archive_of(app), [
@@ -152,20 +165,3 @@ def test_users_outside_the_networks_see_the_metadata_of_restricted_metadata(app:
     assert place == f"http://mtc-m16c.sid.inpe.br/col/{inner}/metadata"
     page = follow(app, place, remote=OUTSIDE).headers["Location"]
     assert "About" in follow(app, page, remote=OUTSIDE).text
-
-
-@for_each("ibi", [REPORT, PORTUGUESE, NEW, URL_METADATA, WITH_METADATA, METADATA])
-@for_each("verbs", ["GetMetadata", "GetMetadata(oai_dc)"])
-def test_the_url_list_and_the_page_have_the_same_metadata(web: Flask, ibi: str, verbs: str) -> None:
-    url = next(
-        (words[0] for name, words in ask_urls(web, ibi, verbs).items() if name.startswith("url.")),
-        None,
-    )
-    choice = "?choice=oai_dc" if "oai" in verbs else ""
-    answer = ask(web, f"/col/{ibi}/metadata{choice}")
-    if url is None:
-        assert answer.status == 404
-    elif answer.status == 302:
-        assert answer.headers["Location"] == url
-    else:
-        assert follow(web, url).body == answer.body

@@ -151,15 +151,14 @@ def test_every_internal_link_of_every_page_works(web: Flask) -> None:
         assert status == other[link] if link in other else status in (200, 302), link
 
 
-@for_each("rest", ["", "metadata", "files"])
-def test_markup_in_a_title_is_escaped(web: Flask, rest: str) -> None:
-    page = see(web, f"/col/{NEW}/{rest}")
-    assert HOSTILE in page.text("h1")
-    assert HOSTILE in page.text("title")
-
-
 @pytest.mark.rule("R72-26")
-def test_the_list_of_files_is_not_shown_if_the_owner_forbids_it(web: Flask) -> None:
+def test_a_page_escapes_titles_hides_secret_lists_and_suggests_identifiers(web: Flask) -> None:
+    # markup in a title is escaped
+    for rest in ["", "metadata", "files"]:
+        page = see(web, f"/col/{NEW}/{rest}")
+        assert HOSTILE in page.text("h1")
+        assert HOSTILE in page.text("title")
+    # the list of files is not shown if the owner forbids it
     for rest in ("files", ""):
         page = see(web, f"/col/{UNLISTED}/{rest}")
         assert "does not allow its list of files to be shown" in page.text("p")
@@ -168,22 +167,22 @@ def test_the_list_of_files_is_not_shown_if_the_owner_forbids_it(web: Flask) -> N
     assert "não permite a divulgação da lista de arquivos" in page.text("p")
     # only the list is secret, not the files
     assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
-
-
-def test_the_page_of_an_unknown_item_links_to_what_was_probably_meant(web: Flask) -> None:
+    # the page of an unknown item links to what was probably meant
     page = see(web, f"/col/{NOBODY.upper()}/", 404)
     assert page.links == ["/ibi/items", f"http://urlib.net/{NOBODY}"]
     assert "may be in another Archive" in page.text("p")
     page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
     assert page.links == ["/ibi/items", "http://urlib.net/8JMKD3MGP8W/35MME4U"]
     assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == ["/ibi/items"]
-
-
-@for_each("ibi", [REPORT, GONE])
-def test_an_address_without_its_last_slash_is_redirected(web: Flask, ibi: str) -> None:
-    answer = ask(web, f"/col/{ibi}")
-    assert answer.status == 308
-    assert answer.headers["Location"] == f"{HOST}col/{ibi}/"
+    # an address without its last slash is redirected
+    for ibi in [REPORT, GONE]:
+        answer = ask(web, f"/col/{ibi}")
+        assert answer.status == 308
+        assert answer.headers["Location"] == f"{HOST}col/{ibi}/"
+    # a redirect of a mounted app contains the path of the app
+    with web.test_client() as client:
+        answer = client.get(f"/col/{REPORT}", base_url="http://evil.example/r%C3%A9po")
+        assert answer.headers["Location"] == f"{HOST}r%C3%A9po/col/{REPORT}/"
 
 
 @for_each(
@@ -208,12 +207,6 @@ def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
             assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
             assert answer.headers["Cache-Control"] == "private, no-cache"
             assert "evil" not in answer.text
-
-
-def test_a_redirect_of_a_mounted_app_contains_the_path_of_the_app(web: Flask) -> None:
-    with web.test_client() as client:
-        answer = client.get(f"/col/{REPORT}", base_url="http://evil.example/r%C3%A9po")
-        assert answer.headers["Location"] == f"{HOST}r%C3%A9po/col/{REPORT}/"
 
 
 def test_the_name_of_the_archive_leads_to_the_home_page_or_to_the_list_of_items(web: Flask) -> None:

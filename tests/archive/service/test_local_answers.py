@@ -302,7 +302,8 @@ def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> 
         assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
 
 
-def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
+def test_other_paths_and_messages_are_no_persistent_urls(web: Flask) -> None:
+    # other paths get the 404 of the host
     for target in [
         "new/gadgets",
         "%ff/%00",
@@ -314,9 +315,7 @@ def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
             answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
             assert answer.status == 404, target
             assert "<h1>Not Found</h1>" in answer.text, target
-
-
-def test_a_message_to_another_service_is_not_a_persistent_url(web: Flask) -> None:
+    # a message to another service is not a persistent url
     for target in (REPORT, NOBODY):
         message = f"/{target}?servicesubject=inclusionConfirmationRequest"
         assert ask(web, message).status == ask(web, message, "POST").status == 404
@@ -326,25 +325,19 @@ def test_a_message_to_another_service_is_not_a_persistent_url(web: Flask) -> Non
             assert "may only be sent to the resolver's service" in answer.alert
 
 
-def test_local_resolution_can_be_switched_off(web_with: NewApp) -> None:
+def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> None:
+    # local resolution can be switched off
     app = web_with(IBI_LOCAL_RESOLUTION=False)
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
         for method in ("GET", "POST"):
             assert ask(app, f"/{target}", method).status == 404
     assert ask(app, SERVICE_PATH).status == 400
-
-
-# --- the host's own routes
-
-
-def test_a_redirect_of_the_host_has_precedence(web_with: NewApp) -> None:
+    # a redirect of the host has precedence
     app = web_with()
     app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
     answer = ask(app, f"/{REPORT_IBIP}")
     assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
-
-
-def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
+    # a resolver of the same app answers persistent urls
     app = web_with()
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE):
@@ -354,6 +347,9 @@ def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) ->
     assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 200
     assert ask(app, f"/col/{REPORT}/").status == 200
     assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
+
+
+# --- the host's own routes
 
 
 @pytest.mark.no_tables
@@ -401,10 +397,23 @@ def test_an_access_is_counted_after_the_response(filled: Flask) -> None:
 
 @pytest.mark.rule("R62-17")
 def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
+    # head requests and alerts are not counted
     assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
     for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
         ask(filled, f"/{target}")
     assert stored(archive_of(filled)) == []
+    # an acknowledgment by head is not counted
+    key = ask_urls(filled, rep(1))["urlkey"][0]
+    raw = (
+        f"{SERVICE_PATH}?servicesubject=acknowledgment&clientinformation.ipaddress={INSIDE}"
+        f"&contenttype=Data&state=Original&url.persistent=http://urlib.net/{rep(1)}"
+        f"&url={col(rep(1), 'doc/Relat%C3%B3rio%201.pdf')}&ibi=rep%20{rep(1)}&urlkey={key}"
+    )
+    assert ask(filled, raw, "HEAD").status == 200
+    assert stored(archive_of(filled)) == []
+    # the key can still be used
+    assert ask(filled, raw).status == 200
+    assert len(stored(archive_of(filled))) == 1
 
 
 def test_an_error_in_counting_does_not_affect_the_response(
@@ -417,17 +426,3 @@ def test_an_error_in_counting_does_not_affect_the_response(
     with caplog.at_level(logging.ERROR):
         assert ask(filled, f"/{rep(1)}").status == 302
     assert "could not be counted" in caplog.text
-
-
-def test_an_acknowledgment_by_head_is_not_counted(filled: Flask) -> None:
-    key = ask_urls(filled, rep(1))["urlkey"][0]
-    raw = (
-        f"{SERVICE_PATH}?servicesubject=acknowledgment&clientinformation.ipaddress={INSIDE}"
-        f"&contenttype=Data&state=Original&url.persistent=http://urlib.net/{rep(1)}"
-        f"&url={col(rep(1), 'doc/Relat%C3%B3rio%201.pdf')}&ibi=rep%20{rep(1)}&urlkey={key}"
-    )
-    assert ask(filled, raw, "HEAD").status == 200
-    assert stored(archive_of(filled)) == []
-    # the key can still be used
-    assert ask(filled, raw).status == 200
-    assert len(stored(archive_of(filled))) == 1
