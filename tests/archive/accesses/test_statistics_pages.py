@@ -14,7 +14,6 @@ import pytest
 from flask import Flask
 from support.accesses import insert_counts
 from support.archives import archive_of, import_records, open_app
-from support.cases import for_each
 from support.pages import Page, see
 from support.web import (
     CLOSED,
@@ -91,33 +90,31 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
 # --- tables
 
 
-@for_each(
-    ("target", "by", "language"),
-    [(PAGE, "day", "pt-BR"), (ARCHIVE, "month", "en"), (PAGE, "year", "en")],
-)
-def test_the_table_shows_the_statistics_of_the_archive(
-    counted: Flask, target: str, by: str, language: str
-) -> None:
-    page = see(counted, f"{target}?by={by}", language=language)
-    assert page.html["lang"] == language[:2]
-    rows = table_of(page.source, "." if language == "pt-BR" else ",")
-    found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
-    # 22/10/2026, 10/2026 or 2026
-    labels = ["/".join(reversed(p.label.split("-"))) for p in found.periods[-SHOWN[by] :]]
-    expected = [
-        [label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
-        for label, p in zip(labels, found.periods[-SHOWN[by] :], strict=True)
-    ]
-    assert rows[: len(expected)] == expected
-    total = [str(n) for n in (found.views, found.downloads, found.double_clicks, found.robots)]
-    assert rows[-1] == ["Total", *total]
-    if by != "year":
-        sums = [str(sum(int(row[place]) for row in expected)) for place in range(1, 5)]
-        assert rows[-2] == ["Subtotal", *sums]
-    assert len(rows) == len(expected) + (1 if by == "year" else 2)
-
-
-def test_the_table_is_accessible_and_absent_without_accesses(counted: Flask) -> None:
+def test_the_table_shows_the_statistics_of_the_archive(counted: Flask) -> None:
+    # the table shows the statistics of the archive
+    for target, by, language in [
+        (PAGE, "day", "pt-BR"),
+        (ARCHIVE, "month", "en"),
+        (PAGE, "year", "en"),
+    ]:
+        page = see(counted, f"{target}?by={by}", language=language)
+        assert page.html["lang"] == language[:2]
+        rows = table_of(page.source, "." if language == "pt-BR" else ",")
+        found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
+        # 22/10/2026, 10/2026 or 2026
+        labels = ["/".join(reversed(p.label.split("-"))) for p in found.periods[-SHOWN[by] :]]
+        expected = [
+            [label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
+            for label, p in zip(labels, found.periods[-SHOWN[by] :], strict=True)
+        ]
+        assert rows[: len(expected)] == expected
+        total = [str(n) for n in (found.views, found.downloads, found.double_clicks, found.robots)]
+        assert rows[-1] == ["Total", *total]
+        if by != "year":
+            sums = [str(sum(int(row[place]) for row in expected)) for place in range(1, 5)]
+            assert rows[-2] == ["Subtotal", *sums]
+        assert len(rows) == len(expected) + (1 if by == "year" else 2)
+    # the table is accessible and absent without accesses
     # the table is accessible
     page = see(counted, f"{PAGE}?by=year")
     headers = [attrs.get("scope") for tag, attrs in page.tags if tag == "th"]
@@ -143,7 +140,8 @@ def test_the_table_is_accessible_and_absent_without_accesses(counted: Flask) -> 
     assert page.text("title") == f"Statistics: {HOSTILE}"
 
 
-def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(counted: Flask) -> None:
+def test_a_long_table_is_shown_in_parts(counted: Flask) -> None:
+    # a page with ten years of days is small and has links to other days
     seen: list[str] = []
     target: str | None = f"{HOST}{PAGE}?by=day&until=2017-02-21"
     while target:
@@ -164,23 +162,16 @@ def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(coun
     back = follow(counted, earlier_link)
     later_link = [link for link in Page(back.text).links if "until=" in link][-1]
     assert table_of(follow(counted, later_link).text) == table_of(last.text)
-
-
-@for_each(
-    ("until", "count", "expected"),
-    [
+    # the last period on the page can be chosen
+    for until, count, expected in [
         (None, 3, (7, 10)),
         (None, 99, (0, 10)),
         ("5", 3, (3, 6)),
         ("1", 3, (0, 3)),
         ("99", 3, (7, 10)),
-    ],
-)
-def test_the_last_period_on_the_page_can_be_chosen(
-    until: str | None, count: int, expected: tuple[int, int]
-) -> None:
-    assert find_shown_range("0123456789", until, count) == expected
-    assert find_shown_range("", until, count) == (0, 0)
+    ]:
+        assert find_shown_range("0123456789", until, count) == expected
+        assert find_shown_range("", until, count) == (0, 0)
 
 
 # --- downloads

@@ -205,7 +205,16 @@ def embargo_of(archive: Archive, ibi: str) -> date | None:
     return item.record.embargo
 
 
-def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
+def test_operations_change_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
+    # new editions do not inherit and tombstones do not keep an embargo
+    archive = archive_of(app)
+    ibi = archive.deposit(embargo=DAY).rep
+    for output in (command(app, "show", ibi, "--json").data, command(app, "export", "-").data):
+        assert json.loads(output)["embargo"] == "2027-03-01"
+    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
+    archive.delete(ibi, "withdrawn")
+    assert embargo_of(archive, ibi) is None
+    # an edit sets and removes an embargo at once
     archive = archive_of(app)
     clock = Clock(noon(date(2027, 2, 28)))
     archive.clock = clock
@@ -237,16 +246,6 @@ def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Arc
     other = first.deposit(embargo=DAY).rep
     first.transfer(other, SECOND)
     assert (embargo_of(first, other), embargo_of(second, other)) == (None, DAY)
-
-
-def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: Flask) -> None:
-    archive = archive_of(app)
-    ibi = archive.deposit(embargo=DAY).rep
-    for output in (command(app, "show", ibi, "--json").data, command(app, "export", "-").data):
-        assert json.loads(output)["embargo"] == "2027-03-01"
-    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
-    archive.delete(ibi, "withdrawn")
-    assert embargo_of(archive, ibi) is None
 
 
 @pytest.mark.postgresql

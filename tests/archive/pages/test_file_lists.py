@@ -46,6 +46,7 @@ def names_of(page: Page) -> list[str]:
 
 
 def test_a_long_list_of_files_has_several_pages(many_files: Flask) -> None:
+    # a long list of files has several pages
     address, seen = f"/col/{rep(1)}/files", []
     for number, shown in enumerate(("1 to 100", "101 to 200", "201 to 250"), 1):
         page = see(many_files, f"{address}?page={number}" if number > 1 else address)
@@ -60,9 +61,7 @@ def test_a_long_list_of_files_has_several_pages(many_files: Flask) -> None:
     # the forms for programs are complete
     assert ask(many_files, f"{address}?format=text").text.count("\n") == 250
     assert len(json.loads(ask(many_files, f"{address}?format=json").body)["files"]) == 250
-
-
-def test_the_landing_page_shows_the_first_of_many_files(many_files: Flask) -> None:
+    # the landing page shows the first of many files
     page = see(many_files, f"/col/{rep(1)}/")
     assert names_of(page) == [f"{number}.csv" for number in range(1, 51)]
     assert f"{HOST}col/{rep(1)}/files" in page.links

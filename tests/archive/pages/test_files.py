@@ -269,7 +269,9 @@ def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path
         assert f'href="{url}"' in listed
 
 
-def test_a_server_that_decodes_paths_also_finds_the_file(web: Flask) -> None:
+@pytest.mark.rule("D5-01")
+def test_paths_are_found_encoded_decoded_and_relative(web: Flask) -> None:
+    # a server that decodes paths also finds the file
     with serving(web) as address:
         connection = HTTPConnection(address)
         for target, status in (
@@ -283,10 +285,7 @@ def test_a_server_that_decodes_paths_also_finds_the_file(web: Flask) -> None:
             assert answer.status == status
             assert body == CONTENTS["old.txt"] or status != 200
         assert answer.getheader("Location", "").endswith(f"{NOBODY}/Relat%F3rio%20Final.txt?x=1")
-
-
-@pytest.mark.rule("D5-01")
-def test_relative_links_between_items_work(web: Flask) -> None:
+    # relative links between items work
     page = ask_urls(web, TRAP)["url"][0]
     assert page == f"http://mtc-m16c.sid.inpe.br/col/{TRAP}/doc/doc/cgi/a.html"
     # [D] 5: the path of the page is cgi/a.html
@@ -389,27 +388,24 @@ def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask) -> None:
         assert ask_urls(app, REPORT, filepath=file["path"])["url"] == (file["url"],)
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_file_whose_url_is_its_own_address_causes_no_redirect_loop(
-    web_with: Callable[..., Flask], scheme: str
-) -> None:
-    app = web_with(PREFERRED_URL_SCHEME=scheme)
-    target = f"/col/{SERVED_ELSEWHERE}/doc/self%20%C3%A9.pdf"
-    hops = 0
-    while (answer := ask(app, target)).status == 302:
-        target = answer.headers["Location"].removeprefix("http://mtc-m16c.sid.inpe.br")
-        hops += 1
-        assert hops < 3
-    assert answer.status == 404
-    assert "not available here" in answer.text
-    # also with another host name
-    assert ask(app, target, headers={"Host": "other.example"}).status == 404
-
-
-# --- storage of contents
-
-
-def test_x_sendfile_leaves_sending_to_the_server(web_with: Callable[..., Flask]) -> None:
+def test_settings_for_files(web_with: Callable[..., Flask]) -> None:
+    # a file whose url is its own address causes no redirect loop
+    for scheme in ["http", "https"]:
+        app = web_with(PREFERRED_URL_SCHEME=scheme)
+        target = f"/col/{SERVED_ELSEWHERE}/doc/self%20%C3%A9.pdf"
+        hops = 0
+        while (answer := ask(app, target)).status == 302:
+            target = answer.headers["Location"].removeprefix("http://mtc-m16c.sid.inpe.br")
+            hops += 1
+            assert hops < 3
+        assert answer.status == 404
+        assert "not available here" in answer.text
+        # also with another host name
+        assert ask(app, target, headers={"Host": "other.example"}).status == 404
+    # x sendfile leaves sending to the server
     answer = get(web_with(USE_X_SENDFILE=True), "report.pdf")
     assert answer.status == 200
     assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
+
+
+# --- storage of contents

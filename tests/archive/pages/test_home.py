@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from flask import Flask
 from support.archives import archive_of, close, make_host
 from support.web import ask
@@ -14,16 +13,15 @@ def add_home(app: Flask) -> None:
     app.add_url_rule("/", "home", lambda: "the app's own")
 
 
-def test_it_leads_to_the_list_of_items(uri: str, tmp_path: Path) -> None:
+def test_it_leads_to_the_list_of_items_unless_the_app_has_a_page(uri: str, tmp_path: Path) -> None:
+    # it leads to the list of items
     app = make_host(uri, tmp_path)
     archive_of(app).init()
     assert ask(app, "/").headers["Location"] == "/ibi/items"
     assert ask(app, "/", "POST").status in (404, 405)
     close(app)
-
-
-@pytest.mark.parametrize("order", ["before", "after"])
-def test_the_page_of_the_app_has_precedence(uri: str, tmp_path: Path, order: str) -> None:
-    app = make_host(uri, tmp_path, **{order: add_home})
-    assert ask(app, "/").text == "the app's own"
-    close(app)
+    # the page of the app has precedence
+    for order in ["before", "after"]:
+        app = make_host(uri, tmp_path, **{order: add_home})
+        assert ask(app, "/").text == "the app's own"
+        close(app)

@@ -134,7 +134,8 @@ def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask) -> None:
             assert "Accept" in answer.headers["Vary"]
 
 
-def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_list(web: Flask) -> None:
+def test_the_links_and_the_head_of_a_landing_page(web: Flask) -> None:
+    # a program that accepts nothing of it gets 406 and the list
     for ibi, accept in ((REPORT, "image/png"), (EMPTY, "application/ld+json")):
         answer = ask(web, f"/col/{ibi}/", headers={"Accept": accept})
         assert answer.status == 406
@@ -151,9 +152,7 @@ def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_list(web: Flask) 
         assert found.headers["Content-Type"].partition(";")[0] == media_type
     assert ask(web, f"/col/{REPORT}/metadata", headers={"Accept": "image/png"}).status == 406
     assert ask(web, f"/col/{REPORT}/", headers={"Accept": CHROME}).status == 200
-
-
-def test_the_links_and_the_head_of_a_landing_page(web: Flask) -> None:
+    # the links and the head of a landing page
     # the links of a landing page lead to its parts
     answer = ask(web, f"/col/{REPORT}/")
     assert "Accept" in answer.headers["Vary"]

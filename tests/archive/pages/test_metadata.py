@@ -46,6 +46,7 @@ def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
 
 
 def test_metadata_without_a_format_are_a_page_or_another_item(web: Flask) -> None:
+    # metadata without a format are a page or another item
     # metadata without a format are a page
     for ibi in [REPORT, REPORT_IBIP, REPORT_ALIAS]:
         answer = ask(web, f"/col/{ibi}/metadata")
@@ -69,9 +70,7 @@ def test_metadata_without_a_format_are_a_page_or_another_item(web: Flask) -> Non
         answer = ask(web, f"/col/{ibi}/metadata", remote=OUTSIDE)
         assert answer.status == 403
         assert "Access to this item is restricted" in answer.text
-
-
-def test_oai_dc_has_its_namespaces(web: Flask) -> None:
+    # oai dc has its namespaces
     root = oai_dc(web, REPORT)
     assert root.tag == "{http://www.openarchives.org/OAI/2.0/oai_dc/}dc"
     assert root.get(LOCATION) == (

@@ -117,7 +117,9 @@ def test_no_page_has_text_without_a_translation(
     assert list_unmarked_words(text) - data <= NAMES
 
 
-def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) -> None:
+@pytest.mark.rule("R72-26")
+def test_the_landing_page_describes_the_item_and_errors_are_explained(web: Flask) -> None:
+    # the landing page describes the item and links to its files
     page = see(web, f"/col/{REPORT_ALIAS}/")
     assert page.text("h1") == page.text("title") == "A report"
     for text in (REPORT, REPORT_IBIP, REPORT_ALIAS):
@@ -131,28 +133,7 @@ def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) 
     for link in page.links:
         if link.startswith(HOST):
             assert follow(web, link).status == 200
-
-
-def test_every_internal_link_of_every_page_works(web: Flask) -> None:
-    links = set()
-    for rest, ibi, status, remote in PAGES:
-        options = {"remote": remote} if remote else {}
-        found = see(web, f"/col/{ibi}/{rest}", status, **options).all_links
-        # the links to other languages lead to the page itself, which may be an error
-        links |= {(link, remote) for link in found if "lang=" not in link}
-    internal = {(link, remote) for link, remote in links if link.startswith((HOST, "/"))}
-    assert len(internal) > 50
-    # a removed edition, and a file without content, are linked on purpose
-    other = {f"{HOST}col/{GONE}/": 410, f"{HOST}col/{SERVED_ELSEWHERE}/doc/named.pdf": 404}
-    assert other.keys() <= {link for link, _ in internal}
-    for link, remote in internal:
-        options = {"remote": remote} if remote else {}
-        status = follow(web, link, **options).status
-        assert status == other[link] if link in other else status in (200, 302), link
-
-
-@pytest.mark.rule("R72-26")
-def test_a_page_escapes_titles_hides_secret_lists_and_suggests_identifiers(web: Flask) -> None:
+    # a page escapes titles hides secret lists and suggests identifiers
     # markup in a title is escaped
     for rest in ["", "metadata", "files"]:
         page = see(web, f"/col/{NEW}/{rest}")
@@ -183,6 +164,24 @@ def test_a_page_escapes_titles_hides_secret_lists_and_suggests_identifiers(web: 
     with web.test_client() as client:
         answer = client.get(f"/col/{REPORT}", base_url="http://evil.example/r%C3%A9po")
         assert answer.headers["Location"] == f"{HOST}r%C3%A9po/col/{REPORT}/"
+
+
+def test_every_internal_link_of_every_page_works(web: Flask) -> None:
+    links = set()
+    for rest, ibi, status, remote in PAGES:
+        options = {"remote": remote} if remote else {}
+        found = see(web, f"/col/{ibi}/{rest}", status, **options).all_links
+        # the links to other languages lead to the page itself, which may be an error
+        links |= {(link, remote) for link in found if "lang=" not in link}
+    internal = {(link, remote) for link, remote in links if link.startswith((HOST, "/"))}
+    assert len(internal) > 50
+    # a removed edition, and a file without content, are linked on purpose
+    other = {f"{HOST}col/{GONE}/": 410, f"{HOST}col/{SERVED_ELSEWHERE}/doc/named.pdf": 404}
+    assert other.keys() <= {link for link, _ in internal}
+    for link, remote in internal:
+        options = {"remote": remote} if remote else {}
+        status = follow(web, link, **options).status
+        assert status == other[link] if link in other else status in (200, 302), link
 
 
 @for_each(

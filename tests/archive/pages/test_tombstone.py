@@ -45,22 +45,17 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
     return ibi, ibip
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_every_address_of_a_removed_item_answers_410(
-    app: Flask, removed: tuple[str, str], method: str
-) -> None:
-    for ibi in (*removed, removed[0].upper(), removed[1].lower()):
-        for address in ADDRESSES:
-            answer = ask(app, f"/col/{ibi}/{address}", method)
-            assert answer.status == 410, address
-            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-            assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
-            assert (answer.body == b"") == (method == "HEAD")
-
-
-def test_the_page_shows_item_date_reason_and_successor(
-    app: Flask, removed: tuple[str, str]
-) -> None:
+def test_the_pages_of_a_removed_item(app: Flask, removed: tuple[str, str]) -> None:
+    # every address of a removed item answers 410
+    for method in ["GET", "HEAD"]:
+        for ibi in (*removed, removed[0].upper(), removed[1].lower()):
+            for address in ADDRESSES:
+                answer = ask(app, f"/col/{ibi}/{address}", method)
+                assert answer.status == 410, address
+                assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+                assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
+                assert (answer.body == b"") == (method == "HEAD")
+    # the page shows item date reason and successor
     shown = json.loads(command(app, "show", removed[0], "--json").data)
     page = see(app, f"/col/{removed[1]}/", 410)
     assert page.text("h1") == "This item was removed"
@@ -83,11 +78,7 @@ def test_the_page_shows_item_date_reason_and_successor(
     links = ["/ibi/items", f"{BASE}{NOBODY}", url, metadata, *formats, f"{BASE}{removed[0]}"]
     assert page.links == links
     assert "never be assigned to another" in page.text("p")
-
-
-def test_the_description_of_a_removed_item_stays_readable(
-    app: Flask, removed: tuple[str, str]
-) -> None:
+    # the description of a removed item stays readable
     page = see(app, f"/col/{removed[1]}/metadata")
     assert "Banon, G." in page.text("dd")
     assert "This item was removed" in page.text("a")  # the tombstone

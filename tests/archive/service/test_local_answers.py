@@ -84,6 +84,7 @@ def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **mo
 
 @pytest.mark.rule("R61-15", "R61-16", "R62-16")
 def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask) -> None:
+    # a persistent url of an item of this archive redirects to it
     for target, url in [
         (REPORT, col(REPORT, "doc/report.pdf")),
         (REPORT_IBIP.lower(), col(REPORT, "doc/report.pdf")),
@@ -104,19 +105,17 @@ def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask)
     ]:
         for method in ("GET", "HEAD"):
             assert redirect_of(ask(web, f"/{target}", method)) == url, target
-
-
-@pytest.mark.parametrize(
-    ("language", "found"),
-    [("pt-BR", PORTUGUESE), ("de, pt;q=0.5, en;q=0.4", PORTUGUESE), ("en", REPORT), ("", REPORT)],
-)
-def test_a_plus_sign_redirects_to_the_translation_that_the_reader_prefers(
-    web: Flask, language: str, found: str
-) -> None:
-    answer = ask_with(web, f"/{REPORT}+", language)
-    assert redirect_of(answer).startswith(col(found, "doc/"))
-    assert "Accept-Language" in answer.headers["Vary"]
-    assert ask_with(web, f"/{REPORT}+(pt)", language).headers["Vary"] == "Accept"
+    # a plus sign redirects to the translation that the reader prefers
+    for language, found in [
+        ("pt-BR", PORTUGUESE),
+        ("de, pt;q=0.5, en;q=0.4", PORTUGUESE),
+        ("en", REPORT),
+        ("", REPORT),
+    ]:
+        answer = ask_with(web, f"/{REPORT}+", language)
+        assert redirect_of(answer).startswith(col(found, "doc/"))
+        assert "Accept-Language" in answer.headers["Vary"]
+        assert ask_with(web, f"/{REPORT}+(pt)", language).headers["Vary"] == "Accept"
 
 
 def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
@@ -146,7 +145,8 @@ def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
 # --- items of other Archives
 
 
-def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -> None:
+def test_other_persistent_urls_and_paths_are_not_resolved_here(web: Flask) -> None:
+    # other items are left to the resolver with the same target
     for target in [
         NOBODY,
         f"{NOBODY}!+(pt-BR):(oai_dc)/a%20b.pdf?x=1&ibiurl.requireditemstatus=Original",
@@ -156,6 +156,40 @@ def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -
     ]:
         for method in ("GET", "HEAD"):
             assert redirect_of(ask(web, f"/{target}", method)) == f"{BASE}/{target}", target
+    # a malformed target that begins with an ibi is explained
+    for target, reason in [
+        (f"{REPORT}::", '":" may not follow ":"'),
+        (f"{REPORT}?ibiurl.requireditemstatus=Copy", "Original"),
+        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.23", "did you mean"),
+        ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
+        ("8JMKD3MGP8W", "8JMKD3MGP8W"),
+    ]:
+        answer = ask(web, f"/{target}")
+        assert answer.status == 400, target
+        assert "persistent URL" in " ".join(answer.pairs["alert"]), target
+        assert reason in " ".join(answer.pairs["alert"]), target
+        assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
+    # other paths and messages are no persistent urls
+    # other paths get the 404 of the host
+    for target in [
+        "new/gadgets",
+        "%ff/%00",
+        "AWS/S3",
+        "docs/minutes/2009/02.16.09.pdf",
+        "software/linux/2023/12.04.01",
+    ]:
+        for method in ("GET", "POST"):
+            answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
+            assert answer.status == 404, target
+            assert "<h1>Not Found</h1>" in answer.text, target
+    # a message to another service is not a persistent url
+    for target in (REPORT, NOBODY):
+        message = f"/{target}?servicesubject=inclusionConfirmationRequest"
+        assert ask(web, message).status == ask(web, message, "POST").status == 404
+        for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
+            answer = ask(web, f"/{target}?{query}")
+            assert answer.status == 400
+            assert "may only be sent to the resolver's service" in answer.alert
 
 
 @pytest.mark.parametrize("base", [f"{HOST.upper()}:80/", "http://127.0.0.1:8000"])
@@ -285,44 +319,6 @@ def test_an_alert_links_to_the_parts_that_an_item_has(
     assert pairs["alternatives"] == tuple(alternatives)
     for one in alternatives:
         assert ask(web, one).status == 302
-
-
-def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> None:
-    for target, reason in [
-        (f"{REPORT}::", '":" may not follow ":"'),
-        (f"{REPORT}?ibiurl.requireditemstatus=Copy", "Original"),
-        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.23", "did you mean"),
-        ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
-        ("8JMKD3MGP8W", "8JMKD3MGP8W"),
-    ]:
-        answer = ask(web, f"/{target}")
-        assert answer.status == 400, target
-        assert "persistent URL" in " ".join(answer.pairs["alert"]), target
-        assert reason in " ".join(answer.pairs["alert"]), target
-        assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
-
-
-def test_other_paths_and_messages_are_no_persistent_urls(web: Flask) -> None:
-    # other paths get the 404 of the host
-    for target in [
-        "new/gadgets",
-        "%ff/%00",
-        "AWS/S3",
-        "docs/minutes/2009/02.16.09.pdf",
-        "software/linux/2023/12.04.01",
-    ]:
-        for method in ("GET", "POST"):
-            answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
-            assert answer.status == 404, target
-            assert "<h1>Not Found</h1>" in answer.text, target
-    # a message to another service is not a persistent url
-    for target in (REPORT, NOBODY):
-        message = f"/{target}?servicesubject=inclusionConfirmationRequest"
-        assert ask(web, message).status == ask(web, message, "POST").status == 404
-        for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
-            answer = ask(web, f"/{target}?{query}")
-            assert answer.status == 400
-            assert "may only be sent to the resolver's service" in answer.alert
 
 
 def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> None:

@@ -59,15 +59,13 @@ def refused(answer: Answer, status: int = 400) -> str:
 # --- the four subjects
 
 
-@pytest.mark.rule("R5-10")
-def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
+@pytest.mark.rule("R5-10", "R72-06", "R72-15", "R72-16", "R72-02")
+def test_each_subject_has_its_answer(web: Flask) -> None:
+    # an inclusion confirmation request is confirmed
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
     assert (answer.status, answer.body) == (200, b"confirmation yes")
     check_form(answer)
-
-
-@pytest.mark.rule("R72-06", "R72-15", "R72-16")
-def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
+    # a url request is answered with the url list
     answer = ask_service(web, SUBJECT, USER, IBI)
     check_form(answer)
     pairs = answer.pairs
@@ -82,6 +80,15 @@ def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
         "timestamp": ("2009-07-21T13:23:45Z",),
         "url": (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",),
     }
+    # an acknowledgment is always answered with the notice
+    for pairs in ACKNOWLEDGMENTS:
+        # the second request contains each pair twice
+        for more in ({}, pairs):
+            answer = ask_service(
+                web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
+            )
+            assert (answer.status, answer.body) == (200, NOTICE)
+            check_form(answer)
 
 
 @pytest.mark.rule("R61-14", "R4-06", "R4-10")
@@ -123,20 +130,6 @@ WHOLE = {
 
 
 ACKNOWLEDGMENTS = [{}, WHOLE, *({**WHOLE, name: "\0{}é"} for name in WHOLE)]
-
-
-@pytest.mark.rule("R72-02")
-@for_each("pairs", ACKNOWLEDGMENTS)
-def test_an_acknowledgment_is_always_answered_with_the_notice(
-    web: Flask, pairs: dict[str, str]
-) -> None:
-    # the second request contains each pair twice
-    for more in ({}, pairs):
-        answer = ask_service(
-            web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
-        )
-        assert (answer.status, answer.body) == (200, NOTICE)
-        check_form(answer)
 
 
 @pytest.mark.rule("R4-03", "R5-10", "R62-15")
