@@ -105,6 +105,7 @@ def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask)
     ]:
         for method in ("GET", "HEAD"):
             assert redirect_of(ask(web, f"/{target}", method)) == url, target
+        assert ask(web, f"/{target}", "POST").status == 405, target
     # a plus sign redirects to the translation that the reader prefers
     for language, found in [
         ("pt-BR", PORTUGUESE),
