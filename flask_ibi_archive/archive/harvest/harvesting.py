@@ -16,9 +16,8 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from flask_ibi_archive.archive.harvest.messages import (
     THESES,
     TYPES,
+    HarvestedRecord,
     HarvestSets,
-    Header,
-    Position,
     Selection,
 )
 from flask_ibi_archive.archive.items import changes
@@ -33,7 +32,6 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HostFunctionFailed, NotReady
 
 if TYPE_CHECKING:
@@ -59,19 +57,6 @@ MAX_SKIPPED = 1_000
 
 class UnfinishedLog(Exception):
     """So many items have changed that a list can't be complete yet; a later request continues."""
-
-
-@dataclass(frozen=True, slots=True)
-class HarvestedRecord:
-    """A record for a harvester.
-
-    :param position: the position of the record in the list of all changes.
-    :param work: the description of the item; None for a deleted item, or if it was not requested.
-    """
-
-    header: Header
-    position: Position
-    work: Work | None = None
 
 
 class StoredHarvests:
@@ -198,9 +183,8 @@ class StoredHarvests:
             # an item without a work was deleted or hidden after its change was numbered
             is_deleted = row.is_deleted or (with_works and row.item_id not in works)
             sets = tuple(spec for spec in row.sets.split() if spec != THESES)
-            header = Header(row.ibi, row.datestamp, is_deleted, sets)
-            position = row.datestamp, row.number
-            records.append(HarvestedRecord(header, position, works.get(row.item_id)))
+            found = row.ibi, row.datestamp, is_deleted, sets, (row.datestamp, row.number)
+            records.append(HarvestedRecord(*found, works.get(row.item_id)))
         return records
 
     def count(self, selection: Selection) -> int | None:
@@ -297,8 +281,8 @@ class HostHarvests:
         if not (is_deleted or work.has_title) or not sets.issuperset(specs):
             return None
         datestamp, shown = position[0].replace(microsecond=0), tuple(sorted(sets - {THESES}))
-        header = Header(item.ibip or item.identifiers[0], datestamp, is_deleted, shown)
-        return HarvestedRecord(header, position, None if is_deleted else work)
+        ibi, described = item.ibip or item.identifiers[0], None if is_deleted else work
+        return HarvestedRecord(ibi, datestamp, is_deleted, shown, position, described)
 
     def count(self, selection: Selection) -> int | None:
         """Return None, because only reading all records would tell."""

@@ -98,17 +98,14 @@ class HarvestSets:
         found = {*find_default_sets(work)} - self.names.keys()
         failure = HostFunctionFailed(f"the sets of the item {work.ibi} can't be found")
         with suppress(HostFunctionFailed), logging_failure(failure):
-            found |= self._list_sets(work)
+            own: set[str] = set()
+            for spec in () if self.find is None else self.find(work):
+                if spec not in self.names:
+                    raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
+                parts = spec.split(":")
+                own.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
+            found |= own & self.names.keys()
         return found
-
-    def _list_sets(self, work: Work) -> set[str]:
-        found: set[str] = set()
-        for spec in () if self.find is None else self.find(work):
-            if spec not in self.names:
-                raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
-            parts = spec.split(":")
-            found.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
-        return found & self.names.keys()
 
 
 # --- requests ----------------------------------------------------------------------------------
@@ -264,18 +261,22 @@ _DOMAIN = re.compile(r"[A-Za-z][A-Za-z0-9-]*(\.[A-Za-z][A-Za-z0-9-]*)+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """The header of a record.
+class HarvestedRecord:
+    """A record for a harvester.
 
     :param ibi: the identifier of the item.
     :param datestamp: the time of the last change or of the deletion.
     :param sets: the sets to which the item belongs, or belonged when it was deleted.
+    :param position: the position of the record in the list of all changes.
+    :param work: the description of the item; None for a deleted item, or if it was not requested.
     """
 
     ibi: str
     datestamp: datetime
     is_deleted: bool = False
     sets: tuple[str, ...] = ()
+    position: Position | None = None
+    work: Work | None = None
 
 
 def make_identifier(host: str, ibi: str) -> str:
@@ -380,24 +381,24 @@ def _list_elements(**texts: str) -> list[str]:
     return [element(name, text) for name, text in texts.items()]
 
 
-def write_header(host: str, header: Header) -> str:
+def write_header(host: str, record: HarvestedRecord) -> str:
     """Return the header of a record."""
     lines = [
-        element("identifier", make_identifier(host, header.ibi)),
-        element("datestamp", format_timestamp(header.datestamp)),
-        *(element("setSpec", spec) for spec in header.sets),
+        element("identifier", make_identifier(host, record.ibi)),
+        element("datestamp", format_timestamp(record.datestamp)),
+        *(element("setSpec", spec) for spec in record.sets),
     ]
-    return _wrap("header", lines, ' status="deleted"' if header.is_deleted else "")
+    return _wrap("header", lines, ' status="deleted"' if record.is_deleted else "")
 
 
-def write_record(host: str, header: Header, document: bytes | None) -> str:
+def write_record(host: str, record: HarvestedRecord, document: bytes | None) -> str:
     """Return a record of a response in XML.
 
     :param document: the metadata as an XML document; None for a deleted item.
     :raises ValueError: if the document can't be a part of the response, because it is not
         well-formed, not UTF-8, or has declarations of its own.
     """
-    lines = [write_header(host, header)]
+    lines = [write_header(host, record)]
     if document is not None:
         text = _PROLOGUE.sub("", document.decode(), count=1).rstrip()
         _check_part(text)

@@ -105,6 +105,10 @@ class _Answer:
         self._config: ArchiveConfig = current_archive().config
         self._host = extract_host(self._config.archive_address)
         self._sets = sets
+        keys = self._config.secret_keys
+        self._serializer = URLSafeSerializer(
+            [key if isinstance(key, bytes) else key.encode() for key in keys], salt="ibi-oai-pmh"
+        )
         self._formats = {each.name: each for each in current_archive().formats if each.is_xml}
 
     def write(self, arguments: Mapping[str, str]) -> str:
@@ -138,7 +142,7 @@ class _Answer:
         if "identifier" not in arguments:
             return messages.write_formats(self._formats.values())
         record = self._find(arguments)
-        if record.header.is_deleted:
+        if record.is_deleted:
             raise HarvestError("noMetadataFormats", "the item was deleted")
         return messages.write_formats(
             format for format in self._formats.values() if _is_provided(record, format)
@@ -160,7 +164,7 @@ class _Answer:
             raise HarvestError("cannotDisseminateFormat", str(error)) from error
         return f"<GetRecord>\n{record}\n</GetRecord>"
 
-    def _find(self, arguments: Mapping[str, str]) -> harvesting.HarvestedRecord:
+    def _find(self, arguments: Mapping[str, str]) -> messages.HarvestedRecord:
         identifier = arguments["identifier"]
         ibi = messages.parse_oai_identifier(self._host, identifier)
         record = self._harvests.find_record(ibi)
@@ -178,10 +182,10 @@ class _Answer:
         selection = replace(selection, only_theses=format.only_theses)
         with_works = verb == "ListRecords"
 
-        def write(record: harvesting.HarvestedRecord) -> str:
+        def write(record: messages.HarvestedRecord) -> str:
             if with_works:
                 return self._write_record(record, format)
-            return messages.write_header(self._host, record.header)
+            return messages.write_header(self._host, record)
 
         part = harvesting.list_part(self._harvests, selection, PART, with_works, write)
         if part.skipped and not part.entries:
@@ -199,19 +203,20 @@ class _Answer:
                 # the list is counted once; later the token tells its size
                 selection = replace(selection, size=self._harvests.count(selection))
             cursor = selection.cursor + len(part.entries)
-            next_token = self._write_token(replace(part.rest, size=selection.size, cursor=cursor))
+            rest = replace(part.rest, size=selection.size, cursor=cursor)
+            next_token = self._serializer.dumps(to_builtins(rest))
         return messages.write_list(verb, part.entries, next_token, selection)
 
-    def _write_record(self, record: harvesting.HarvestedRecord, format: MetadataFormat) -> str:
+    def _write_record(self, record: messages.HarvestedRecord, format: MetadataFormat) -> str:
         """Return a record as XML.
 
         :raises HostFunctionFailed: if the metadata can't be written in the format.
         """
         if record.work is None:
-            return messages.write_record(self._host, record.header, None)
+            return messages.write_record(self._host, record, None)
         with logging_failure(cannot_write(record.work.ibi, format.name)):
             document = write_metadata(format, record.work)
-            return messages.write_record(self._host, record.header, document)
+            return messages.write_record(self._host, record, document)
 
     def _find_format(self, name: str) -> MetadataFormat:
         format = self._formats.get(name)
@@ -219,17 +224,6 @@ class _Answer:
             known = ", ".join(self._formats)
             raise HarvestError("cannotDisseminateFormat", f"{name!r} is not one of {known}")
         return format
-
-    @property
-    def _serializer(self) -> URLSafeSerializer:
-        keys = self._config.secret_keys
-        return URLSafeSerializer(
-            [key if isinstance(key, bytes) else key.encode() for key in keys], salt="ibi-oai-pmh"
-        )
-
-    def _write_token(self, rest: Selection) -> str:
-        token = self._serializer.dumps(to_builtins(rest))
-        return token if isinstance(token, str) else token.decode()
 
     def _read_token(self, token: str) -> Selection:
         try:
@@ -241,7 +235,7 @@ class _Answer:
         return selection
 
 
-def _is_provided(record: harvesting.HarvestedRecord, format: MetadataFormat) -> bool:
+def _is_provided(record: messages.HarvestedRecord, format: MetadataFormat) -> bool:
     """Return whether a record is provided in a format; a deletion is reported in every format."""
     work = record.work
     return work is None or work.type.is_thesis or not format.only_theses

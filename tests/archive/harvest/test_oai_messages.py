@@ -11,7 +11,7 @@ from msgspec import convert, to_builtins
 from support.harvesting import OAI, parse
 
 from flask_ibi_archive.archive.harvest.messages import (
-    Header,
+    HarvestedRecord,
     Selection,
     parse_arguments,
     parse_selection,
@@ -58,8 +58,8 @@ def test_every_request_has_a_response_that_fits_the_schema(pairs: list[tuple[str
 def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: datetime) -> None:
     elements = {"title": ((title, None),), "description": ((about, "pt-BR"),)}
     work = make_work(Record("a.br/b/2001/01.01.00.00"), elements, "http://urlib.net")
-    header = Header(work.ibi, moment, sets=("a:b",))
-    record = write_record("a.br", header, str(BUILT_IN[0].write(work)).encode())
+    harvested = HarvestedRecord(work.ibi, moment, sets=("a:b",))
+    record = write_record("a.br", harvested, str(BUILT_IN[0].write(work)).encode())
     body = write_list("ListRecords", [record], about, Selection("oai_dc", size=3, cursor=2))
     parse(write_response("http://a.br/ibi/oai", NOW, {"verb": "ListRecords"}, body).encode())
 
