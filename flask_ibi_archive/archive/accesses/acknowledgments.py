@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
@@ -49,6 +50,8 @@ log = getLogger("flask_ibi_archive.accesses")
 FILE_LIST = VerbList(file_list=True)
 #: The largest number of folder levels in the path of a file.
 MAX_DEPTH = 64
+#: A database accepts neither NUL nor bytes that are not UTF-8, which surrogates represent.
+STORABLE = re.compile("[^\0\ud800-\udfff]+")
 
 
 class NotCounted(IBIError):
@@ -290,9 +293,4 @@ def list_paths(delivered: str) -> list[str]:
         for text in (url, url.partition("?")[0], url.partition("#")[0]):
             words = text.split("/")[3:][-MAX_DEPTH:]
             paths |= {"/".join(words[number:]) for number in range(len(words))}
-    # a database accepts neither NUL nor bytes that are not UTF-8, which surrogates represent
-    return [
-        path
-        for path in paths
-        if path and "\0" not in path and not any("\ud800" <= sign <= "\udfff" for sign in path)
-    ]
+    return [path for path in paths if STORABLE.fullmatch(path)]
