@@ -87,9 +87,6 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(answer.text, newline="")))
 
 
-# --- tables
-
-
 def test_the_table_shows_the_statistics_of_the_archive(counted: Flask) -> None:
     # the table shows the statistics of the archive
     for target, by, language in [
@@ -174,9 +171,6 @@ def test_a_long_table_is_shown_in_parts(counted: Flask) -> None:
         assert find_shown_range("", until, count) == (0, 0)
 
 
-# --- downloads
-
-
 @pytest.mark.postgresql
 def test_csv_and_json_contain_all_numbers(counted: Flask) -> None:
     # csv and json contain all numbers
@@ -219,9 +213,6 @@ def test_the_pages_are_linked(counted: Flask) -> None:
     assert f"{HOST}{PAGE}" in see(counted, f"/col/{REPORT}/").links
     assert f"{HOST}/col/{REPORT}/" in see(counted, PAGE).links
     assert f"{HOST}{ARCHIVE}" in see(counted, PAGE).links
-
-
-# --- errors and restrictions
 
 
 def test_wrong_addresses_and_hidden_items(counted: Flask) -> None:

@@ -196,9 +196,6 @@ def test_an_embargo_closes_ranges_titles_metadata_and_accesses(site: tuple[Flask
     assert outcomes == [False, True]
 
 
-# --- operations
-
-
 def embargo_of(archive: Archive, ibi: str) -> date | None:
     item = archive.get(ibi)
     assert item is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -16,6 +17,7 @@ from flask import Flask
 from support.archives import archive_of, import_records
 from support.cases import for_each
 from support.loopback import serving
+from support.pages import Page, see
 from support.web import (
     CLOSED,
     CLOSED_URL,
@@ -28,6 +30,7 @@ from support.web import (
     REPORT_IBIP,
     SERVED_ELSEWHERE,
     TRAP,
+    UNLISTED,
     Answer,
     ask,
     ask_urls,
@@ -45,9 +48,6 @@ def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
     """Send a request for a file with a name."""
     named = {key.replace("_", "-"): value for key, value in headers.items()}
     return ask(app, f"/col/{ibi}/doc/{quote(name)}", headers=named)
-
-
-# --- whole files and ranges
 
 
 def test_whole_files_and_ranges(web: Flask) -> None:
@@ -164,9 +164,6 @@ def test_parts_of_two_versions_of_a_file_are_never_combined(
         assert second.body == replaced.body
 
 
-# --- types and names
-
-
 @pytest.mark.rule("R4-15")
 def test_a_file_has_the_type_and_the_name_of_its_path(web: Flask) -> None:
     # a file has the type of its name
@@ -240,9 +237,6 @@ def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_pat
             assert answer.headers["Content-Security-Policy"].startswith("sandbox"), file
 
 
-# --- the addresses in URL lists
-
-
 @pytest.mark.rule("R61-15")
 def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path: Path) -> None:
     names = [
@@ -297,9 +291,6 @@ def test_paths_are_found_encoded_decoded_and_relative(web: Flask) -> None:
         f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/", "doc/a%2Bb%3Dc%20%40100%25.txt"
     )
     assert follow(web, beside).body == CONTENTS["new.txt"]
-
-
-# --- missing files and items
 
 
 def test_missing_files_and_items_are_not_found(web: Flask) -> None:
@@ -369,9 +360,6 @@ def test_a_file_without_its_content_in_the_folder_is_not_found(app: Flask, tmp_p
     assert "not available here" in answer.text
 
 
-# --- files on other servers
-
-
 def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask) -> None:
     urls = [
         "https://example.org/a?b=c&d=%20#e",
@@ -408,4 +396,59 @@ def test_settings_for_files(web_with: Callable[..., Flask]) -> None:
     assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
 
 
-# --- storage of contents
+HOST = "http://mtc-m16c.sid.inpe.br/"
+
+
+@pytest.mark.rule("R72-26")
+def test_a_secret_list_of_files_says_so_in_text_and_json_too(web: Flask) -> None:
+    text = "The owner of the item does not allow its list of files to be shown."
+    address = f"/col/{UNLISTED}/files"
+    answer = ask(web, f"{address}?format=text")
+    assert (answer.status, answer.text) == (200, f"# {text}\n")
+    found = json.loads(ask(web, address, headers={"Accept": "application/json"}).body)
+    assert found == {"ibi": UNLISTED, "files": None, "message": text}
+    # an item without files has a list, which is empty
+    assert json.loads(ask(web, f"/col/{EMPTY}/files?format=json").body)["files"] == []
+    answer = ask(web, f"{address}?format=text&lang=pt")
+    assert "não permite a divulgação" in answer.text
+    assert answer.headers["Content-Language"] == "pt"
+    assert {"Accept", "Accept-Language"} <= set(answer.headers["Vary"].split(", "))
+
+
+@pytest.fixture
+def many_files(new_app: Callable[..., Flask]) -> Flask:
+    """An app with an item that has 250 files."""
+    app = new_app()
+    archive_of(app).init()
+    files = [{"path": f"{n}.csv", "url": f"https://example.org/{n}"} for n in range(1, 251)]
+    described = {"metadata": {"dc": {"title": ["Rain"], "type": ["Dataset"]}}}
+    import_records(archive_of(app), [{"rep": rep(1), "files": files, **described}])
+    return app
+
+
+def names_of(page: Page) -> list[str]:
+    return [link.rpartition("/")[2] for link in page.links if "/doc/" in link]
+
+
+def test_a_long_list_of_files_has_several_pages(many_files: Flask) -> None:
+    # a long list of files has several pages
+    address, seen = f"/col/{rep(1)}/files", []
+    for number, shown in enumerate(("1 to 100", "101 to 200", "201 to 250"), 1):
+        page = see(many_files, f"{address}?page={number}" if number > 1 else address)
+        assert f"Files {shown} of 250" in page.text("p")
+        seen += names_of(page)
+        linked = [link for link in page.links if "?page=" in link]
+        others = [other for other in (number - 1, number + 1) if 1 <= other <= 3]
+        assert linked == [f"{HOST}{address[1:]}?page={other}" for other in others]
+    assert seen == [f"{number}.csv" for number in range(1, 251)]
+    for number in ("4", "0", "-1", "01", "x", "", "9" * 5000, "%F3"):
+        see(many_files, f"{address}?page={number}", 404)
+    # the forms for programs are complete
+    assert ask(many_files, f"{address}?format=text").text.count("\n") == 250
+    assert len(json.loads(ask(many_files, f"{address}?format=json").body)["files"]) == 250
+    # the landing page shows the first of many files
+    page = see(many_files, f"/col/{rep(1)}/")
+    assert names_of(page) == [f"{number}.csv" for number in range(1, 51)]
+    assert f"{HOST}col/{rep(1)}/files" in page.links
+    assert "All 250 files" in page.text("a")
+    assert page.source.count("contentUrl") == 50

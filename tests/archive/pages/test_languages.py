@@ -34,9 +34,6 @@ HOST = "http://mtc-m16c.sid.inpe.br"
 BROWSER = {"Accept": "text/html"}
 
 
-# --- the language of a page
-
-
 def test_the_url_precedes_the_cookie_and_the_browser(web: Flask) -> None:
     # the url precedes the cookie and the browser
     for query, cookie, browser, language in [
@@ -69,9 +66,6 @@ def test_the_url_precedes_the_cookie_and_the_browser(web: Flask) -> None:
             assert "Max-Age=0" in found[0]
         else:
             assert found == [f"ibi_language={cookie}; HttpOnly; Path=/; SameSite=Lax"]
-
-
-# --- the language switch
 
 
 def links_of(text: str) -> dict[str, str]:
@@ -117,9 +111,6 @@ def test_the_switch_of_a_mounted_app_and_of_an_alert_stays_on_the_host() -> None
     assert not [link for link in links_of(text).values() if link.startswith("//")]
 
 
-# --- values
-
-
 def test_numbers_plurals_and_html_in_messages() -> None:
     # numbers and sizes have the separators of the language
     for language, number, size in (
@@ -150,9 +141,6 @@ def test_numbers_plurals_and_html_in_messages() -> None:
         assert (plain, isinstance(plain, Markup)) == ("¿Quiso decir <b>?", False)
 
 
-# --- templates of a host
-
-
 @for_each("has_own", [True, False])
 def test_templates_of_a_host_keep_its_translations(web: Flask, has_own: bool) -> None:
     """The function ``_`` of a host is that of Flask-Babel, also in templates that replace ours."""
@@ -176,9 +164,6 @@ def test_templates_of_a_host_keep_its_translations(web: Flask, has_own: bool) ->
         ours = env.get_template("ibi_archive/default/base.html").render()
     assert text == ("Y|host: Files|host: Title|Y|1.000" if has_own else "Y|Arquivos|Título|Y|1.000")
     assert "Identificadores persistentes" in ours
-
-
-# --- the language that the host chose
 
 
 def choose(app: Flask, language: str | None) -> None:
@@ -216,6 +201,3 @@ def test_the_language_of_the_host_precedes_cookie_and_browser(web_with: NewApp) 
     assert ask(app, page, headers=headers).headers["Content-Language"] == "pt"
     choose(app, "es")
     assert ask(app, page, headers=headers).headers["Content-Language"] == "es"
-
-
-# --- no text without a translation

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, close, import_records, make_app, make_host
 from support.cases import for_each
 from support.pages import (
     MARKED,
@@ -257,3 +257,21 @@ def test_texts_have_the_contrast_of_wcag_in_light_and_dark_colours() -> None:
         for text, ground in (*texts, ("text", "note"), ("on-accent", "accent")):
             dark, light = sorted((colours[text], colours[ground]))
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
+
+
+def add_home(app: Flask) -> None:
+    app.add_url_rule("/", "home", lambda: "the app's own")
+
+
+def test_it_leads_to_the_list_of_items_unless_the_app_has_a_page(uri: str, tmp_path: Path) -> None:
+    # it leads to the list of items
+    app = make_host(uri, tmp_path)
+    archive_of(app).init()
+    assert ask(app, "/").headers["Location"] == "/ibi/items"
+    assert ask(app, "/", "POST").status in (404, 405)
+    close(app)
+    # the page of the app has precedence
+    for order in ["before", "after"]:
+        app = make_host(uri, tmp_path, **{order: add_home})
+        assert ask(app, "/").text == "the app's own"
+        close(app)

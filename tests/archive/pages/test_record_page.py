@@ -16,7 +16,8 @@ from msgspec.structs import fields
 from support.archives import archive_of, import_records
 from support.cases import for_each
 from support.pages import see
-from support.web import INSIDE, NETWORK, OUTSIDE, ask, rep
+from support.statements import count_statements
+from support.web import INSIDE, NETWORK, OUTSIDE, ask, rep, source
 
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages import zip as zip_files
@@ -113,9 +114,6 @@ def test_a_badge_says_who_may_read(
     assert expected in see(app, f"/col/{rep(1)}/", remote=OUTSIDE).text("li")
 
 
-# --- all files as a ZIP file
-
-
 def read_zip(app: Flask, **options: str) -> dict[str, bytes]:
     answer = ask(app, f"/col/{rep(1)}/files.zip", **options)
     assert answer.status == 200
@@ -164,9 +162,6 @@ def test_other_items_have_no_zip_file(put: Callable[..., Flask]) -> None:
     assert "files.zip" not in see(app, f"/col/{rep(1)}/").source
 
 
-# --- conditional requests, other sites, search engines
-
-
 @for_each("rest", ["", "metadata", "metadata?choice=oai_dc", "files"])
 def test_a_page_that_has_not_changed_is_not_sent_again(app: Flask, rest: str) -> None:
     if archive_of(app).get(rep(1)) is None:
@@ -206,3 +201,38 @@ def test_public_data_are_for_all_sites_and_repetitions_not_for_search_engines(
     # what depends on the network of the reader is for no other site
     closed = ask(app, f"/col/{rep(2)}/{rest}", headers=headers, remote=INSIDE)
     assert "Access-Control-Allow-Origin" not in closed.headers
+
+
+OLD, NEW, NEWEST, TRANSLATION, METADATA = map(rep, range(1, 6))
+
+
+def test_a_landing_page_shows_related_items_by_title_with_few_statements(
+    app: Flask, tmp_path: Path
+) -> None:
+    dc = {"title": [{"value": "The metadata", "lang": "en"}], "creator": ["Silva, Ana"]}
+    files = [{"path": name, "source": source(tmp_path, name)} for name in ("report.pdf", "new.txt")]
+    import_records(
+        archive_of(app),
+        [
+            {"rep": OLD, "next_edition": NEW, "metadata": {"dc": {"title": ["First edition"]}}},
+            {
+                "rep": NEW,
+                "language": "en",
+                "next_edition": NEWEST,
+                "translations": {"pt": TRANSLATION},
+                "metadata": {"ibi": METADATA},
+                "files": files,
+            },
+            {"rep": NEWEST, "metadata": {"dc": {"title": ["Third edition"]}}},
+            {"rep": TRANSLATION, "language": "pt", "metadata": {"dc": {"title": ["Tradução"]}}},
+            {"rep": METADATA, "content_type": "Metadata", "metadata": {"dc": dc}},
+        ],
+    )
+    page = see(app, f"/col/{NEW}/", language="en")
+    # title and author are those of the metadata item
+    assert page.text("h1") == "The metadata"
+    assert "Silva, Ana" in page.source
+    for title in ("First edition", "Third edition", "Tradução"):
+        assert f">{title}</cite>" in page.source
+    assert page.source.index("A newer edition of this item exists") < page.source.index("Files")
+    assert len(count_statements(app, lambda: see(app, f"/col/{NEW}/"))) <= 7

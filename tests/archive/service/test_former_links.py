@@ -170,9 +170,6 @@ def test_former_addresses_lead_to_items_and_other_paths_are_not_found(old: Flask
         assert ask_at(old, host, target, "POST").status == 404
 
 
-# --- the same resolution as for persistent URLs
-
-
 @pytest.mark.rule("FI-4")
 def test_what_is_not_here_is_explained_or_left_to_the_resolver(old: Flask) -> None:
     # an item that is removed or has no such part is explained
@@ -195,9 +192,6 @@ def test_what_is_not_here_is_explained_or_left_to_the_resolver(old: Flask) -> No
     expected = location(ask(old, target.replace("/hdl:20.500.12345/678", f"/{REPORT_IBIP}")))
     assert expected.startswith(f"http://urlib.net/{REPORT_IBIP}+(fr)?")
     assert location(ask(old, target)) == expected
-
-
-# --- apps
 
 
 def test_the_app_decides_who_answers(old_with: NewApp) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from flask import Flask, Response
+from hypothesis import given
+from hypothesis import strategies as st
 from support.accesses import stored
 from support.archives import FAR_SERVICE, archive_of, import_records
+from support.networks import PREFERENCES, make_wanted
 from support.operations import make_archives
 from support.pages import Page
+from support.stores import USERS, StoreMaker, rep_of
 from support.web import (
     CLOSED,
     CLOSED_URL,
@@ -41,7 +47,21 @@ from support.web import (
     rep,
 )
 
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service import local_resolution
+from flask_ibi_archive.archive.service.local_resolution import (
+    LocalOutcome,
+    create_local_acknowledgment,
+    resolve_locally,
+)
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.languages import parse_accept_language
+from flask_ibi_archive.core.protocol.messages import build_response, format_request, parse_request
+from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
+from flask_ibi_archive.core.resolution.outcome import Redirect
 
 NewApp = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"
@@ -77,9 +97,6 @@ def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **mo
     """Request a target with the preferences of a reader."""
     headers = {"Accept-Language": language, "Accept": accept}
     return ask(app, target, headers={name: text for name, text in headers.items() if text}, **more)
-
-
-# --- items of this Archive
 
 
 @pytest.mark.rule("R61-15", "R61-16", "R62-16")
@@ -141,9 +158,6 @@ def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
     assert ask(app, f"/{rep(1)}").status == 508
     # the same item with another path is not a loop
     assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
-
-
-# --- items of other Archives
 
 
 def test_other_persistent_urls_and_paths_are_not_resolved_here(web: Flask) -> None:
@@ -241,9 +255,6 @@ def test_the_missing_parts_of_a_copy_and_a_removed_copy_are_left_to_the_resolver
     page = ask(app, f"/col/{rep(1)}/", headers={"Accept": BROWSER})
     assert page.status == 410
     assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
-
-
-# --- alerts
 
 
 @pytest.mark.rule("R62-17")
@@ -346,18 +357,12 @@ def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> No
     assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
 
 
-# --- the host's own routes
-
-
 @pytest.mark.no_tables
 def test_a_resolver_answers_while_the_archive_of_the_app_is_not_ready(new_app: NewApp) -> None:
     app = new_app(IBI_LOCAL_RESOLUTION=False)
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
     assert ask(app, f"/{REPORT}").text == f"resolved {REPORT}"
     assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
-
-
-# --- counted accesses
 
 
 @pytest.fixture
@@ -423,3 +428,77 @@ def test_an_error_in_counting_does_not_affect_the_response(
     with caplog.at_level(logging.ERROR):
         assert ask(filled, f"/{rep(1)}").status == 302
     assert "could not be counted" in caplog.text
+
+
+KEY = "1234567890-0123456789"
+PERSISTENT_URL = "http://archive.example:80/x%20y?z=%C3%A9+%252B"
+
+
+def answer_by_text(archive: Archive, question: Question, client_addresses: Any) -> Any:
+    """Return the answer to a question, formatted as text and parsed like an HTTP response."""
+    query = format_request(question.create_request(client_addresses))
+    message = parse_request(decode_query_string(query))
+    pairs = parse_pairs(build_response(message, archive.list_urls))
+    return pairs_as_dict(pairs)
+
+
+def without_key(outcome: LocalOutcome) -> LocalOutcome:
+    """Return an outcome with a fixed URL key, since each answer has a new key."""
+    if isinstance(outcome, Redirect) and outcome.url_key is not None:
+        return replace(outcome, url_key=KEY)
+    return outcome
+
+
+@pytest.mark.slow
+def test_values_give_the_same_outcome_as_text(
+    new_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random_ = random.Random(12)
+    archives = [archive_of(new_app(IBI_FILTER_URL_LIST=filtered)) for filtered in (True, False)]
+    archives[0].init()
+    maker = StoreMaker(3, 120)
+    import_records(archives[0], maker.records)
+    kinds = set()
+    for number in range(800):
+        archive = archives[number % 2]
+        wanted = make_wanted(random_, maker.records)
+        ranges = parse_accept_language(random_.choice(PREFERENCES))
+        users = (random_.choice(USERS),)
+        by_values = without_key(resolve_locally(archive, wanted, ranges, users))
+        with monkeypatch.context() as patch:
+            patch.setattr(local_resolution, "answer_question", answer_by_text)
+            by_text = without_key(resolve_locally(archive, wanted, ranges, users))
+        assert by_values == by_text, (wanted, ranges, users)
+        kinds.add((type(by_values).__name__, number % 2))
+        if isinstance(by_values, Redirect):
+            check_acknowledgment(by_values, users, PERSISTENT_URL)
+    assert len(kinds) == 4 * 2, kinds  # each Archive had all four kinds of outcomes
+
+
+def check_acknowledgment(redirect: Redirect, users: tuple[str, ...], url: str) -> None:
+    """Check that the acknowledgment is the same as after an HTTP request."""
+    sent = redirect.create_acknowledgment(users, url)
+    received = sent and parse_request(decode_query_string(format_request(sent)))
+    assert create_local_acknowledgment(redirect, users, url) == received
+
+
+@given(
+    st.text(st.characters(blacklist_categories=["Cs"])),
+    st.sampled_from(["", "%C3%A9", "%f3", "%", "%2525", "+", "a b", "?x=%26&y"]),
+    st.sampled_from([None, KEY]),
+)
+def test_an_acknowledgment_is_the_same_as_a_parsed_one(
+    path: str, end: str, key: str | None
+) -> None:
+    ibi = parse_identifier(rep_of(1))
+    redirect = Redirect(
+        f"http://a.br/{encode_word(path + end)}",
+        ArchiveSource(rep_of(2), "a.br", is_own=True),
+        "Data",
+        None,
+        key,
+        (ibi,),
+        depends_on_language=False,
+        question=Question(ibi, NO_VERBS),
+    )
+    check_acknowledgment(redirect, (USERS[0],), PERSISTENT_URL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
 from support.cases import for_each
-from support.vectors import load
+from support.vectors import FOLDER, load
 from support.web import (
     CLOSED,
     GONE,
@@ -27,6 +28,7 @@ from support.web import (
     ask,
     ask_service,
     ask_urls,
+    without_key,
 )
 
 from flask_ibi_archive.archive.items.archives import ArchiveRecord, create_archive
@@ -54,9 +56,6 @@ def refused(answer: Answer, status: int = 400) -> str:
     assert answer.status == status
     check_form(answer)
     return answer.alert
-
-
-# --- the four subjects
 
 
 @pytest.mark.rule("R5-10", "R72-06", "R72-15", "R72-16", "R72-02")
@@ -116,8 +115,6 @@ def test_a_wrong_message_is_refused_with_the_reason(web: Flask) -> None:
         assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
 
 
-# --- acknowledgments
-
 WHOLE = {
     "clientinformation.ipaddress": INSIDE,
     "contenttype": "Data",
@@ -147,9 +144,6 @@ def test_the_requests_in_the_report_are_answered(
     check_form(answer)
 
 
-# --- methods and length
-
-
 @pytest.mark.rule("R4-01")
 def test_methods_and_long_queries(web: Flask) -> None:
     # methods other than get and head are refused
@@ -172,9 +166,6 @@ def test_methods_and_long_queries(web: Flask) -> None:
     # the limit is for the encoded query
     assert refused(ask(web, start + "%41" * (room // 3 + 1)), 414)
     assert refused(ask(web, start + "a" * 1_000_000), 414)
-
-
-# --- encoding of pairs
 
 
 @pytest.mark.rule("R62-07", "R4-05")
@@ -236,9 +227,6 @@ def test_a_filepath_leads_to_the_file_in_any_encoding_and_to_no_other(web: Flask
     assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
 
 
-# --- items
-
-
 @pytest.mark.rule("R62-08", "R72-05", "R72-07", "R72-15")
 def test_items_are_found_by_their_identifiers(web: Flask) -> None:
     # an unknown ibi returns an empty list
@@ -259,9 +247,6 @@ def test_items_are_found_by_their_identifiers(web: Flask) -> None:
     }  # fmt: skip
     assert pairs["state"] == ("Deleted",)
     assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
-
-
-# --- the address of the service
 
 
 @pytest.mark.rule("R4-03")
@@ -292,9 +277,6 @@ def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
 def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
     target = f"{path}?servicesubject=inclusionConfirmationRequest"
     assert ask(web, target, method).status == 404
-
-
-# --- an Archive that is not ready
 
 
 def unreachable_uri(tmp_path: Path, kind: str) -> str:
@@ -391,3 +373,36 @@ def test_an_app_can_replace_the_service_with_a_route_for_its_address(
     assert ask(app, SERVICE_PATH).text == "own"
     other = f"{SERVICE_PATH.upper()}?servicesubject=inclusionConfirmationRequest"
     assert ask(app, other).body == b"confirmation yes"
+
+
+FOLDERS = sorted((FOLDER / "archive").iterdir())
+
+
+@pytest.mark.rule(
+    "R4-10",
+    "R4-15",
+    "R72-04",
+    "R72-14",
+    "R72-22",
+    "R72-23",
+    "R72-24",
+    "R72-30",
+    "R72-31",
+    "R72-33",
+    "R8-01",
+    "R8-02",
+)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_answer_is_equal_to_the_example(new_app: Callable[..., Flask], folder: Path) -> None:
+    case = json.loads((folder / "case.json").read_text())
+    app = new_app(**case["config"])
+    archive_of(app).init()
+    import_file(archive_of(app), folder / "items.jsonl")
+    for request in case["requests"]:
+        url = f"/{case['config']['IBI_ARCHIVE_SERVICE_IBI']}?{request['query']}"
+        answer = app.test_client().get(url)
+        assert answer.status_code == 200, url
+        assert answer.headers["Content-Type"] == "text/plain"
+        assert answer.headers["Cache-Control"] == "no-store"
+        expected = (folder / request["answer"]).read_bytes()
+        assert without_key(answer.data) == without_key(expected), url
