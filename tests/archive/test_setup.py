@@ -46,7 +46,6 @@ def tables_of(uri: str) -> list[str]:
 
 @pytest.mark.rule("R5-03")
 def test_each_init_prints_the_ibi_of_the_service(new_app: NewApp) -> None:
-    # each init prints the ibi of the service
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "list").data == ""
@@ -144,7 +143,6 @@ def test_wrong_revisions_and_options_change_nothing(app: Flask) -> None:
 
 
 def test_each_command_before_init_advises_init(new_app: NewApp) -> None:
-    # each command before init advises init
     for words in NEED_ARCHIVE:
         assert command(new_app(), *words).error.endswith("run: flask ibi init")
     # each command without an archive in the tables advises init

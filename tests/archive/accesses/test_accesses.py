@@ -19,7 +19,6 @@ from flask import Flask
 from sqlalchemy import create_engine
 from support.accesses import USER, acknowledge, forget_accesses, stored
 from support.archives import SERVICE, archive_of, import_file, import_records, open_app
-from support.cases import for_each
 from support.commands import start_together
 from support.resolvers import run
 from support.stores import USERS, MemoryCatalogue, MemoryItem, StoreMaker, expect_url_list
@@ -461,31 +460,24 @@ def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     assert len(stored(archive)) == 1
 
 
-@for_each(
-    ("changes", "counted", "said"),
-    [
+def test_the_answer_is_always_the_same_and_the_log_has_the_result(
+    filled: Flask, caplog: pytest.LogCaptureFixture
+) -> None:
+    for changes, counted, said in [
         ({}, 1, ""),
         ({"urlkey": "1424636122-5331490054869684"}, 0, "forged"),
         ({"contenttype": "Metadata"}, 0, "does not lead to"),
         ({"clientinformation.ipaddress": ""}, 0, "clientinformation.ipaddress is missing"),
-    ],
-)
-def test_the_answer_is_always_the_same_and_the_log_has_the_result(
-    filled: Flask,
-    caplog: pytest.LogCaptureFixture,
-    changes: dict[str, str],
-    counted: int,
-    said: str,
-) -> None:
-    caplog.clear()
-    forget_accesses(archive_of(filled))
-    with caplog.at_level(logging.WARNING):
-        answer = send(filled, query(filled, key_of(filled), **changes))
-    assert (answer.status, answer.body) == (200, NOTICE)
-    assert len(stored(archive_of(filled))) == counted
-    assert said in caplog.text
-    assert bool(caplog.records) is not bool(counted)
-    assert "150.163.2.175" not in caplog.text
+    ]:
+        caplog.clear()
+        forget_accesses(archive_of(filled))
+        with caplog.at_level(logging.WARNING):
+            answer = send(filled, query(filled, key_of(filled), **changes))
+        assert (answer.status, answer.body) == (200, NOTICE)
+        assert len(stored(archive_of(filled))) == counted
+        assert said in caplog.text
+        assert bool(caplog.records) is not bool(counted)
+        assert "150.163.2.175" not in caplog.text
 
 
 @contextmanager

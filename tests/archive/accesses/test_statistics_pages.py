@@ -88,7 +88,6 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
 
 
 def test_the_table_shows_the_statistics_of_the_archive(counted: Flask) -> None:
-    # the table shows the statistics of the archive
     for target, by, language in [
         (PAGE, "day", "pt-BR"),
         (ARCHIVE, "month", "en"),
@@ -173,7 +172,6 @@ def test_a_long_table_is_shown_in_parts(counted: Flask) -> None:
 
 @pytest.mark.postgresql
 def test_csv_and_json_contain_all_numbers(counted: Flask) -> None:
-    # csv and json contain all numbers
     for target, by in [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")]:
         found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
         assert csv_of(counted, f"{target}?by={by}&format=csv") == list(found.csv_rows())

@@ -15,7 +15,6 @@ from urllib.parse import quote, unquote, urljoin
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
-from support.cases import for_each
 from support.loopback import serving
 from support.pages import Page, see
 from support.web import (
@@ -109,27 +108,27 @@ CONDITIONS: list[tuple[dict[str, str], int]] = [
 ]
 
 
-@for_each("method", ["GET", "HEAD"])
-@for_each("wanted", [None, "bytes=0-4", "bytes=9999-"])
-def test_conditions_are_evaluated_before_the_range(
-    web: Flask, wanted: str | None, method: str
-) -> None:
-    target = f"/col/{REPORT}/doc/report.pdf"
-    modified = ask(web, target).headers["Last-Modified"]
-    in_range = 206 if wanted == "bytes=0-4" else 416
-    if wanted is None or method == "HEAD":  # only GET has ranges
-        in_range = 200
-    for conditions, expected in CONDITIONS:
-        headers = {name: value.format(modified=modified) for name, value in conditions.items()}
-        if wanted is not None:
-            headers["Range"] = wanted
-        answer = ask(web, target, method, headers=headers)
-        status = in_range if expected == 206 else expected
-        assert (answer.status, headers) == (status, headers)
-        if status in (200, 206, 304):
-            whole = PDF if method == "GET" else b""
-            assert answer.body == {200: whole, 206: PDF[:5], 304: b""}[status]
-            assert answer.headers["ETag"] == ETAG
+def test_conditions_are_evaluated_before_the_range(web: Flask) -> None:
+    for method in ["GET", "HEAD"]:
+        for wanted in [None, "bytes=0-4", "bytes=9999-"]:
+            target = f"/col/{REPORT}/doc/report.pdf"
+            modified = ask(web, target).headers["Last-Modified"]
+            in_range = 206 if wanted == "bytes=0-4" else 416
+            if wanted is None or method == "HEAD":  # only GET has ranges
+                in_range = 200
+            for conditions, expected in CONDITIONS:
+                headers = {
+                    name: value.format(modified=modified) for name, value in conditions.items()
+                }
+                if wanted is not None:
+                    headers["Range"] = wanted
+                answer = ask(web, target, method, headers=headers)
+                status = in_range if expected == 206 else expected
+                assert (answer.status, headers) == (status, headers)
+                if status in (200, 206, 304):
+                    whole = PDF if method == "GET" else b""
+                    assert answer.body == {200: whole, 206: PDF[:5], 304: b""}[status]
+                    assert answer.headers["ETag"] == ETAG
 
 
 @pytest.mark.parametrize(
@@ -208,19 +207,16 @@ def test_a_file_has_the_type_and_the_name_of_its_path(web: Flask) -> None:
         assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
 
 
-@for_each(
-    ("name", "shown"),
-    [
+def test_readers_see_a_name_of_the_type(app: Flask) -> None:
+    for name, shown in [
         ("report.pdf", "PDF"),
         ("new.txt", "Texto"),
         ("picture.png", "Imagem (PNG)"),
         ("data.tar.gz", "GZ"),
         ("README", "Arquivo"),
-    ],
-)
-def test_readers_see_a_name_of_the_type(app: Flask, name: str, shown: str) -> None:
-    with app.test_request_context(headers={"Accept-Language": "pt"}):
-        assert name_file_type(name) == shown
+    ]:
+        with app.test_request_context(headers={"Accept-Language": "pt"}):
+            assert name_file_type(name) == shown
 
 
 def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_path: Path) -> None:
@@ -431,7 +427,6 @@ def names_of(page: Page) -> list[str]:
 
 
 def test_a_long_list_of_files_has_several_pages(many_files: Flask) -> None:
-    # a long list of files has several pages
     address, seen = f"/col/{rep(1)}/files", []
     for number, shown in enumerate(("1 to 100", "101 to 200", "201 to 250"), 1):
         page = see(many_files, f"{address}?page={number}" if number > 1 else address)

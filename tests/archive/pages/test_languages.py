@@ -35,7 +35,6 @@ BROWSER = {"Accept": "text/html"}
 
 
 def test_the_url_precedes_the_cookie_and_the_browser(web: Flask) -> None:
-    # the url precedes the cookie and the browser
     for query, cookie, browser, language in [
         ("", "", "", "en"),
         ("", "", "pt;q=0, es;q=0.1", "es"),
@@ -172,7 +171,6 @@ def choose(app: Flask, language: str | None) -> None:
 
 
 def test_the_language_of_the_host_precedes_cookie_and_browser(web_with: NewApp) -> None:
-    # the language of the host precedes cookie and browser
     for chosen, cookie, url, expected in [
         ("pt", "es", "", "pt"),
         ("pt_BR", "", "", "pt"),

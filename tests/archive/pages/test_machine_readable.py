@@ -64,7 +64,6 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
 
 
 def test_the_quality_values_decide_the_format() -> None:
-    # the quality values decide the format
     for accept, expected in [
         (CHROME, ""),
         ("application/json", "json-ld"),
@@ -94,7 +93,6 @@ PLACES = (
 
 
 def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask) -> None:
-    # a program is redirected to the metadata it prefers
     for name, first in [("bibtex", place) for place in PLACES] + [
         (name, PLACES[0]) for name in FORMATS
     ]:

@@ -46,7 +46,6 @@ def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
 
 
 def test_metadata_without_a_format_are_a_page_or_another_item(web: Flask) -> None:
-    # metadata without a format are a page or another item
     # metadata without a format are a page
     for ibi in [REPORT, REPORT_IBIP, REPORT_ALIAS]:
         answer = ask(web, f"/col/{ibi}/metadata")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app, make_host
-from support.cases import for_each
 from support.pages import (
     MARKED,
     NAMES,
@@ -82,41 +81,33 @@ PAGES = [
 ]
 
 
-@for_each(("rest", "ibi", "status", "remote"), PAGES)
-def test_every_page_is_well_formed_in_both_languages(
-    web: Flask, rest: str, ibi: str, status: int, remote: str
-) -> None:
-    options = {"remote": remote} if remote else {}
-    titles = set()
-    for language in ("pt", "en"):
-        page = see(web, f"/col/{ibi}/{rest}", status, language, **options)
-        assert page.html == {"lang": language}
-        titles.add(page.text("h1"))
-        if status != 200:  # an error page has advice or links
-            assert page.links or page.text("p")
-    assert len(titles) == (2 if status != 200 or rest else 1)
-
-
-@for_each(
-    ("path", "remote"),
-    [
+def test_every_page_is_well_formed_and_completely_translated(web: Flask, tmp_path: Path) -> None:
+    # every page is well formed in both languages
+    for rest, ibi, status, remote in PAGES:
+        options = {"remote": remote} if remote else {}
+        titles = set()
+        for language in ("pt", "en"):
+            page = see(web, f"/col/{ibi}/{rest}", status, language, **options)
+            assert page.html == {"lang": language}
+            titles.add(page.text("h1"))
+            if status != 200:  # an error page has advice or links
+                assert page.links or page.text("p")
+        assert len(titles) == (2 if status != 200 or rest else 1)
+    # no page has text without a translation
+    for path, remote in [
         *((f"/col/{ibi}/{rest}", remote or OUTSIDE) for rest, ibi, _, remote in PAGES),
         (f"/col/{REPORT}/files?format=x", OUTSIDE),
         (f"/col/{REPORT}/statistics", OUTSIDE),
         (f"/col/{REPORT}/statistics?by=x", OUTSIDE),
         *((f"/ibi/{name}", OUTSIDE) for name in ("statistics", "items", "newest?page=1")),
-    ],
-)
-def test_no_page_has_text_without_a_translation(
-    web: Flask, tmp_path: Path, path: str, remote: str
-) -> None:
-    records = str(shelf(tmp_path))
-    # lists of files contain the extensions, such as PDF
-    data = list_words(f"{HOST} {records} {records.upper()} {path}")
-    with marked_language():
-        text = ask(web, path, headers=MARKED, remote=remote).text
-    assert f'lang="{TAG}"' in text
-    assert list_unmarked_words(text) - data <= NAMES
+    ]:
+        records = str(shelf(tmp_path))
+        # lists of files contain the extensions, such as PDF
+        data = list_words(f"{HOST} {records} {records.upper()} {path}")
+        with marked_language():
+            text = ask(web, path, headers=MARKED, remote=remote).text
+        assert f'lang="{TAG}"' in text
+        assert list_unmarked_words(text) - data <= NAMES
 
 
 @pytest.mark.rule("R72-26")
@@ -186,28 +177,25 @@ def test_every_internal_link_of_every_page_works(web: Flask) -> None:
         assert status == other[link] if link in other else status in (200, 302), link
 
 
-@for_each(
-    ("target", "path"),
-    [
+def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
+    web_with: Callable[..., Flask],
+) -> None:
+    for target, path in [
         (f"/col/{REPORT}", f"/col/{REPORT}/"),
         (f"/col/{REPORT}?x=%F3&y=a?b", f"/col/{REPORT}/?x=%F3&y=a?b"),
         (f"//col//{REPORT}/", f"/col/{REPORT}/"),
         (f"/{REPORT_IBIP}".replace("/", "//"), None),
         (f"//evil.example//{REPORT}", None),
-    ],
-)
-def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
-    web_with: Callable[..., Flask], target: str, path: str | None
-) -> None:
-    app = web_with(PREFERRED_URL_SCHEME="https")
-    for host in ("evil.example", "[::1]:8080", ""):
-        answer = ask(app, target, headers={"Host": host})
-        assert "evil" not in answer.headers.get("Location", "")
-        if path is not None:
-            assert answer.status == 308
-            assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
-            assert answer.headers["Cache-Control"] == "private, no-cache"
-            assert "evil" not in answer.text
+    ]:
+        app = web_with(PREFERRED_URL_SCHEME="https")
+        for host in ("evil.example", "[::1]:8080", ""):
+            answer = ask(app, target, headers={"Host": host})
+            assert "evil" not in answer.headers.get("Location", "")
+            if path is not None:
+                assert answer.status == 308
+                assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
+                assert answer.headers["Cache-Control"] == "private, no-cache"
+                assert "evil" not in answer.text
 
 
 def test_the_name_of_the_archive_leads_to_the_home_page_or_to_the_list_of_items(web: Flask) -> None:

@@ -101,7 +101,6 @@ def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **mo
 
 @pytest.mark.rule("R61-15", "R61-16", "R62-16")
 def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask) -> None:
-    # a persistent url of an item of this archive redirects to it
     for target, url in [
         (REPORT, col(REPORT, "doc/report.pdf")),
         (REPORT_IBIP.lower(), col(REPORT, "doc/report.pdf")),
@@ -299,38 +298,39 @@ def test_a_removed_edition_is_passed_over_whether_or_not_editions_are_followed(
     assert ask(app, f"/{rep(3)}!").status == 410
 
 
-@pytest.mark.parametrize(
-    ("ibi", "rest", "missing_part", "missing_part_pt", "found"),
-    [
+def test_an_alert_links_to_the_parts_that_an_item_has(web: Flask) -> None:
+    for ibi, rest, missing_part, missing_part_pt, found in [
         (REPORT, "/none.txt", "not have the file", "o arquivo", PARTS),
         # a file is called a%20b.txt
         (REPORT, "/a%20b.txt", "not have the file", "o arquivo", PARTS),
         (REPORT, "+(de)", "not have the translation", "a tradução", PARTS),
         (REPORT, ":(marc)", "no metadata in the format", "no formato", PARTS),
         (ONLY_IBIP, ":", "no metadata", "metadados", [FILES]),
-    ],
-)  # fmt: skip
-def test_an_alert_links_to_the_parts_that_an_item_has(
-    web: Flask, ibi: str, rest: str, missing_part: str, missing_part_pt: str, found: list[str]
-) -> None:
-    target = ibi + rest
-    alternatives = [f"/{ibi}{one}" for one in found]
-    for language, text, heading in (
-        ("en", missing_part, "The item exists, but does not have what was requested"),
-        ("pt", missing_part_pt, "O item existe, mas não tem o que foi pedido"),
-    ):
-        answer = ask_with(web, f"/{target}", language, BROWSER)
-        assert answer.status == 404
-        page = Page(answer.text)
-        assert page.text("h1") == heading
-        assert text in page.text("p")
-        assert page.links == ["/ibi/items", f"/{ibi}", *alternatives, f"/{ibi}", f"{BASE}/{target}"]
-    pairs = ask(web, f"/{target}").pairs
-    assert pairs["url.persistent"] == (f"{BASE}/{target}",)
-    assert pairs["ibi"][1] == ibi
-    assert pairs["alternatives"] == tuple(alternatives)
-    for one in alternatives:
-        assert ask(web, one).status == 302
+    ]:
+        target = ibi + rest
+        alternatives = [f"/{ibi}{one}" for one in found]
+        for language, text, heading in (
+            ("en", missing_part, "The item exists, but does not have what was requested"),
+            ("pt", missing_part_pt, "O item existe, mas não tem o que foi pedido"),
+        ):
+            answer = ask_with(web, f"/{target}", language, BROWSER)
+            assert answer.status == 404
+            page = Page(answer.text)
+            assert page.text("h1") == heading
+            assert text in page.text("p")
+            assert page.links == [
+                "/ibi/items",
+                f"/{ibi}",
+                *alternatives,
+                f"/{ibi}",
+                f"{BASE}/{target}",
+            ]
+        pairs = ask(web, f"/{target}").pairs
+        assert pairs["url.persistent"] == (f"{BASE}/{target}",)
+        assert pairs["ibi"][1] == ibi
+        assert pairs["alternatives"] == tuple(alternatives)
+        for one in alternatives:
+            assert ask(web, one).status == 302
 
 
 def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> None:
@@ -399,7 +399,6 @@ def test_an_access_is_counted_after_the_response(filled: Flask) -> None:
 
 @pytest.mark.rule("R62-17")
 def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
-    # head requests and alerts are not counted
     assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
     for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
         ask(filled, f"/{target}")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
-from support.cases import for_each
 from support.vectors import FOLDER, load
 from support.web import (
     CLOSED,
@@ -130,18 +129,16 @@ ACKNOWLEDGMENTS = [{}, WHOLE, *({**WHOLE, name: "\0{}é"} for name in WHOLE)]
 
 
 @pytest.mark.rule("R4-03", "R5-10", "R62-15")
-@for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
-def test_the_requests_in_the_report_are_answered(
-    web_with: Callable[..., Flask], number: int, body: bytes
-) -> None:
-    request = load("messages.json")["requests"][number]
-    target = "/" + request["url"].partition("//")[2].partition("/")[2]
-    service = target[1:].partition("?")[0]
-    app = web_with(IBI_ARCHIVE_SERVICE_IBI=service)
-    archive_of(app).init()
-    answer = ask(app, target)
-    assert (answer.status, answer.body) == (200, body)
-    check_form(answer)
+def test_the_requests_in_the_report_are_answered(web_with: Callable[..., Flask]) -> None:
+    for number, body in [(0, b""), (3, b"confirmation yes"), (4, NOTICE)]:
+        request = load("messages.json")["requests"][number]
+        target = "/" + request["url"].partition("//")[2].partition("/")[2]
+        service = target[1:].partition("?")[0]
+        app = web_with(IBI_ARCHIVE_SERVICE_IBI=service)
+        archive_of(app).init()
+        answer = ask(app, target)
+        assert (answer.status, answer.body) == (200, body)
+        check_form(answer)
 
 
 @pytest.mark.rule("R4-01")
@@ -265,18 +262,15 @@ def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
     assert ask(app, f"/{percent}?servicesubject=inclusionConfirmationRequest").status == 200
 
 
-@for_each(
-    "path",
-    [
+def test_other_paths_are_not_found(web: Flask) -> None:
+    for path in [
         f"/{REPORT}",
         "/abc/def",
         "/x" + SERVICE_PATH,
-    ],
-)
-@for_each("method", ["GET", "POST"])
-def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
-    target = f"{path}?servicesubject=inclusionConfirmationRequest"
-    assert ask(web, target, method).status == 404
+    ]:
+        for method in ["GET", "POST"]:
+            target = f"{path}?servicesubject=inclusionConfirmationRequest"
+            assert ask(web, target, method).status == 404
 
 
 def unreachable_uri(tmp_path: Path, kind: str) -> str:
