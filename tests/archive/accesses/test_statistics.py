@@ -14,7 +14,11 @@ from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.accesses import (
+    Counts,
     acknowledge,
+    add_counts,
+    check_counts,
+    count_naively,
     forget_accesses,
     insert_accesses,
     set_time,
@@ -23,7 +27,7 @@ from support.accesses import (
 from support.archives import archive_of, import_records, open_app
 from support.commands import command
 
-from flask_ibi_archive.archive.accesses.rows import get_utc_day, read_counts, start_of_day
+from flask_ibi_archive.archive.accesses.rows import get_utc_day, start_of_day
 from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.archive import Archive
@@ -101,7 +105,7 @@ def test_double_clicks_and_periods(archive: Archive) -> None:
 EVENTS = st.lists(
     st.fixed_dictionaries(
         {
-            "item": st.sampled_from([A, B]),
+            "ibi": st.sampled_from([A, B]),
             "second": st.integers(-50, 50).map(lambda second: MIDNIGHT + second)
             | st.integers(0, 3).map(lambda day: MIDNIGHT + day * 86_400),
             "visitor": st.sampled_from(["x", "x", "y"]),
@@ -111,63 +115,6 @@ EVENTS = st.lists(
     ),
     max_size=25,
 )
-Counts = dict[tuple[str, date, str], list[int]]
-
-
-def model(events: list[Row]) -> Counts:
-    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
-    expected: Counts = {}
-    for place, event in enumerate(events):
-        numbers = expected.setdefault(
-            (event["item"], get_utc_day(event["second"]), event["content_type"]), [0, 0, 0]
-        )
-        followed = any(
-            not other["robot"]
-            and other["item"] == event["item"]
-            and other["content_type"] == event["content_type"]
-            and other["visitor"] == event["visitor"]
-            and (other["second"], number) > (event["second"], place)
-            and other["second"] - event["second"] <= 30
-            for number, other in enumerate(events)
-        )
-        numbers[2 if event["robot"] else 1 if followed else 0] += 1
-    return expected
-
-
-def check(archive: Archive, expected: Counts) -> None:
-    """Compare the counts of each item and of the Archive with those of the model."""
-    archive_id = archive.served().id
-    found: Counts = {}
-    whole: dict[tuple[date, str], list[int]] = {}
-    expected_whole: dict[tuple[date, str], list[int]] = {}
-    with archive.database.snapshot() as connection:
-        for item in (A, B, C):
-            for day, content_type, *numbers in read_counts(connection, archive_id, [item]):
-                one = (item, day, content_type)
-                found[one] = add(found.get(one), numbers)
-        for day, content_type, *numbers in read_counts(connection, archive_id):
-            whole[day, content_type] = add(whole.get((day, content_type)), numbers)
-    assert found == expected
-    for (_, day, content_type), numbers in expected.items():
-        key = day, content_type
-        expected_whole[key] = add(expected_whole.get(key), numbers)
-    assert whole == expected_whole
-
-
-def put_events(archive: Archive, events: list[Row]) -> None:
-    """Store accesses in the order of the list, which may differ from the order of their times."""
-    insert_accesses(
-        archive,
-        [
-            {
-                "ibi": event["item"],
-                **{name: event[name] for name in ("second", "visitor", "robot", "content_type")},
-            }
-            for event in events
-        ],
-    )
-
-
 STEPS = st.lists(EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)), max_size=7)
 
 
@@ -183,24 +130,20 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
     purged: Counts = {}
     for step in steps:
         if isinstance(step, list):
-            put_events(counted, step)
+            insert_accesses(counted, step)
             present += step
         else:
             set_time(counted, MIDNIGHT + (step[1] + 1) * 86_400 + 50_000)
             before = counted.purge(0).before
-            for key, numbers in model(present).items():
+            for key, numbers in count_naively(present).items():
                 if key[1] < before:
-                    purged[key] = add(purged.get(key), numbers)
+                    purged[key] = add_counts(purged.get(key), numbers)
             present = [event for event in present if event["second"] >= start_of_day(before)]
             assert len(stored(counted)) == len(present)
-        expected = model(present)
+        expected = count_naively(present)
         for key, numbers in purged.items():
-            expected[key] = add(expected.get(key), numbers)
-        check(counted, expected)
-
-
-def add(numbers: list[int] | None, others: list[int]) -> list[int]:
-    return [one + other for one, other in zip(numbers or [0, 0, 0], others, strict=True)]
+            expected[key] = add_counts(expected.get(key), numbers)
+        check_counts(counted, expected)
 
 
 def test_robots_are_recognised_and_addresses_shortened() -> None:
