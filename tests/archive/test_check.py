@@ -210,10 +210,27 @@ def test_check_finds_a_page_that_cannot_be_shown(
     assert findings(command(app, "check"))["pages"] == (ok, text)
 
 
-def test_check_finds_that_https_is_redirected_to_itself(
-    new_app: NewApp, mocked: responses.RequestsMock
+def test_check_examines_the_settings(
+    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path
 ) -> None:
-    """The web server in front of the app does not say that the request had https."""
+    # check writes to the folder of files and leaves nothing there
+    folder = tmp_path / "kept" / "files"
+    app = new_app(IBI_FILES_FOLDER=str(folder))
+    command(app, "init")
+    assert findings(command(app, "check"))["files"] == (True, f"{folder} can be written")
+    folder.rmdir()  # fails unless it is empty
+    ok, text = findings(command(app, "check"))["files"]
+    assert not ok
+    assert text.startswith(f"the folder of files is missing ({folder}); set IBI_FILES_FOLDER")
+    assert not folder.exists()
+    # check reports settings that do not allow minting
+    app = new_app(IBI_ARCHIVE_IP=None)
+    command(app, "init")
+    found = findings(command(app, "check"))
+    assert found["configuration"][1].startswith("IBI_ARCHIVE_IP is not set")
+    assert [name for name, (ok, _) in found.items() if not ok] == ["configuration"]
+    # check finds that https is redirected to itself
+    # The web server in front of the app does not say that the request had https.
     app = new_app(PREFERRED_URL_SCHEME="https")
     command(app, "init")
     page = "https://mtc-m16c.sid.inpe.br/ibi/statistics"
@@ -343,20 +360,6 @@ def test_check_finds_that_another_archive_is_at_the_address(new_app: NewApp) -> 
     assert f"/{SERVICE} answers 404 " in text
 
 
-def test_check_writes_to_the_folder_of_files_and_leaves_nothing_there(
-    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path
-) -> None:
-    folder = tmp_path / "kept" / "files"
-    app = new_app(IBI_FILES_FOLDER=str(folder))
-    command(app, "init")
-    assert findings(command(app, "check"))["files"] == (True, f"{folder} can be written")
-    folder.rmdir()  # fails unless it is empty
-    ok, text = findings(command(app, "check"))["files"]
-    assert not ok
-    assert text.startswith(f"the folder of files is missing ({folder}); set IBI_FILES_FOLDER")
-    assert not folder.exists()
-
-
 @pytest.mark.no_tables
 def test_check_before_init_advises_init_and_does_not_check_the_address(
     new_app: NewApp, mocked: responses.RequestsMock
@@ -368,13 +371,3 @@ def test_check_before_init_advises_init_and_does_not_check_the_address(
     )
     assert found["address"][1].endswith(" without the database")
     assert [call.request.url for call in mocked.calls] == [RESOLVER]
-
-
-def test_check_reports_settings_that_do_not_allow_minting(
-    new_app: NewApp, mocked: responses.RequestsMock
-) -> None:
-    app = new_app(IBI_ARCHIVE_IP=None)
-    command(app, "init")
-    found = findings(command(app, "check"))
-    assert found["configuration"][1].startswith("IBI_ARCHIVE_IP is not set")
-    assert [name for name, (ok, _) in found.items() if not ok] == ["configuration"]

@@ -110,6 +110,12 @@ def moved(app: Flask, *words: str) -> str:
 
 @pytest.mark.postgresql
 def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, uri: str) -> None:
+    # downgrade accepts a number of revisions
+    for words in [(), ("-1",), ("--", "-1")]:
+        app = new_app()
+        moved(app, "upgrade", "ibi_0001")
+        assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
+    # upgrade creates the tables and downgrade removes them
     app = new_app()
     newest = f"the tables are at revision {head_revision()}\n"
     assert moved(app, "upgrade") == newest
@@ -122,13 +128,6 @@ def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, 
     assert moved(app, "downgrade", "--yes", "base") == "the database has no tables\n"
     assert command(app, "init").data == f"{SERVICE}\n"
     assert tables_of(uri) == made
-
-
-@for_each("words", [(), ("-1",), ("--", "-1")])
-def test_downgrade_accepts_a_number_of_revisions(new_app: NewApp, words: tuple[str, ...]) -> None:
-    app = new_app()
-    moved(app, "upgrade", "ibi_0001")
-    assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
 
 
 def test_wrong_revisions_and_options_change_nothing(app: Flask) -> None:

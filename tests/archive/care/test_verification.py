@@ -308,9 +308,10 @@ def test_verify_writes_counts_to_a_terminal(filled: Flask, monkeypatch: pytest.M
     assert "1 stored files that no item needs (deleted)" in command(filled, "verify", "--prune").err
 
 
-def test_check_links_writes_a_line_for_each_address_that_does_not_work(
+def test_check_links_asks_each_address_and_writes_those_that_do_not_work(
     app: Flask, far: Far
 ) -> None:
+    # check links writes a line for each address that does not work
     url = far.url
     far.replies |= {"works": Reply(), "moved": Reply(301, {"Location": "gone"})}
     deleted = {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
@@ -341,9 +342,7 @@ def test_check_links_writes_a_line_for_each_address_that_does_not_work(
     assert outcome.out.splitlines() == [
         f"{one['url']}\t{one['error']}\t{', '.join(one['items'])}" for one in broken
     ]
-
-
-def test_check_links_sends_a_host_one_request_at_a_time(app: Flask, far: Far) -> None:
+    # check links sends a host one request at a time
     busy: set[str] = set()
 
     def answer(host: str) -> Reply:

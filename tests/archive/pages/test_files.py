@@ -219,7 +219,9 @@ def test_readers_see_a_name_of_the_type(app: Flask) -> None:
             assert name_file_type(name) == shown
 
 
-def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_path: Path) -> None:
+@pytest.mark.rule("R61-15")
+def test_files_with_any_names_urls_and_scripts(app: Flask, tmp_path: Path) -> None:
+    # a file with scripts is sent with the sandbox policy
     page = tmp_path / "page"
     page.write_bytes(b"<script>1</script>")
     names = ["a.xhtml", "a.xml", "a.xsl", "a.rdf", "A.HTML", "a.htm", "a.SVG", "data:text.html"]
@@ -231,10 +233,7 @@ def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_pat
         # browsers do not execute scripts in this type
         if answer.headers["Content-Type"] != "application/octet-stream":
             assert answer.headers["Content-Security-Policy"].startswith("sandbox"), file
-
-
-@pytest.mark.rule("R61-15")
-def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path: Path) -> None:
+    # the url list has a working url for every file name
     names = [
         "%2e%2e",
         "%",
@@ -248,15 +247,37 @@ def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path
         place = tmp_path / f"source{number}"
         place.write_text(name)
         files.append({"path": name, "source": str(place)})
-    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
-    listed = ask(app, f"/col/{REPORT}/files").text
+    import_records(archive_of(app), [{"rep": rep(2), "files": files}])
+    listed = ask(app, f"/col/{rep(2)}/files").text
     for name in names:
-        url = ask_urls(app, REPORT, filepath=name)["url"][0]
+        url = ask_urls(app, rep(2), filepath=name)["url"][0]
         assert url.isascii()
         assert unquote(url).endswith("/doc/" + name)
         answer = follow(app, url)
         assert (answer.status, answer.body.decode()) == (200, name)
         assert f'href="{url}"' in listed
+    # a file without its content in the folder is not found
+    (tmp_path / "a.txt").write_text("a")
+    files = [{"path": "a.txt", "source": str(tmp_path / "a.txt")}]
+    import_records(archive_of(app), [{"rep": rep(3), "files": files}])
+    archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
+    answer = get(app, "a.txt", rep(3))
+    assert answer.status == 404
+    assert "not available here" in answer.text
+    # the url of a file on another server is not changed
+    urls = [
+        "https://example.org/a?b=c&d=%20#e",
+        "http://example.org:8080/%5bx%5D",
+        "http://h/~a;b=c,d/@:!$'()*",
+        "https://example.org/user@host",
+        "http://[2001:db8::1]/x",
+        "http://example.org//a/../b",
+    ]
+    files = [{"path": str(number), "url": url} for number, url in enumerate(urls)]
+    import_records(archive_of(app), [{"rep": rep(4), "files": files}])
+    for file in files:
+        assert get(app, file["path"], rep(4)).headers.getlist("Location") == [file["url"]]
+        assert ask_urls(app, rep(4), filepath=file["path"])["url"] == (file["url"],)
 
 
 @pytest.mark.rule("D5-01")
@@ -344,32 +365,6 @@ def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
     assert REPORT in record.message
     assert "No luck: '/the/content'" in record.message
     assert record.exc_info is None
-
-
-def test_a_file_without_its_content_in_the_folder_is_not_found(app: Flask, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a")
-    files = [{"path": "a.txt", "source": str(tmp_path / "a.txt")}]
-    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
-    archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
-    answer = get(app, "a.txt")
-    assert answer.status == 404
-    assert "not available here" in answer.text
-
-
-def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask) -> None:
-    urls = [
-        "https://example.org/a?b=c&d=%20#e",
-        "http://example.org:8080/%5bx%5D",
-        "http://h/~a;b=c,d/@:!$'()*",
-        "https://example.org/user@host",
-        "http://[2001:db8::1]/x",
-        "http://example.org//a/../b",
-    ]
-    files = [{"path": str(number), "url": url} for number, url in enumerate(urls)]
-    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
-    for file in files:
-        assert get(app, file["path"]).headers.getlist("Location") == [file["url"]]
-        assert ask_urls(app, REPORT, filepath=file["path"])["url"] == (file["url"],)
 
 
 def test_settings_for_files(web_with: Callable[..., Flask]) -> None:

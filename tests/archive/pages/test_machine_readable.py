@@ -190,42 +190,37 @@ def new_shelf(new_app: Create) -> Create:
     return create
 
 
-def test_json_ld_never_ends_its_element(new_shelf: Create) -> None:
+def test_formats_and_tags_show_what_the_reader_may_see(new_shelf: Create, tmp_path: Path) -> None:
+    # json ld never ends its element
     app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": [HOSTILE]}}}])
     answer = ask(app, f"/col/{rep(1)}/")
     assert json.loads(Head(answer.text).json_ld)["name"] == " ".join(HOSTILE.split())
     assert answer.text.count("</script>") == 2
-
-
-def test_hidden_items_show_nothing_in_links_tags_and_formats(
-    new_shelf: Create, tmp_path: Path
-) -> None:
+    # hidden items show nothing in links tags and formats
     hidden = {
-        "rep": rep(1),
+        "rep": rep(11),
         "metadata": {"dc": {"title": ["Secret"]}},
         "access": {"networks": [NETWORK], "others": "none"},
         "files": [{"path": "report.pdf", "source": source(tmp_path / "s", "report.pdf")}],
     }
-    closed = {**hidden, "rep": rep(2), "access": {"networks": [NETWORK]}}
+    closed = {**hidden, "rep": rep(12), "access": {"networks": [NETWORK]}}
     app = new_shelf([hidden, closed])
     for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
         for rest in ("", "metadata", "doc/report.pdf"):
-            answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
+            answer = ask(app, f"/col/{rep(11)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
             assert answer.status == 403
             assert "Secret" not in answer.text
             assert not set(answer.headers.keys()) & {"Link", "Location"}
     for name in FORMATS:
-        for ibi in (rep(1), rep(2)):
+        for ibi in (rep(11), rep(12)):
             answer = ask(app, f"/col/{ibi}/metadata?choice={name}", remote=OUTSIDE)
             assert "report.pdf" not in answer.text + str(answer.headers)
     for remote, shows in ((INSIDE, True), (OUTSIDE, False)):
-        answer = ask(app, f"/col/{rep(2)}/", remote=remote)
+        answer = ask(app, f"/col/{rep(12)}/", remote=remote)
         assert ("item" in links_of(answer)) is shows
         assert (Head(answer.text).values("citation_pdf_url") != []) is shows
         assert ("report.pdf" in answer.text) is shows
-
-
-def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
+    # a format of the host is served and listed
     ibi = IBIArchive()
 
     @ibi.metadata_format("marcxml", **MARC)
@@ -236,14 +231,14 @@ def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
     def write_plain(work: Work) -> bytes:
         return work.title.encode()
 
-    app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
-    answer = ask(app, f"/col/{rep(1)}/metadata?choice=marcxml")
+    app = new_shelf([{"rep": rep(21), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
+    answer = ask(app, f"/col/{rep(21)}/metadata?choice=marcxml")
     assert answer.headers["Content-Type"] == "application/marcxml+xml; charset=utf-8"
     assert answer.headers["Content-Disposition"].endswith('.xml"')
     assert answer.text == "<record>Rain</record>"
-    assert ask(app, f"/col/{rep(1)}/metadata?choice=plain").text == "Rain"
-    page = ask(app, f"/col/{rep(1)}/")
-    assert f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml" in links_of(page)["describedby"]
+    assert ask(app, f"/col/{rep(21)}/metadata?choice=plain").text == "Rain"
+    page = ask(app, f"/col/{rep(21)}/")
+    assert f"{ORIGIN}/col/{rep(21)}/metadata?choice=marcxml" in links_of(page)["describedby"]
     assert ">marcxml</a>" in page.text
     assert ">Text</a>" in page.text
 

@@ -88,7 +88,8 @@ def test_metadata_without_a_format_are_a_page_or_another_item(web: Flask) -> Non
     ]
 
 
-def test_oai_dc_contains_every_value_unchanged(app: Flask) -> None:
+def test_oai_dc_contains_every_value_that_the_reader_may_see(app: Flask) -> None:
+    # oai dc contains every value unchanged
     values = [HOSTILE, "<![CDATA[x]]>", "&#0;", "a\r\nb", "{{ 7 * 7 }}", "</oai_dc:dc>"]
     dc = {"title": values, "description": [{"value": HOSTILE, "lang": "zh-Hant-TW"}]}
     import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
@@ -99,6 +100,17 @@ def test_oai_dc_contains_every_value_unchanged(app: Flask) -> None:
     page = ask(app, f"/col/{REPORT}/metadata").text
     assert "<script>" not in page
     assert "{{ 7 * 7 }}" in page
+    # users outside the networks see the metadata of restricted metadata
+    outer, inner = rep(11), rep(12)
+    import_records(archive_of(app), [
+        {"rep": outer, "metadata": {"ibi": inner}},
+        {"rep": inner, "content_type": "Metadata", "metadata": {"dc": {"title": ["About"]}},
+         "access": {"networks": ["150.163.0.0/16"]}},
+    ])  # fmt: skip
+    [place] = leads_to(app, f"/col/{outer}/metadata", remote=OUTSIDE)
+    assert place == f"http://mtc-m16c.sid.inpe.br/col/{inner}/metadata"
+    page = follow(app, place, remote=OUTSIDE).headers["Location"]
+    assert "About" in follow(app, page, remote=OUTSIDE).text
 
 
 def test_known_formats_are_the_same_in_url_lists_and_others_not_found(web: Flask) -> None:
@@ -150,16 +162,3 @@ def test_the_address_redirects_to_the_persistent_url_of_metadata_in_another_arch
     assert leads_to(app, f"/col/{FAR_METADATA}/metadata?choice=oai_dc") == [
         f"{start}/{FAR}:(oai_dc)"
     ]
-
-
-def test_users_outside_the_networks_see_the_metadata_of_restricted_metadata(app: Flask) -> None:
-    outer, inner = rep(1), rep(2)
-    import_records(archive_of(app), [
-        {"rep": outer, "metadata": {"ibi": inner}},
-        {"rep": inner, "content_type": "Metadata", "metadata": {"dc": {"title": ["About"]}},
-         "access": {"networks": ["150.163.0.0/16"]}},
-    ])  # fmt: skip
-    [place] = leads_to(app, f"/col/{outer}/metadata", remote=OUTSIDE)
-    assert place == f"http://mtc-m16c.sid.inpe.br/col/{inner}/metadata"
-    page = follow(app, place, remote=OUTSIDE).headers["Location"]
-    assert "About" in follow(app, page, remote=OUTSIDE).text

@@ -151,12 +151,27 @@ def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: N
     )
 
 
-def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
+def test_loops_are_alerts_and_what_a_copy_lacks_is_left_to_the_resolver(app: Flask) -> None:
+    # a redirect to the requested url is a loop
     here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
     import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
     assert ask(app, f"/{rep(1)}").status == 508
     # the same item with another path is not a loop
     assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
+    # the missing parts of a copy and a removed copy are left to the resolver
+    copy = {"state": "Copy", "original_archive": FAR_SERVICE}
+    import_records(
+        archive_of(app), [{"rep": rep(11), "next_edition": rep(12), **copy}, {"rep": rep(12)}]
+    )
+    for target in (f"{rep(11)}/new.txt", f"{rep(11)}+(pt)", f"{rep(11)}!:"):
+        assert redirect_of(ask(app, f"/{target}")) == f"{BASE}/{target}"
+    assert ask(app, f"/{rep(12)}/new.txt").status == 404
+    assert redirect_of(ask(app, f"/{rep(11)}")) == col(rep(11), "")
+    archive_of(app).delete(rep(11), "no room")
+    assert redirect_of(ask(app, f"/{rep(11)}")) == f"{BASE}/{rep(11)}"
+    page = ask(app, f"/col/{rep(11)}/", headers={"Accept": BROWSER})
+    assert page.status == 410
+    assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
 
 
 def test_other_persistent_urls_and_paths_are_not_resolved_here(web: Flask) -> None:
@@ -236,24 +251,6 @@ def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     original = f"/{rep(2)}?ibiurl.requireditemstatus=Original"
     assert redirect_of(ask(app, original)) == BASE + original
     assert redirect_of(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
-
-
-def test_the_missing_parts_of_a_copy_and_a_removed_copy_are_left_to_the_resolver(
-    app: Flask,
-) -> None:
-    copy = {"state": "Copy", "original_archive": FAR_SERVICE}
-    import_records(
-        archive_of(app), [{"rep": rep(1), "next_edition": rep(2), **copy}, {"rep": rep(2)}]
-    )
-    for target in (f"{rep(1)}/new.txt", f"{rep(1)}+(pt)", f"{rep(1)}!:"):
-        assert redirect_of(ask(app, f"/{target}")) == f"{BASE}/{target}"
-    assert ask(app, f"/{rep(2)}/new.txt").status == 404
-    assert redirect_of(ask(app, f"/{rep(1)}")) == col(rep(1), "")
-    archive_of(app).delete(rep(1), "no room")
-    assert redirect_of(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
-    page = ask(app, f"/col/{rep(1)}/", headers={"Accept": BROWSER})
-    assert page.status == 410
-    assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
 
 
 @pytest.mark.rule("R62-17")
