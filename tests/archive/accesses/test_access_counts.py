@@ -95,7 +95,7 @@ def test_counts_are_exact_if_several_processes_store_accesses(
     archive: Archive, tmp_path: Path
 ) -> None:
     start_together(
-        Path(__file__).with_name("counting_process.py"),
+        Path(__file__).with_name("access_process.py"),
         (archive.config.database_uri, tmp_path, 0),
         here=lambda: store_accesses(archive, 1),
     )

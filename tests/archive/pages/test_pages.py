@@ -52,25 +52,16 @@ HOST = "http://mtc-m16c.sid.inpe.br/"
 
 #: The path after ``/col/<ibi>/``, the IBI, the status, and the address of the user.
 PAGES = [
-    ("", REPORT, 200, ""),
-    ("", EMPTY, 200, ""),
-    ("", METADATA, 200, ""),
-    ("", OLD, 200, ""),
-    ("", NEW, 200, ""),
-    ("", WITH_METADATA, 200, ""),
-    ("", URL_METADATA, 200, ""),
-    ("", SERVED_ELSEWHERE, 200, ""),
-    ("", TRAP, 200, ""),
-    ("", UNLISTED, 200, ""),
-    ("", SERVICE_PATH[1:], 200, ""),
+    *(
+        ("", ibi, 200, "")
+        for ibi in (REPORT, EMPTY, METADATA, OLD, NEW, WITH_METADATA, URL_METADATA)
+    ),
+    *(("", ibi, 200, "") for ibi in (SERVED_ELSEWHERE, TRAP, UNLISTED, SERVICE_PATH[1:])),
+    *(("", ibi, 404, "") for ibi in (NOBODY, "8JMKD3MGP8W/35MME4V")),
+    *(("files", ibi, 200, "") for ibi in (REPORT, EMPTY, UNLISTED)),
     ("", CLOSED, 200, OUTSIDE),
     ("", HIDDEN, 403, OUTSIDE),
     ("", GONE, 410, ""),
-    ("", NOBODY, 404, ""),
-    ("", "8JMKD3MGP8W/35MME4V", 404, ""),
-    ("files", REPORT, 200, ""),
-    ("files", EMPTY, 200, ""),
-    ("files", UNLISTED, 200, ""),
     ("files", CLOSED, 403, OUTSIDE),
     ("files", GONE, 410, ""),
     ("metadata", REPORT, 200, ""),
