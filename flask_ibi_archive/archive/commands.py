@@ -209,11 +209,8 @@ def downgrade_command(revision: str, yes: bool) -> None:
 
 def _write_revision(archive: Archive) -> None:
     revision = archive.database.read(archive.database.find_revision)
-    say(
-        "the database has no tables"
-        if revision is None
-        else f"the tables are at revision {revision}"
-    )
+    text = "the database has no tables"
+    say(text if revision is None else f"the tables are at revision {revision}")
 
 
 @click.command("show")

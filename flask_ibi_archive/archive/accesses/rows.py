@@ -110,24 +110,15 @@ def insert_access(connection: sa.Connection, values: Mapping[str, Any]) -> bool:
     :param values: the values of the columns.
     :returns: False if an access with the same URL key already exists. Then nothing is changed.
     """
-    statement = insert_or_update(connection, Access).values(**values)
-    access_id = connection.scalar(
-        statement.on_conflict_do_nothing(index_elements=["url_key"]).returning(Access.id)
-    )
+    statement = insert_or_update(connection, Access).values(**values).returning(Access.id)
+    access_id = connection.scalar(statement.on_conflict_do_nothing(index_elements=["url_key"]))
     if access_id is None:
         return False
     second = values["second"]
-    rows = connection.execute(
-        sa.select(Access.second, Access.id).where(
-            Access.archive_id == values["archive_id"],
-            Access.ibi == values["ibi"],
-            Access.visitor == values["visitor"],
-            Access.content_type == values["content_type"],
-            ~Access.robot,
-            Access.second.between(second - DOUBLE_CLICK, second + DOUBLE_CLICK),
-            Access.id != access_id,
-        )
-    )
+    same = {name: values[name] for name in ("archive_id", "ibi", "visitor", "content_type")}
+    others = sa.select(Access.second, Access.id).filter_by(**same, robot=False)
+    is_near = Access.second.between(second - DOUBLE_CLICK, second + DOUBLE_CLICK)
+    rows = connection.execute(others.where(is_near, Access.id != access_id))
     clicks, own = [tuple(row) for row in rows], (second, access_id)
     previous = max((click[0] for click in clicks if click < own), default=None)
     following = min((click[0] for click in clicks if click > own), default=None)
@@ -154,13 +145,8 @@ def lock_visitors(connection: sa.Connection, visitors: Iterable[str]) -> None:
     Without the lock, two accesses of the user at the same time would not see each other, and none
     would be a double click.
     """
-    run_on_postgresql(
-        connection,
-        *[
-            f"SELECT pg_advisory_xact_lock({int(visitor, 16) - (1 << 63)})"
-            for visitor in sorted(visitors)
-        ],
-    )
+    keys = [int(visitor, 16) - (1 << 63) for visitor in sorted(visitors)]
+    run_on_postgresql(connection, *[f"SELECT pg_advisory_xact_lock({key})" for key in keys])
 
 
 def _find_changes(
