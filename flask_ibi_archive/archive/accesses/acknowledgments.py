@@ -22,19 +22,10 @@ from flask_ibi_archive.archive.items.relations import COUNTING
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, find_client
-from flask_ibi_archive.core.protocol.messages import (
-    CONTENT_TYPE,
-    NO_AGENTS,
-    PERSISTENT_URL,
-    URL,
-    URL_KEY,
-    Acknowledgment,
-    Agents,
-    UrlRequest,
-)
 from flask_ibi_archive.core.protocol.query_strings import decode_url, to_bytes
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList
 from flask_ibi_archive.core.protocol.states import State
@@ -59,7 +50,9 @@ class NotCounted(IBIError):
 
 
 def take_acknowledgment(
-    archive: Archive, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
+    archive: Archive,
+    acknowledgment: messages.Acknowledgment,
+    agents: messages.Agents = messages.NO_AGENTS,
 ) -> bool:
     """Count the access that an acknowledgment reports; return False if it does not count.
 
@@ -86,7 +79,10 @@ def take_acknowledgment(
 
 
 def _store_access(
-    archive: Archive, acknowledgment: Acknowledgment, agents: Agents, client: str | None
+    archive: Archive,
+    acknowledgment: messages.Acknowledgment,
+    agents: messages.Agents,
+    client: str | None,
 ) -> None:
     """Check an acknowledgment, and store and count its access.
 
@@ -125,17 +121,17 @@ def _store_access(
         raise NotCounted("the URL key was used before")
 
 
-def _check_key(url_keys: URLKeys, acknowledgment: Acknowledgment) -> KeyFacts:
+def _check_key(url_keys: URLKeys, acknowledgment: messages.Acknowledgment) -> KeyFacts:
     """Check the fields of an acknowledgment and its URL key; return the content of the key.
 
     :raises NotCounted: if a field is missing or wrong, or if the key is not valid.
     """
     needed = {
         CLIENT_ADDRESSES: acknowledgment.client_addresses,
-        CONTENT_TYPE: acknowledgment.content_type,
-        URL: acknowledgment.url,
-        PERSISTENT_URL: acknowledgment.persistent_url,
-        URL_KEY: acknowledgment.url_key,
+        messages.CONTENT_TYPE: acknowledgment.content_type,
+        messages.URL: acknowledgment.url,
+        messages.PERSISTENT_URL: acknowledgment.persistent_url,
+        messages.URL_KEY: acknowledgment.url_key,
     }
     faults = {name: f"{name} is missing" for name, value in sorted(needed.items()) if not value}
     faults |= {name: f"{name} is wrong" for name in sorted(acknowledgment.wrong)}
@@ -187,7 +183,7 @@ class _Delivery:
     connection: Connection
     catalogue: ItemCatalogue
     facts: ArchiveFacts
-    acknowledgment: Acknowledgment
+    acknowledgment: messages.Acknowledgment
     user: str
 
     def find(self, requested: str, today: date) -> tuple[str, str, str]:
@@ -249,7 +245,7 @@ class _Delivery:
         :param verbs: the verbs that the target URLs must contain.
         """
         ibi = parse_identifier(item.rep or item.ibip or "")
-        request = UrlRequest(ibi, (self.user,), verbs=verbs)
+        request = messages.UrlRequest(ibi, (self.user,), verbs=verbs)
         found = list_target_urls(item, request, self.facts)
         return [
             Target(relation, entry.target.item, entry.target.own is None, entry.values[-1])
