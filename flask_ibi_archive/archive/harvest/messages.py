@@ -290,11 +290,9 @@ def parse_oai_identifier(host: str, identifier: str) -> str:
     :raises HarvestError: idDoesNotExist, if the text is not an identifier of this Archive.
     """
     prefix = make_identifier(host, "")
-    try:
+    with suppress(ValueError):
         if identifier.lower().startswith(prefix.lower()):
             return parse_identifier(identifier[len(prefix) :]).text
-    except ValueError:
-        pass
     raise HarvestError("idDoesNotExist", f"{identifier!r} is not the identifier of a record")
 
 
