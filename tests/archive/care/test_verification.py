@@ -1,4 +1,4 @@
-"""verify: every fault of a stored file is found, and no file that an item needs is deleted."""
+"""verify finds every fault and deletes no file that an item needs; check-links; the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stored catalogue returns the same answers as a catalogue of the records in memory."""
+"""The stored catalogue answers as a catalogue of the records in memory, also after updates."""
 
 from __future__ import annotations
 
