@@ -48,9 +48,6 @@ from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_minted
 
 Result = TypeVar("Result")
 
-#: The states of the items that an Archive lists.
-STATES = (State.ORIGINAL.value, State.COPY.value, State.DELETED.value)
-
 
 @dataclass(repr=False)
 class Archive:
@@ -271,8 +268,9 @@ class Archive:
         limit: int | None = None,
     ) -> Generator[Record, None, None]:
         """Yield the records of items. The parameters are those of :meth:`find`."""
-        if state not in (None, *STATES):
-            raise StorageError(f"state: {quoted(state)} is not one of {', '.join(STATES)}")
+        states = [state.value for state in State]
+        if state is not None and state not in states:
+            raise StorageError(f"state: {quoted(state)} is not one of {', '.join(states)}")
         return self.items.list(search, state, limit)
 
     def persistent_url(self, item: str | Identified) -> str:

@@ -70,10 +70,9 @@ def read_links(database: Database, archive_id: int) -> dict[str, list[str]]:
     of_url = files.where(*shown, File.url.is_not(None)).order_by(Item.id, File.position)
     for row in database.read_rows(of_url):
         links[row.url].append(row.ibi)
-    metadata = select(Item.metadata_url, Item.metadata_formats, Item.formats, ibi).where(
-        *shown, or_(Item.metadata_url.is_not(None), Item.formats.is_not(None))
-    )
-    for row in database.read_rows(metadata.order_by(Item.id)):
+    has_links = or_(Item.metadata_url.is_not(None), Item.formats.is_not(None))
+    metadata = select(Item.metadata_url, Item.metadata_formats, Item.formats, ibi)
+    for row in database.read_rows(metadata.where(*shown, has_links).order_by(Item.id)):
         formats = {**(row.metadata_formats or {}), **(row.formats or {})}
         for url in filter(None, (row.metadata_url, *formats.values())):
             links[url].append(row.ibi)
@@ -142,10 +141,9 @@ def find_faults(
 
     :param progress: called with the number of files that were checked, and of all files.
     """
-    of_archive = select(File.item_id, File.path, File.sha256, File.size).where(
-        Item.archive_id == archive_id, File.size.is_not(None)
-    )
-    stored = of_archive.join(Item, Item.id == File.item_id)
+    columns = select(File.item_id, File.path, File.sha256, File.size)
+    of_items = columns.join(Item, Item.id == File.item_id)
+    stored = of_items.where(Item.archive_id == archive_id, File.size.is_not(None))
     total = database.read_rows(select(func.count()).select_from(stored.subquery()))[0][0]
     with_ibi = stored.add_columns(func.coalesce(Item.rep, Item.ibip).label("ibi"))
     measure_once = lru_cache(REMEMBERED)(measure)
@@ -157,13 +155,8 @@ def find_faults(
         except OSError:
             is_damaged = True
         # the row may have been deleted or changed meanwhile
-        same = select(File.item_id).where(
-            File.item_id == row.item_id,
-            File.path == row.path,
-            File.sha256 == row.sha256,
-            File.size == row.size,
-        )
-        if is_damaged and database.read_rows(same):
+        same = File.item_id == row.item_id, File.path == row.path, File.sha256 == row.sha256
+        if is_damaged and database.read_rows(stored.where(*same)):
             kind = "damaged" if path.exists() else "missing"
             yield Fault(kind, row.ibi, row.path, str(path))
         progress(done, total)
@@ -176,12 +169,9 @@ def store_faults(
     stored = [{"kind": one.kind, "ibi": one.ibi, "path": one.path} for one in faults[:MAX_STORED]]
     values = {"checked_at": now, "faults": stored}
     with database.writing() as connection:
-        statement = insert_or_update(connection, FileCheck)
-        connection.execute(
-            statement.values(archive_id=archive_id, **values).on_conflict_do_update(
-                index_elements=[FileCheck.archive_id], set_=values
-            )
-        )
+        statement = insert_or_update(connection, FileCheck).values(archive_id=archive_id, **values)
+        update = statement.on_conflict_do_update(index_elements=["archive_id"], set_=values)
+        connection.execute(update)
 
 
 def find_unneeded(

@@ -15,6 +15,7 @@ import click
 from flask import Flask
 from flask.cli import ScriptInfo
 
+from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,
     find_item,
@@ -26,16 +27,6 @@ from flask_ibi_archive.server.commands.group import (
     warn_of_private_address,
     write_findings,
     yes_option,
-)
-from flask_ibi_archive.server.commands.terminal import (
-    Bars,
-    confirm,
-    say,
-    standard_output,
-    warn,
-    write,
-    write_json,
-    write_json_list,
 )
 
 if TYPE_CHECKING:
@@ -113,7 +104,7 @@ def init_command() -> None:
     from flask_ibi_archive.server.pages.requests import current_archive
 
     archive = get_archive()
-    standard_output()
+    terminal.standard_output()
     session = current_archive().session
     if session is not None:
         session.check_schema(archive.database)
@@ -126,8 +117,8 @@ def init_command() -> None:
         else:
             archive.claims.pause()
     except NotReady as error:
-        warn(f"no claims are published: {error}")
-    write(served.service_ibi)
+        terminal.warn(f"no claims are published: {error}")
+    terminal.write(served.service_ibi)
 
 
 @click.command("check")
@@ -202,18 +193,15 @@ def downgrade_command(revision: str, yes: bool) -> None:
       flask --app example_app ibi downgrade 0001
     """
     archive = get_archive()
-    confirm(f"Downgrade the tables to {revision}? Data may be lost.", yes)
+    terminal.confirm(f"Downgrade the tables to {revision}? Data may be lost.", yes)
     archive.downgrade(revision)
     _write_revision(archive)
 
 
 def _write_revision(archive: Archive) -> None:
     revision = archive.database.read(archive.database.find_revision)
-    say(
-        "the database has no tables"
-        if revision is None
-        else f"the tables are at revision {revision}"
-    )
+    text = "the database has no tables"
+    terminal.say(text if revision is None else f"the tables are at revision {revision}")
 
 
 @click.command("show")
@@ -234,11 +222,11 @@ def show_command(ibi: str, as_json: bool) -> None:
     record = format_record(item.record)
     record.setdefault("state", item.record.state)
     if as_json:
-        write_json(record)
+        terminal.write_json(record)
         return
     for name, value in record.items():
         for line in _format_field(name, value):
-            write(line)
+            terminal.write(line)
 
 
 def _format_field(name: str, value: Any) -> Iterator[str]:
@@ -305,11 +293,13 @@ def list_command(
         return
     items = archive.find(search, state=state, limit=limit)
     if as_json:
-        write_json_list({**format_record(one.record), "state": one.record.state} for one in items)
+        terminal.write_json_list(
+            {**format_record(one.record), "state": one.record.state} for one in items
+        )
         return
     for item in items:
         title = " ".join(item.title.split())
-        write("\t".join([item.rep or "", item.ibip or "", item.record.state, title]))
+        terminal.write("\t".join([item.rep or "", item.ibip or "", item.record.state, title]))
     write_registration(archive)
 
 
@@ -352,12 +342,14 @@ def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool
     assert isinstance(request, UrlRequest)
     pairs = get_archive().list_urls(request)
     if not pairs:
-        say(f"no item of this Archive has the identifier {request.ibi.text}: the answer is empty")
+        terminal.say(
+            f"no item of this Archive has the identifier {request.ibi.text}: the answer is empty"
+        )
     if as_json:
-        write_json([_build_pair_json(*pair) for pair in sorted(pairs)])
+        terminal.write_json([_build_pair_json(*pair) for pair in sorted(pairs)])
         return
     if pairs:
-        write(format_pairs(pairs).replace("\r\n", "\n"))
+        terminal.write(format_pairs(pairs).replace("\r\n", "\n"))
 
 
 def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, str, str]:
@@ -425,27 +417,27 @@ def verify_command(prune: bool, as_json: bool) -> None:
 
     archive = get_archive()
     note_host_items(archive, "verified")
-    standard_output()
+    terminal.standard_output()
     database, files, archive_id = archive.database, archive.files_folder, archive.served().id
     faults = []
-    with Bars(files="Verifying", claims="Verifying claims") as bars:
+    with terminal.Bars(files="Verifying", claims="Verifying claims") as bars:
         for fault in care.find_faults(database, archive_id, files, partial(bars.show, "files")):
             faults.append(fault)
             bars.clear()
             if not as_json:
-                write("\t".join(fault))
+                terminal.write("\t".join(fault))
         errors = archive.claims.verify(partial(bars.show, "claims"))
     care.store_faults(database, archive_id, faults, archive.clock())
     unneeded = care.find_unneeded(database, files, archive.clock(), prune)
     if as_json:
         found = [fault._asdict() for fault in faults]
-        write_json({"faults": found, "claims": errors, "unneeded": len(unneeded)})
+        terminal.write_json({"faults": found, "claims": errors, "unneeded": len(unneeded)})
     else:
         for error in errors:
-            write(f"claims\t{error}")
+            terminal.write(f"claims\t{error}")
         if sys.stderr.isatty():
             deletion = "deleted" if prune else "verify --prune deletes them"
-            say(
+            terminal.say(
                 f"{len(faults)} files are missing or damaged; "
                 f"{len(unneeded)} stored files that no item needs ({deletion})"
             )
@@ -475,10 +467,10 @@ def check_links_command(as_json: bool) -> None:
 
     archive = get_archive()
     note_host_items(archive, "checked")
-    standard_output()
+    terminal.standard_output()
     found = care.read_links(archive.database, archive.served().id)
     broken = []
-    with Bars(addresses="Checking") as bars:
+    with terminal.Bars(addresses="Checking") as bars:
         for link in care.find_broken(
             found,
             archive.config.base_url,
@@ -488,9 +480,9 @@ def check_links_command(as_json: bool) -> None:
             broken.append(link)
             bars.clear()
             if not as_json:
-                write("\t".join([link.url, link.error, ", ".join(link.items)]))
+                terminal.write("\t".join([link.url, link.error, ", ".join(link.items)]))
     if as_json:
-        write_json([link._asdict() for link in broken])
+        terminal.write_json([link._asdict() for link in broken])
     if broken:
         raise click.exceptions.Exit(1)
 
@@ -512,4 +504,4 @@ def renew_harvests_command() -> None:
     archive.check_has_items()
     with archive.database.writing() as connection:
         renew(connection, archive.served().id)
-    write("harvesters will read all items again")
+    terminal.write("harvesters will read all items again")

@@ -210,10 +210,27 @@ def test_check_finds_a_page_that_cannot_be_shown(
     assert findings(command(app, "check"))["pages"] == (ok, text)
 
 
-def test_check_finds_that_https_is_redirected_to_itself(
-    new_app: NewApp, mocked: responses.RequestsMock
+def test_check_examines_the_settings(
+    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path
 ) -> None:
-    """The web server in front of the app does not say that the request had https."""
+    # check writes to the folder of files and leaves nothing there
+    folder = tmp_path / "kept" / "files"
+    app = new_app(IBI_FILES_FOLDER=str(folder))
+    command(app, "init")
+    assert findings(command(app, "check"))["files"] == (True, f"{folder} can be written")
+    folder.rmdir()  # fails unless it is empty
+    ok, text = findings(command(app, "check"))["files"]
+    assert not ok
+    assert text.startswith(f"the folder of files is missing ({folder}); set IBI_FILES_FOLDER")
+    assert not folder.exists()
+    # check reports settings that do not allow minting
+    app = new_app(IBI_ARCHIVE_IP=None)
+    command(app, "init")
+    found = findings(command(app, "check"))
+    assert found["configuration"][1].startswith("IBI_ARCHIVE_IP is not set")
+    assert [name for name, (ok, _) in found.items() if not ok] == ["configuration"]
+    # check finds that https is redirected to itself
+    # The web server in front of the app does not say that the request had https.
     app = new_app(PREFERRED_URL_SCHEME="https")
     command(app, "init")
     page = "https://mtc-m16c.sid.inpe.br/ibi/statistics"
@@ -234,9 +251,15 @@ def test_check_sends_the_address_of_a_reader(app: Flask, mocked: responses.Reque
     assert findings(command(app, "check"))["pages"] == (True, "/ibi/statistics can be shown")
 
 
-def test_check_publishes_no_changes_to_harvesters(
+def test_check_makes_the_confirmation_call_and_publishes_no_changes(
     app: Flask, mocked: responses.RequestsMock
 ) -> None:
+    # check makes the confirmation call
+    command(app, "check")
+    [own, far] = [call.request.url for call in mocked.calls]
+    assert own == f"{ADDRESS}?servicesubject=inclusionConfirmationRequest"
+    assert far == f"{RESOLVER}?servicesubject=clashRequest&archiveserviceibi={SERVICE}"
+    # check publishes no changes to harvesters
     archive = archive_of(app)
     archive.deposit(title="On rain")
 
@@ -248,9 +271,7 @@ def test_check_publishes_no_changes_to_harvesters(
     assert pending
     command(app, "check")
     assert count() == pending
-
-
-def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:
+    # check prints json
     outcome = command(app, "check", "--json")
     assert outcome.status == 0
     results = json.loads(outcome.data)
@@ -261,13 +282,6 @@ def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:
     outcome = command(app, "check", "--json")
     assert (outcome.status, outcome.err) == (1, "")
     assert [one["name"] for one in json.loads(outcome.out) if not one["ok"]] == ["resolver"]
-
-
-def test_check_makes_the_confirmation_call(app: Flask, mocked: responses.RequestsMock) -> None:
-    command(app, "check")
-    [own, far] = [call.request.url for call in mocked.calls]
-    assert own == f"{ADDRESS}?servicesubject=inclusionConfirmationRequest"
-    assert far == f"{RESOLVER}?servicesubject=clashRequest&archiveserviceibi={SERVICE}"
 
 
 WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [
@@ -346,20 +360,6 @@ def test_check_finds_that_another_archive_is_at_the_address(new_app: NewApp) -> 
     assert f"/{SERVICE} answers 404 " in text
 
 
-def test_check_writes_to_the_folder_of_files_and_leaves_nothing_there(
-    new_app: NewApp, mocked: responses.RequestsMock, tmp_path: Path
-) -> None:
-    folder = tmp_path / "kept" / "files"
-    app = new_app(IBI_FILES_FOLDER=str(folder))
-    command(app, "init")
-    assert findings(command(app, "check"))["files"] == (True, f"{folder} can be written")
-    folder.rmdir()  # fails unless it is empty
-    ok, text = findings(command(app, "check"))["files"]
-    assert not ok
-    assert text.startswith(f"the folder of files is missing ({folder}); set IBI_FILES_FOLDER")
-    assert not folder.exists()
-
-
 @pytest.mark.no_tables
 def test_check_before_init_advises_init_and_does_not_check_the_address(
     new_app: NewApp, mocked: responses.RequestsMock
@@ -371,13 +371,3 @@ def test_check_before_init_advises_init_and_does_not_check_the_address(
     )
     assert found["address"][1].endswith(" without the database")
     assert [call.request.url for call in mocked.calls] == [RESOLVER]
-
-
-def test_check_reports_settings_that_do_not_allow_minting(
-    new_app: NewApp, mocked: responses.RequestsMock
-) -> None:
-    app = new_app(IBI_ARCHIVE_IP=None)
-    command(app, "init")
-    found = findings(command(app, "check"))
-    assert found["configuration"][1].startswith("IBI_ARCHIVE_IP is not set")
-    assert [name for name, (ok, _) in found.items() if not ok] == ["configuration"]

@@ -49,6 +49,13 @@ def test_each_init_prints_the_ibi_of_the_service(new_app: NewApp) -> None:
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "init").data == f"{SERVICE}\n"
     assert command(new_app(), "list").data == ""
+    # init without a folder for the key of claims warns
+    app = new_app(IBI_CLAIMS_FOLDER="/dev/null/claims")
+    done = command(app, "init")
+    assert (done.status, done.out) == (0, f"{SERVICE}\n")
+    assert "no claims are published: " in done.err
+    assert "set IBI_CLAIMS_FOLDER to a folder" in done.err
+    assert "IBI_CLAIMS to false" in done.err
 
 
 def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> None:
@@ -85,15 +92,6 @@ def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
     assert tables_of(uri) == []
 
 
-def test_init_without_a_folder_for_the_key_of_claims_warns(new_app: NewApp) -> None:
-    app = new_app(IBI_CLAIMS_FOLDER="/dev/null/claims")
-    done = command(app, "init")
-    assert (done.status, done.out) == (0, f"{SERVICE}\n")
-    assert "no claims are published: " in done.err
-    assert "set IBI_CLAIMS_FOLDER to a folder" in done.err
-    assert "IBI_CLAIMS to false" in done.err
-
-
 def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP="192.168.1.1")
     first = command(app, "init")
@@ -112,6 +110,12 @@ def moved(app: Flask, *words: str) -> str:
 
 @pytest.mark.postgresql
 def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, uri: str) -> None:
+    # downgrade accepts a number of revisions
+    for words in [(), ("-1",), ("--", "-1")]:
+        app = new_app()
+        moved(app, "upgrade", "ibi_0001")
+        assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
+    # upgrade creates the tables and downgrade removes them
     app = new_app()
     newest = f"the tables are at revision {head_revision()}\n"
     assert moved(app, "upgrade") == newest
@@ -126,28 +130,25 @@ def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, 
     assert tables_of(uri) == made
 
 
-@for_each("words", [(), ("-1",), ("--", "-1")])
-def test_downgrade_accepts_a_number_of_revisions(new_app: NewApp, words: tuple[str, ...]) -> None:
-    app = new_app()
-    moved(app, "upgrade", "ibi_0001")
-    assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
+def test_wrong_revisions_and_options_change_nothing(app: Flask) -> None:
+    # downgrade refuses an unknown option
+    for word in ["-x", "-1x"]:
+        assert word in command(app, "downgrade", "--yes", word).usage
+        assert command(app, "list").data == ""
+    # an unknown revision is an error of one line
+    for words in [("upgrade",), ("downgrade", "--yes")]:
+        assert "revision 'nonsense'" in command(app, *words, "nonsense").error
+        assert command(app, "list").data == ""
 
 
-@for_each("word", ["-x", "-1x"])
-def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
-    assert word in command(app, "downgrade", "--yes", word).usage
-    assert command(app, "list").data == ""
-
-
-@for_each("words", [("upgrade",), ("downgrade", "--yes")])
-def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[str, ...]) -> None:
-    assert "revision 'nonsense'" in command(app, *words, "nonsense").error
-    assert command(app, "list").data == ""
-
-
-@for_each("words", NEED_ARCHIVE)
-def test_each_command_before_init_advises_init(new_app: NewApp, words: tuple[str, ...]) -> None:
-    assert command(new_app(), *words).error.endswith("run: flask ibi init")
+def test_each_command_before_init_advises_init(new_app: NewApp) -> None:
+    for words in NEED_ARCHIVE:
+        assert command(new_app(), *words).error.endswith("run: flask ibi init")
+    # each command without an archive in the tables advises init
+    for words in NEED_ARCHIVE:
+        app = new_app()
+        command(app, "upgrade")
+        assert command(app, *words).error.endswith("run: flask ibi init")
 
 
 #: Calls that fail if the database is missing; check writes this to standard output.
@@ -176,15 +177,6 @@ def test_a_missing_sqlite_file_is_named_and_not_created(
     assert outcome.status == 1
     assert f"the database file is missing ({file}); run: flask ibi init\n" in said
     assert list(tmp_path.iterdir()) == []
-
-
-@for_each("words", NEED_ARCHIVE)
-def test_each_command_without_an_archive_in_the_tables_advises_init(
-    new_app: NewApp, words: tuple[str, ...]
-) -> None:
-    app = new_app()
-    command(app, "upgrade")
-    assert command(app, *words).error.endswith("run: flask ibi init")
 
 
 def test_several_archives_without_a_setting_are_an_error_that_names_it(

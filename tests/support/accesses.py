@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
-from flask_ibi_archive.archive.accesses.rows import Access, insert_access, lock_visitors
+from flask_ibi_archive.archive.accesses.rows import (
+    Access,
+    get_utc_day,
+    insert_access,
+    lock_visitors,
+    read_counts,
+)
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.relations import COUNTING, STORING
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Item
@@ -166,3 +172,45 @@ def store_accesses(archive: Archive, seed: int) -> None:
         with archive.database.writing(60, COUNTING) as connection:
             lock_visitors(connection, str(values["visitor"]))
             assert insert_access(connection, values)
+
+
+#: The accesses, double clicks and accesses of robots, by item, day and content type.
+Counts = dict[tuple[str, date, str], list[int]]
+
+
+def count_naively(rows: list[dict[str, Any]]) -> Counts:
+    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
+    expected: Counts = {}
+    for place, row in enumerate(rows):
+        key = (row["ibi"], get_utc_day(row["second"]), row["content_type"])
+        followed = any(
+            not other["robot"]
+            and all(other[name] == row[name] for name in ("ibi", "content_type", "visitor"))
+            and (other["second"], number) > (row["second"], place)
+            and other["second"] - row["second"] <= 30
+            for number, other in enumerate(rows)
+        )
+        expected.setdefault(key, [0, 0, 0])[2 if row["robot"] else 1 if followed else 0] += 1
+    return expected
+
+
+def check_counts(archive: Archive, expected: Counts) -> None:
+    """Compare the stored counts of each item and of the Archive with expected ones."""
+    whole: Counts = {}
+    for (_, day, content_type), numbers in expected.items():
+        key = ("", day, content_type)
+        whole[key] = add_counts(whole.get(key), numbers)
+    found: Counts = {}
+    with archive.database.snapshot() as connection:
+        items = connection.scalars(select(AccessCount.ibi).distinct()).all()
+        for ibi in (*items, ""):
+            rows = read_counts(connection, archive.served().id, [ibi] if ibi else None)
+            for day, content_type, *numbers in rows:
+                key = (ibi, day, content_type)
+                found[key] = add_counts(found.get(key), numbers)
+    assert found == expected | whole
+
+
+def add_counts(numbers: list[int] | None, others: list[int]) -> list[int]:
+    """Return the sums of two lists of numbers; the first list may be missing."""
+    return [one + other for one, other in zip(numbers or [0, 0, 0], others, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
@@ -21,19 +22,10 @@ from flask_ibi_archive.archive.items.relations import COUNTING
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, find_client
-from flask_ibi_archive.core.protocol.messages import (
-    CONTENT_TYPE,
-    NO_AGENTS,
-    PERSISTENT_URL,
-    URL,
-    URL_KEY,
-    Acknowledgment,
-    Agents,
-    UrlRequest,
-)
 from flask_ibi_archive.core.protocol.query_strings import decode_url, to_bytes
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList
 from flask_ibi_archive.core.protocol.states import State
@@ -49,6 +41,8 @@ log = getLogger("flask_ibi_archive.accesses")
 FILE_LIST = VerbList(file_list=True)
 #: The largest number of folder levels in the path of a file.
 MAX_DEPTH = 64
+#: A database accepts neither NUL nor bytes that are not UTF-8, which surrogates represent.
+STORABLE = re.compile("[^\0\ud800-\udfff]+")
 
 
 class NotCounted(IBIError):
@@ -56,7 +50,9 @@ class NotCounted(IBIError):
 
 
 def take_acknowledgment(
-    archive: Archive, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
+    archive: Archive,
+    acknowledgment: messages.Acknowledgment,
+    agents: messages.Agents = messages.NO_AGENTS,
 ) -> bool:
     """Count the access that an acknowledgment reports; return False if it does not count.
 
@@ -83,7 +79,10 @@ def take_acknowledgment(
 
 
 def _store_access(
-    archive: Archive, acknowledgment: Acknowledgment, agents: Agents, client: str | None
+    archive: Archive,
+    acknowledgment: messages.Acknowledgment,
+    agents: messages.Agents,
+    client: str | None,
 ) -> None:
     """Check an acknowledgment, and store and count its access.
 
@@ -122,23 +121,22 @@ def _store_access(
         raise NotCounted("the URL key was used before")
 
 
-def _check_key(url_keys: URLKeys, acknowledgment: Acknowledgment) -> KeyFacts:
+def _check_key(url_keys: URLKeys, acknowledgment: messages.Acknowledgment) -> KeyFacts:
     """Check the fields of an acknowledgment and its URL key; return the content of the key.
 
     :raises NotCounted: if a field is missing or wrong, or if the key is not valid.
     """
     needed = {
         CLIENT_ADDRESSES: acknowledgment.client_addresses,
-        CONTENT_TYPE: acknowledgment.content_type,
-        URL: acknowledgment.url,
-        PERSISTENT_URL: acknowledgment.persistent_url,
-        URL_KEY: acknowledgment.url_key,
+        messages.CONTENT_TYPE: acknowledgment.content_type,
+        messages.URL: acknowledgment.url,
+        messages.PERSISTENT_URL: acknowledgment.persistent_url,
+        messages.URL_KEY: acknowledgment.url_key,
     }
-    wrong = sorted(acknowledgment.wrong)
-    missing = sorted(name for name, value in needed.items() if not value and name not in wrong)
-    faults = [f"{name} is missing" for name in missing] + [f"{name} is wrong" for name in wrong]
+    faults = {name: f"{name} is missing" for name, value in sorted(needed.items()) if not value}
+    faults |= {name: f"{name} is wrong" for name in sorted(acknowledgment.wrong)}
     if faults:
-        raise NotCounted(", ".join(faults))
+        raise NotCounted(", ".join(faults.values()))
     facts = url_keys.read(acknowledgment.url_key or "")
     if facts is None:
         raise NotCounted("the URL key is forged")
@@ -185,7 +183,7 @@ class _Delivery:
     connection: Connection
     catalogue: ItemCatalogue
     facts: ArchiveFacts
-    acknowledgment: Acknowledgment
+    acknowledgment: messages.Acknowledgment
     user: str
 
     def find(self, requested: str, today: date) -> tuple[str, str, str]:
@@ -247,7 +245,7 @@ class _Delivery:
         :param verbs: the verbs that the target URLs must contain.
         """
         ibi = parse_identifier(item.rep or item.ibip or "")
-        request = UrlRequest(ibi, (self.user,), verbs=verbs)
+        request = messages.UrlRequest(ibi, (self.user,), verbs=verbs)
         found = list_target_urls(item, request, self.facts)
         return [
             Target(relation, entry.target.item, entry.target.own is None, entry.values[-1])
@@ -291,9 +289,4 @@ def list_paths(delivered: str) -> list[str]:
         for text in (url, url.partition("?")[0], url.partition("#")[0]):
             words = text.split("/")[3:][-MAX_DEPTH:]
             paths |= {"/".join(words[number:]) for number in range(len(words))}
-    # a database accepts neither NUL nor bytes that are not UTF-8, which surrogates represent
-    return [
-        path
-        for path in paths
-        if path and "\0" not in path and not any("\ud800" <= sign <= "\udfff" for sign in path)
-    ]
+    return [path for path in paths if STORABLE.fullmatch(path)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING
 
 import click
@@ -44,9 +42,7 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     if as_json:
         write_json(statistics.to_json())
     elif as_csv:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(statistics.csv_rows())
-        write(text.getvalue(), nl=False)
+        write(statistics.to_csv("\n"), nl=False)
     else:
         write_table(statistics)
 

@@ -8,17 +8,6 @@ from datetime import date, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Date,
-    ForeignKey,
-    Index,
-    String,
-    Text,
-    UniqueConstraint,
-    false,
-)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Base
@@ -32,39 +21,41 @@ class Access(Base):
     __tablename__ = "ibi_access"
     __table_args__ = (
         # a URL key can be used only once, even by two requests at the same time
-        UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
-        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
-        CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
-        Index("ix_ibi_access_archive", "archive_id", "second"),
-        Index("ix_ibi_access_visitor", "visitor", "second"),
+        sa.UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
+        sa.CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"
+        ),
+        sa.CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
+        sa.Index("ix_ibi_access_archive", "archive_id", "second"),
+        sa.Index("ix_ibi_access_visitor", "visitor", "second"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_access_archive")
+        Key, sa.ForeignKey("ibi_archive.id", name="fk_ibi_access_archive")
     )
     #: The time and the random part of the URL key. Because of this column, nobody can use the URL
     #: key again.
-    url_key: Mapped[str] = mapped_column(String(64))
+    url_key: Mapped[str] = mapped_column(sa.String(64))
     #: The requested item: its rep, or its ibip if it has no rep.
-    ibi: Mapped[str] = mapped_column(String(255))
+    ibi: Mapped[str] = mapped_column(sa.String(255))
     #: The time of the acknowledgment, in POSIX seconds.
-    second: Mapped[int] = mapped_column(BigInteger)
+    second: Mapped[int] = mapped_column(sa.BigInteger)
     #: A value that distinguishes the users of one day without identifying them.
-    visitor: Mapped[str] = mapped_column(String(16))
+    visitor: Mapped[str] = mapped_column(sa.String(16))
     #: The IP address of the user. The address is anonymised, unless a setting requires full
     #: addresses.
-    address: Mapped[str] = mapped_column(String(45))
+    address: Mapped[str] = mapped_column(sa.String(45))
     #: True: the user is a robot or another program.
-    robot: Mapped[bool] = mapped_column(server_default=false())
-    content_type: Mapped[str] = mapped_column(String(8))
-    state: Mapped[str | None] = mapped_column(String(8))
+    robot: Mapped[bool] = mapped_column(server_default=sa.false())
+    content_type: Mapped[str] = mapped_column(sa.String(8))
+    state: Mapped[str | None] = mapped_column(sa.String(8))
     #: The relation from the requested item to the delivered one.
-    relation: Mapped[str | None] = mapped_column(String(255))
-    persistent_url: Mapped[str] = mapped_column(Text)
+    relation: Mapped[str | None] = mapped_column(sa.String(255))
+    persistent_url: Mapped[str] = mapped_column(sa.Text)
     #: The delivered URL; empty if the Archive does not return this URL for the item.
-    url: Mapped[str] = mapped_column(Text)
+    url: Mapped[str] = mapped_column(sa.Text)
 
 
 class VisitorSalt(Base):
@@ -75,9 +66,9 @@ class VisitorSalt(Base):
 
     __tablename__ = "ibi_visitor_salt"
 
-    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    day: Mapped[datetime.date] = mapped_column(sa.Date, primary_key=True)
     #: 32 bytes, in hexadecimal.
-    salt: Mapped[str] = mapped_column(String(64))
+    salt: Mapped[str] = mapped_column(sa.String(64))
 
 
 # --- access rows -------------------------------------------------------------------------------
@@ -119,24 +110,15 @@ def insert_access(connection: sa.Connection, values: Mapping[str, Any]) -> bool:
     :param values: the values of the columns.
     :returns: False if an access with the same URL key already exists. Then nothing is changed.
     """
-    statement = insert_or_update(connection, Access).values(**values)
-    access_id = connection.scalar(
-        statement.on_conflict_do_nothing(index_elements=["url_key"]).returning(Access.id)
-    )
+    statement = insert_or_update(connection, Access).values(**values).returning(Access.id)
+    access_id = connection.scalar(statement.on_conflict_do_nothing(index_elements=["url_key"]))
     if access_id is None:
         return False
     second = values["second"]
-    rows = connection.execute(
-        sa.select(Access.second, Access.id).where(
-            Access.archive_id == values["archive_id"],
-            Access.ibi == values["ibi"],
-            Access.visitor == values["visitor"],
-            Access.content_type == values["content_type"],
-            ~Access.robot,
-            Access.second.between(second - DOUBLE_CLICK, second + DOUBLE_CLICK),
-            Access.id != access_id,
-        )
-    )
+    same = {name: values[name] for name in ("archive_id", "ibi", "visitor", "content_type")}
+    others = sa.select(Access.second, Access.id).filter_by(**same, robot=False)
+    is_near = Access.second.between(second - DOUBLE_CLICK, second + DOUBLE_CLICK)
+    rows = connection.execute(others.where(is_near, Access.id != access_id))
     clicks, own = [tuple(row) for row in rows], (second, access_id)
     previous = max((click[0] for click in clicks if click < own), default=None)
     following = min((click[0] for click in clicks if click > own), default=None)
@@ -163,13 +145,8 @@ def lock_visitors(connection: sa.Connection, visitors: Iterable[str]) -> None:
     Without the lock, two accesses of the user at the same time would not see each other, and none
     would be a double click.
     """
-    run_on_postgresql(
-        connection,
-        *[
-            f"SELECT pg_advisory_xact_lock({int(visitor, 16) - (1 << 63)})"
-            for visitor in sorted(visitors)
-        ],
-    )
+    keys = [int(visitor, 16) - (1 << 63) for visitor in sorted(visitors)]
+    run_on_postgresql(connection, *[f"SELECT pg_advisory_xact_lock({key})" for key in keys])
 
 
 def _find_changes(
@@ -196,36 +173,6 @@ def _find_changes(
     if day_before == day:
         return {day: (own[0] - 1, own[1] + 1, 0)}
     return {day: own, day_before: (-1, 1, 0)}
-
-
-def has_recent_access(
-    connection: sa.Connection, archive_id: int, visitor: str, second: int
-) -> bool:
-    """Return True if a visitor accessed any item in the 30 seconds before a time.
-
-    :param second: the time as a POSIX timestamp in seconds.
-    """
-    accesses = sa.exists().where(
-        Access.archive_id == archive_id,
-        Access.second.between(second - DOUBLE_CLICK, second),
-        Access.visitor == visitor,
-    )
-    return connection.execute(sa.select(accesses)).scalar_one()
-
-
-def read_salts(connection: sa.Connection, days: list[date]) -> dict[date, bytes]:
-    """Return the stored salts of the given days, by day."""
-    rows = connection.execute(
-        sa.select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
-    )
-    return {day: bytes.fromhex(salt) for day, salt in rows}
-
-
-def add_salt(connection: sa.Connection, day: date, salt: bytes) -> None:
-    """Store the salt of a day if the day has no salt, and delete old salts."""
-    statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
-    connection.execute(statement.on_conflict_do_nothing())
-    delete_old_salts(connection, day)
 
 
 def delete_old_salts(connection: sa.Connection, today: date) -> None:
@@ -273,31 +220,12 @@ def read_months(
 # --- purging -------------------------------------------------------------------------------------
 
 
-def find_first_day(connection: sa.Connection, archive_id: int) -> date | None:
-    """Return the day of the oldest access in an Archive, or None if there are no accesses."""
-    second = connection.execute(
-        sa.select(sa.func.min(Access.second)).where(Access.archive_id == archive_id)
-    ).scalar_one()
-    return None if second is None else get_utc_day(second)
-
-
-def count_accesses_before(connection: sa.Connection, archive_id: int, day: date) -> int:
-    """Return the number of accesses to an Archive before a day."""
-    return connection.execute(
-        sa.select(sa.func.count()).where(
-            Access.archive_id == archive_id, Access.second < start_of_day(day)
-        )
-    ).scalar_one()
-
-
 def delete_day(connection: sa.Connection, archive_id: int, day: date) -> int:
     """Delete the accesses of a day, and return the number of deleted accesses.
 
     :param connection: a connection with the table lock :data:`PURGING`.
     """
     begin = start_of_day(day)
-    return connection.execute(
-        sa.delete(Access).where(
-            Access.archive_id == archive_id, Access.second >= begin, Access.second < begin + DAY
-        )
-    ).rowcount
+    of_day = Access.second >= begin, Access.second < begin + DAY
+    old = sa.delete(Access).where(Access.archive_id == archive_id, *of_day)
+    return connection.execute(old).rowcount

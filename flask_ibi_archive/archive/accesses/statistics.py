@@ -7,25 +7,25 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from flask import Response, request
-from flask.typing import ResponseReturnValue
+from flask import Response
+from sqlalchemy import func, select
 
 from flask_ibi_archive.archive.accesses import rows as access_rows
+from flask_ibi_archive.archive.accesses.rows import Access, get_utc_day, start_of_day
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import select_readable_files
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.records.messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
-from flask_ibi_archive.server.pages.requests import current_archive
+from flask_ibi_archive.errors import UnknownItem
+from flask_ibi_archive.server.pages.requests import current_archive, read_query
 from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.pages.texts import gettext
 
@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
 #: For each kind of period: a number of days after which the next period has begun.
 DAYS_TO_NEXT = {"day": 1, "month": 31, "year": 366}
-#: For each kind of period: returns the first day of the period that contains a day.
-FIND_START: dict[str, Callable[[date], date]] = {
-    "day": lambda day: day,
-    "month": lambda day: day.replace(day=1),
-    "year": lambda day: day.replace(month=1, day=1),
-}
 NUMBERS = ("views", "downloads", "double_clicks", "robots")
 
 
@@ -102,11 +96,16 @@ class Statistics:
             "periods": [{**asdict(one), "start": one.start.isoformat()} for one in self.periods],
         }
 
-    def csv_rows(self) -> Iterator[list[str]]:
-        """Yield the rows of a CSV table: first the header, then one row for each period."""
-        yield ["period", *NUMBERS]
-        for period in self.periods:
-            yield [period.label, *(str(getattr(period, name)) for name in NUMBERS)]
+    def csv_rows(self) -> list[list[str]]:
+        """Return the rows of a CSV table: first the header, then one row for each period."""
+        rows = [[one.label, *(str(getattr(one, name)) for name in NUMBERS)] for one in self.periods]
+        return [["period", *NUMBERS], *rows]
+
+    def to_csv(self, end: str = "\r\n") -> str:
+        """Return the CSV table, whose lines have an end."""
+        stream = io.StringIO(newline="")
+        csv.writer(stream, lineterminator=end).writerows(self.csv_rows())
+        return stream.getvalue()
 
     def list_recent_months(self, today: date, count: int) -> Iterator[Period]:
         """Yield the last ``count`` months, including the current month and months without accesses.
@@ -126,7 +125,11 @@ def sum_counts(ibi: str | None, by: str, counts: Sequence[DailyCount]) -> Statis
 
     The parameters mean the same as in :class:`Statistics`.
     """
-    find_start, length = FIND_START[by], LABEL_LENGTHS[by]
+    length = LABEL_LENGTHS[by]
+
+    def find_start(day: date) -> date:
+        return date.fromisoformat(f"{day.isoformat()[:length]}-01-01"[:10])
+
     sums: dict[date, list[int]] = {}
     if counts:
         start, last = find_start(min(row.day for row in counts)), max(row.day for row in counts)
@@ -145,41 +148,18 @@ def sum_counts(ibi: str | None, by: str, counts: Sequence[DailyCount]) -> Statis
 #: The maximum number of periods on a page, by the length of a period. A narrow screen has enough
 #: space for these numbers.
 SHOWN = {"day": 31, "month": 24, "year": 20}
-#: The formats of the statistics; the first is the default.
-FORMATS = ("html", "csv", "json")
-#: The form of the label of a period as a regular expression, by the length of the period.
-LABELS = {"day": r"\d{4}-\d\d-\d\d", "month": r"\d{4}-\d\d", "year": r"\d{4}"}
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The parameters of a request for statistics.
-
-    :param by: the length of the periods, a key of :data:`SHOWN`.
-    :param format: the format of the statistics, one of :data:`FORMATS`.
-    :param until: the label of the last period to show; None to show the newest periods.
-    """
-
-    by: str
-    format: str
-    until: str | None
 
 
 @partial(pages.with_item, needs_description=True)
-def item_statistics(item: ItemView) -> ResponseReturnValue:
+def item_statistics(item: ItemView) -> Response:
     """Show the number of accesses to an item."""
-    try:
-        return _answer(select_readable_files(item))
-    except UnknownItem:  # another process has just deleted the item
-        return pages.no_item_page(item.record.identifiers[0])
+    return _answer(select_readable_files(item))
 
 
+@pages.answering
 def archive_statistics() -> Response:
     """Show the number of accesses to all items of the Archive."""
-    try:
-        return _answer(None)
-    except (NotReady, ConfigError) as error:
-        return pages.unavailable_page(error)
+    return _answer(None)
 
 
 def _answer(item: ItemView | None) -> Response:
@@ -187,8 +167,10 @@ def _answer(item: ItemView | None) -> Response:
 
     :param item: the item; None for the statistics of the whole Archive.
     """
-    choice = parse_choice(request.query_string)
-    if choice is None:
+    query = read_query()
+    by, form, until = query.get("by", "month"), query.get("format", "html"), query.get("until")
+    is_form = form in ("html", "csv", "json")
+    if not (is_form and by in SHOWN and (until is None or _is_label(until, by))):
         return pages.message(
             400,
             gettext("The address of this statistics page is wrong"),
@@ -198,37 +180,22 @@ def _answer(item: ItemView | None) -> Response:
             ),
             item=item,
         )
-    ibi = None if item is None else item.record.identifiers[0]
-    statistics = current_archive().statistics(ibi, choice.by)
-    if choice.format == "html":
-        return _show_page(statistics, choice, item)
-    if choice.format == "csv":
-        stream = io.StringIO(newline="")
-        csv.writer(stream).writerows(statistics.csv_rows())
-        response = Response(stream.getvalue(), content_type="text/csv; charset=utf-8")
+    statistics = _read_statistics(current_archive(), by, item)
+    if form == "html":
+        return _show_page(statistics, until, item)
+    if form == "csv":
+        response = Response(statistics.to_csv(), content_type="text/csv; charset=utf-8")
     else:
         text = json.dumps(statistics.to_json(), indent=2)
         response = Response(text, content_type="application/json")
     name = f"statistics-{statistics.ibi or 'archive'}"
-    pages.set_file_name(response, "attachment", name, f"-{statistics.by}.{choice.format}")
+    pages.set_file_name(response, "attachment", name, f"-{by}.{form}")
     return hide_from_search(set_headers(response))
 
 
-def parse_choice(query: bytes) -> Choice | None:
-    """Return the parameters in a query; return None if a parameter has a wrong value.
-
-    >>> parse_choice(b"by=day&until=2026-11-21")
-    Choice(by='day', format='html', until='2026-11-21')
-    >>> parse_choice(b"by=week")
-    """
-    # request.args would raise an exception for bytes that are not UTF-8
-    values = dict(decode_query_string(query))
-    choice = Choice(values.get("by", "month"), values.get("format", "html"), values.get("until"))
-    if choice.by not in SHOWN or choice.format not in FORMATS:
-        return None
-    if choice.until is not None and not re.fullmatch(LABELS[choice.by], choice.until, re.ASCII):
-        return None
-    return choice
+def _is_label(text: str, by: str) -> bool:
+    is_date = re.fullmatch(r"\d{4}(-\d\d){0,2}", text, re.ASCII)
+    return is_date is not None and len(text) == LABEL_LENGTHS[by]
 
 
 def find_shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
@@ -245,10 +212,10 @@ def find_shown_range(labels: Sequence[str], until: str | None, count: int) -> tu
     return begin, min(len(labels), begin + count)
 
 
-def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) -> Response:
+def _show_page(statistics: Statistics, until: str | None, item: ItemView | None) -> Response:
     labels = [period.label for period in statistics.periods]
-    count = SHOWN[choice.by]
-    begin, end = find_shown_range(labels, choice.until, count)
+    count = SHOWN[statistics.by]
+    begin, end = find_shown_range(labels, until, count)
     shown = statistics.periods[begin:end]
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
@@ -256,7 +223,7 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
         "statistics",
         item=item,
         base=base,
-        by=choice.by,
+        by=statistics.by,
         lengths=tuple(SHOWN),
         periods=shown,
         sums=_sum_numbers(shown),
@@ -311,11 +278,16 @@ def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month")
     item = None if ibi is None else archive.get(ibi)
     if ibi is not None and item is None:
         raise UnknownItem(parse_identifier(ibi).text)
+    statistics = _read_statistics(archive, by, item)
+    return statistics if ibi is None else replace(statistics, ibi=parse_identifier(ibi).text)
+
+
+def _read_statistics(archive: Archive, by: str, item: ItemView | None) -> Statistics:
     identifiers = None if item is None else item.record.identifiers
     counts = archive.database.read(
         lambda connection: access_rows.read_counts(connection, archive.served().id, identifiers)
     )
-    return sum_counts(None if ibi is None else parse_identifier(ibi).text, by, counts)
+    return sum_counts(identifiers[0] if identifiers else None, by, counts)
 
 
 def count_views(archive: Archive, item: ItemView) -> Statistics:
@@ -352,20 +324,16 @@ def purge(archive: Archive, days: int | None = None, dry_run: bool = False) -> P
     # Do not delete accesses whose URL keys are still valid: the stored access prevents that the
     # key is used again.
     keys_expired = math.floor(now - config.url_key_max_age - 2 * CLOCK_LEEWAY - MARGIN)
-    before = min(
-        access_rows.get_utc_day(int(now)) - timedelta(days=days),
-        access_rows.get_utc_day(keys_expired),
-    )
+    before = min(get_utc_day(int(now)) - timedelta(days=days), get_utc_day(keys_expired))
+    of_archive = Access.archive_id == archive_id
     if dry_run:
-        with database.reading() as connection:
-            return PurgeResult(
-                access_rows.count_accesses_before(connection, archive_id, before), before
-            )
+        old = select(func.count()).where(of_archive, Access.second < start_of_day(before))
+        return PurgeResult(database.read_rows(old)[0][0], before)
     purged = 0
     while True:
         with database.writing(table_lock=access_rows.PURGING) as connection:
-            day = access_rows.find_first_day(connection, archive_id)
-            if day is None or day >= before:
-                access_rows.delete_old_salts(connection, access_rows.get_utc_day(int(now)))
+            second = connection.scalar(select(func.min(Access.second)).where(of_archive))
+            if second is None or second >= start_of_day(before):
+                access_rows.delete_old_salts(connection, get_utc_day(int(now)))
                 return PurgeResult(purged, before)
-            purged += access_rows.delete_day(connection, archive_id, day)
+            purged += access_rows.delete_day(connection, archive_id, get_utc_day(second))

@@ -14,9 +14,17 @@ import hmac
 import os
 from datetime import timedelta
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, exists, select
 
-from flask_ibi_archive.archive.accesses import rows as access_rows
+from flask_ibi_archive.archive.accesses.rows import (
+    DAY,
+    DOUBLE_CLICK,
+    Access,
+    VisitorSalt,
+    delete_old_salts,
+    get_utc_day,
+)
+from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: The number of seconds after midnight in which the pseudonym of the day before may be used.
 CONTINUED = 3600
@@ -39,17 +47,17 @@ def build_pseudonyms(
     :param address: the IP address of the user.
     :param agent: the User-Agent of the user's browser, if it is known.
     """
-    day = access_rows.get_utc_day(second)
-    days = [day]
-    if second % access_rows.DAY < CONTINUED:
-        days.append(day - timedelta(days=1))
-    salts = access_rows.read_salts(connection, days)
-    if day not in salts:
-        access_rows.add_salt(connection, day, os.urandom(32))
-        salts = access_rows.read_salts(connection, days)
+    day = get_utc_day(second)
+    days = [day, day - timedelta(days=1)] if second % DAY < CONTINUED else [day]
+    salt = insert_or_update(connection, VisitorSalt).values(day=day, salt=os.urandom(32).hex())
+    if connection.execute(salt.on_conflict_do_nothing()).rowcount:
+        delete_old_salts(connection, day)
     user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
-    digests = (hmac.new(salts[day], user, hashlib.sha256) for day in days if day in salts)
-    return tuple(digest.hexdigest()[:LENGTH] for digest in digests)
+    stored = select(VisitorSalt.salt).where(VisitorSalt.day.in_(days))
+    return tuple(
+        hmac.new(bytes.fromhex(salt), user, hashlib.sha256).hexdigest()[:LENGTH]
+        for salt in connection.scalars(stored.order_by(VisitorSalt.day.desc()))
+    )
 
 
 def choose_pseudonym(
@@ -63,11 +71,15 @@ def choose_pseudonym(
     :param pseudonyms: the result of :func:`build_pseudonyms`.
     :param second: the time of the access in POSIX seconds.
     """
-    today, *before = pseudonyms
-    for pseudonym in before:
-        if access_rows.has_recent_access(connection, archive_id, pseudonym, second):
+    for pseudonym in pseudonyms[1:]:
+        accesses = exists().where(
+            Access.archive_id == archive_id,
+            Access.second.between(second - DOUBLE_CLICK, second),
+            Access.visitor == pseudonym,
+        )
+        if connection.scalar(select(accesses)):
             return pseudonym
-    return today
+    return pseudonyms[0]
 
 
 def is_robot_access(agent: str | None, reader_agent: str | None) -> bool:

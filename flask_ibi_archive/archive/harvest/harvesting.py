@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from flask_ibi_archive.archive.harvest.messages import (
     THESES,
     TYPES,
+    HarvestedRecord,
     HarvestSets,
-    Header,
-    Position,
     Selection,
 )
 from flask_ibi_archive.archive.items import changes
@@ -32,7 +32,6 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HostFunctionFailed, NotReady
 
 if TYPE_CHECKING:
@@ -58,19 +57,6 @@ MAX_SKIPPED = 1_000
 
 class UnfinishedLog(Exception):
     """So many items have changed that a list can't be complete yet; a later request continues."""
-
-
-@dataclass(frozen=True, slots=True)
-class HarvestedRecord:
-    """A record for a harvester.
-
-    :param position: the position of the record in the list of all changes.
-    :param work: the description of the item; None for a deleted item, or if it was not requested.
-    """
-
-    header: Header
-    position: Position
-    work: Work | None = None
 
 
 class StoredHarvests:
@@ -197,9 +183,8 @@ class StoredHarvests:
             # an item without a work was deleted or hidden after its change was numbered
             is_deleted = row.is_deleted or (with_works and row.item_id not in works)
             sets = tuple(spec for spec in row.sets.split() if spec != THESES)
-            header = Header(row.ibi, row.datestamp, is_deleted, sets)
-            position = row.datestamp, row.number
-            records.append(HarvestedRecord(header, position, works.get(row.item_id)))
+            found = row.ibi, row.datestamp, is_deleted, sets, (row.datestamp, row.number)
+            records.append(HarvestedRecord(*found, works.get(row.item_id)))
         return records
 
     def count(self, selection: Selection) -> int | None:
@@ -227,13 +212,9 @@ class StoredHarvests:
 
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if there are no records."""
-        statement = (
-            select(changes.select_datestamp())
-            .where(Change.archive_id == self._archive_id, Change.is_deleted.is_not(None))
-            .select_from(Change)
-            .order_by(Change.number)
-            .limit(1)
-        )
+        is_seen = Change.archive_id == self._archive_id, Change.is_deleted.is_not(None)
+        datestamps = select(changes.select_datestamp()).select_from(Change).where(*is_seen)
+        statement = datestamps.order_by(Change.number).limit(1)
         return self._archive.database.read(lambda connection: connection.scalar(statement))
 
 
@@ -266,10 +247,8 @@ class HostHarvests:
             batch = list(self._records.iterate_changes(selection.since, after, limit))
             for after, item in batch:
                 # datestamps are whole seconds, but the times of the catalogue may be more precise
-                if (
-                    selection.until is not None
-                    and after[0].replace(microsecond=0) > selection.until
-                ):
+                datestamp = after[0].replace(microsecond=0)
+                if selection.until is not None and datestamp > selection.until:
                     return records
                 if record := self._describe(item, after, selection.specs):
                     records.append(record)
@@ -302,8 +281,8 @@ class HostHarvests:
         if not (is_deleted or work.has_title) or not sets.issuperset(specs):
             return None
         datestamp, shown = position[0].replace(microsecond=0), tuple(sorted(sets - {THESES}))
-        header = Header(item.ibip or item.identifiers[0], datestamp, is_deleted, shown)
-        return HarvestedRecord(header, position, None if is_deleted else work)
+        ibi, described = item.ibip or item.identifiers[0], None if is_deleted else work
+        return HarvestedRecord(ibi, datestamp, is_deleted, shown, position, described)
 
     def count(self, selection: Selection) -> int | None:
         """Return None, because only reading all records would tell."""
@@ -319,7 +298,10 @@ class HostHarvests:
         return None if first is None else first[0][0].replace(microsecond=0)
 
 
-def open_harvests(archive: Archive, sets: HarvestSets) -> StoredHarvests | HostHarvests:
+Harvests: TypeAlias = StoredHarvests | HostHarvests
+
+
+def open_harvests(archive: Archive, sets: HarvestSets) -> Harvests:
     """Return the changes of the items of an Archive."""
     records = archive.items.records
     if records is None:
@@ -342,7 +324,7 @@ class Part:
 
 
 def list_part(
-    harvests: StoredHarvests | HostHarvests,
+    harvests: Harvests,
     selection: Selection,
     limit: int,
     with_works: bool,
@@ -356,24 +338,6 @@ def list_part(
     :param limit: the maximum number of records in the part.
     :param write: writes a record; it raises HostFunctionFailed if this is impossible.
     """
-    part = _write_part(harvests, selection, limit, with_works, write)
-    is_empty = not part.entries and not part.skipped
-    if is_empty and selection.after is not None and selection.until is not None:
-        # The part must not be empty, but all remaining records have changed again, and are now
-        # later than the argument until. Therefore the first of them is returned nevertheless.
-        part = _write_part(harvests, replace(selection, until=None), 1, with_works, write)
-        part.rest = None
-    return part
-
-
-def _write_part(
-    harvests: StoredHarvests | HostHarvests,
-    selection: Selection,
-    limit: int,
-    with_works: bool,
-    write: Callable[[HarvestedRecord], str],
-) -> Part:
-    """Return the next part of a list, which may be empty; see :func:`list_part`."""
     part = Part()
     position = selection.after
     for record in _iterate_records(harvests, selection, limit + 1, with_works):
@@ -390,11 +354,17 @@ def _write_part(
         if part.skipped == MAX_SKIPPED:
             part.rest = replace(selection, after=position)
             break
+    is_empty = not part.entries and not part.skipped
+    if is_empty and selection.after is not None and selection.until is not None:
+        # The part must not be empty, but all remaining records have changed again, and are now
+        # later than the argument until. Therefore the first of them is returned nevertheless.
+        part = list_part(harvests, replace(selection, until=None), 1, with_works, write)
+        part.rest = None
     return part
 
 
 def _iterate_records(
-    harvests: StoredHarvests | HostHarvests, selection: Selection, limit: int, with_works: bool
+    harvests: Harvests, selection: Selection, limit: int, with_works: bool
 ) -> Iterator[HarvestedRecord]:
     """Yield all records of a selection.
 

@@ -7,23 +7,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import TypeAlias
 from xml.parsers.expat import ExpatError, ParserCreate
+
+from msgspec import Struct
 
 from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, XSI, element
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 
 # --- sets --------------------------------------------------------------------------------------
 
-# the pattern of OAI-PMH.xsd
-_SET_WORD = r"[A-Za-z0-9\-_.!~*'()]+"
-SET_SPEC = re.compile(rf"{_SET_WORD}(:{_SET_WORD})*\Z")
+# the patterns of OAI-PMH.xsd
+_WORD = r"[A-Za-z0-9\-_.!~*'()]+"
+SET_SPEC = re.compile(rf"{_WORD}(:{_WORD})*\Z")
 #: The largest length of a setSpec.
 MAX_SPEC = 255
 #: A hidden set with the theses, for the formats that describe theses alone. It has no setSpec that
@@ -96,57 +98,43 @@ class HarvestSets:
         found = {*find_default_sets(work)} - self.names.keys()
         failure = HostFunctionFailed(f"the sets of the item {work.ibi} can't be found")
         with suppress(HostFunctionFailed), logging_failure(failure):
-            found |= self._list_sets(work)
+            own: set[str] = set()
+            for spec in () if self.find is None else self.find(work):
+                if spec not in self.names:
+                    raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
+                parts = spec.split(":")
+                own.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
+            found |= own & self.names.keys()
         return found
-
-    def _list_sets(self, work: Work) -> set[str]:
-        found: set[str] = set()
-        for spec in () if self.find is None else self.find(work):
-            if spec not in self.names:
-                raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
-            parts = spec.split(":")
-            found.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
-        return found & self.names.keys()
 
 
 # --- requests ----------------------------------------------------------------------------------
 
 TOKEN = "resumptionToken"
 PREFIX = "metadataPrefix"
-_SELECTION = frozenset({"from", "until", "set"})
-#: The required arguments of each verb.
-REQUIRED: Mapping[str, frozenset[str]] = {
-    "Identify": frozenset(),
-    "ListMetadataFormats": frozenset(),
-    "ListSets": frozenset(),
-    "ListIdentifiers": frozenset({PREFIX}),
-    "ListRecords": frozenset({PREFIX}),
-    "GetRecord": frozenset({"identifier", PREFIX}),
-}
-#: The optional arguments of each verb. A resumption token excludes all other arguments.
-OPTIONAL: Mapping[str, frozenset[str]] = {
-    "ListMetadataFormats": frozenset({"identifier"}),
-    "ListSets": frozenset({TOKEN}),
-    "ListIdentifiers": _SELECTION | {TOKEN},
-    "ListRecords": _SELECTION | {TOKEN},
+#: The arguments of each verb: those that are required, and the others. A resumption token excludes
+#: all other arguments.
+VERBS: Mapping[str, tuple[Set[str], Set[str]]] = {
+    "Identify": (set(), set()),
+    "ListMetadataFormats": (set(), {"identifier"}),
+    "ListSets": (set(), {TOKEN}),
+    "ListIdentifiers": ({PREFIX}, {"from", "until", "set", TOKEN}),
+    "ListRecords": ({PREFIX}, {"from", "until", "set", TOKEN}),
+    "GetRecord": ({"identifier", PREFIX}, set()),
 }
 
-# the patterns of OAI-PMH.xsd
-_WORD = r"[A-Za-z0-9\-_.!~*'()]+"
 _PATTERNS = {PREFIX: re.compile(rf"{_WORD}\Z"), "set": SET_SPEC}
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
-_SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)?\Z")
 #: Matches the identifiers that a response may repeat: the characters of URIs (RFC 3986).
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+\Z")
 
 #: The position of a record: its datestamp, and the number of the change. If the items are in a
 #: host's catalogue, the second value is the identifier of the item.
-Position = tuple[datetime, "int | str"]
+Position: TypeAlias = tuple[datetime, int | str]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The records that a harvester lists.
+class Selection(Struct, frozen=True, array_like=True):
+    """The records that a harvester lists. A resumption token contains a selection.
 
     :param prefix: the name of the metadata format.
     :param since: the earliest datestamp (the argument ``from``), or None.
@@ -156,7 +144,7 @@ class Selection:
     :param size: the number of records of the complete list, counted at the beginning; None if the
         list is new, or if nobody has counted.
     :param cursor: the number of records that the harvester has already received.
-    :param only_theses: whether the format is for theses alone. The token does not contain this.
+    :param only_theses: whether the format is for theses alone.
     """
 
     prefix: str
@@ -188,31 +176,26 @@ def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
             repeated.append(name)
         arguments[name] = value
     verb = arguments.get("verb")
-    if verb is None or "verb" in repeated:
-        times = "missing" if verb is None else "repeated"
-        raise HarvestError("badVerb", f"the argument verb is {times}; use {', '.join(REQUIRED)}")
-    if verb not in REQUIRED:
-        raise HarvestError("badVerb", f"{verb!r} is not a verb; use {', '.join(REQUIRED)}")
+    if verb is None or verb not in VERBS or "verb" in repeated:
+        problem = "the argument verb is missing" if verb is None else f"{verb!r} is not a verb"
+        if "verb" in repeated:
+            problem = "the argument verb is repeated"
+        raise HarvestError("badVerb", f"{problem}; use {', '.join(VERBS)}")
     if repeated:
         raise HarvestError("badArgument", f"the argument {repeated[0]!r} is repeated")
-    _check_names(verb, arguments.keys() - {"verb"})
+    names = arguments.keys() - {"verb"}
+    required, optional = VERBS[verb]
+    if TOKEN in names and TOKEN in optional:
+        if len(names) > 1:
+            raise HarvestError("badArgument", f"{TOKEN} excludes all other arguments")
+    elif unknown := sorted(names - required - optional):
+        raise HarvestError("badArgument", f"{verb} has no argument {unknown[0]!r}")
+    elif missing := sorted(required - names):
+        raise HarvestError("badArgument", f"{verb} needs the argument {missing[0]}")
     for name, pattern in _PATTERNS.items():
         if name in arguments and not pattern.match(arguments[name]):
             raise HarvestError("badArgument", f"{name}: {arguments[name]!r} has a wrong form")
     return arguments
-
-
-def _check_names(verb: str, names: Set[str]) -> None:
-    """Check that a verb allows all arguments of a request, and that no argument is missing."""
-    required, optional = REQUIRED[verb], OPTIONAL.get(verb, frozenset())
-    if TOKEN in names and TOKEN in optional:
-        if len(names) > 1:
-            raise HarvestError("badArgument", f"{TOKEN} excludes all other arguments")
-        return
-    if unknown := sorted(names - required - optional):
-        raise HarvestError("badArgument", f"{verb} has no argument {unknown[0]!r}")
-    if missing := sorted(required - names):
-        raise HarvestError("badArgument", f"{verb} needs the argument {missing[0]}")
 
 
 def select_repeatable(arguments: Mapping[str, str]) -> dict[str, str]:
@@ -246,51 +229,15 @@ def _parse_date(arguments: Mapping[str, str], name: str) -> datetime | None:
     text = arguments.get(name)
     if text is None:
         return None
-    try:
-        if _SECOND.match(text):
-            return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-        if _DAY.match(text):
-            day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=timezone.utc)
-            return day + timedelta(days=1, seconds=-1) if name == "until" else day
-    except (ValueError, OverflowError):
-        pass  # such as February 30
+    found = _DATE.match(text)
+    with suppress(ValueError, OverflowError):  # such as February 30
+        if found:
+            time = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=timezone.utc)
+            is_last_day = name == "until" and found[1] is None
+            return time + timedelta(days=1, seconds=-1) if is_last_day else time
     raise HarvestError(
         "badArgument", f"{name}: {text!r} is not a UTC date YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ"
     )
-
-
-def dump_selection(selection: Selection) -> list[Any]:
-    """Return the contents of a resumption token as a value for JSON."""
-    moment, last = selection.after or (None, None)
-    times = selection.since, selection.until
-    return [
-        selection.prefix,
-        *(None if time is None else int(time.timestamp()) for time in times),
-        selection.set_spec,
-        None if moment is None else moment.isoformat(),
-        last,
-        selection.size,
-        selection.cursor,
-    ]
-
-
-def load_selection(contents: Any) -> Selection:
-    """Return the selection in a resumption token; the opposite of :func:`dump_selection`.
-
-    The caller has verified the signature of the token.
-
-    :raises HarvestError: badResumptionToken, if an earlier version wrote the token.
-    """
-    try:
-        prefix, since, until, set_spec, moment, last, size, cursor = contents
-        since, until = (
-            None if time is None else datetime.fromtimestamp(time, timezone.utc)
-            for time in (since, until)
-        )
-        after = datetime.fromisoformat(moment), last
-        return Selection(prefix, since, until, set_spec, after, size, int(cursor))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise bad_token() from error
 
 
 def bad_token() -> HarvestError:
@@ -302,9 +249,8 @@ def bad_token() -> HarvestError:
 
 _NAMESPACE = "http://www.openarchives.org/OAI/2.0/"
 _IDENTIFIER_NAMESPACE = f"{_NAMESPACE}oai-identifier"
-_XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 _ROOT = (
-    f'<OAI-PMH xmlns="{_NAMESPACE}" {_XSI} '
+    f'<OAI-PMH xmlns="{_NAMESPACE}" {XSI} '
     f'xsi:schemaLocation="{_NAMESPACE} {_NAMESPACE}OAI-PMH.xsd">'
 )
 #: Matches what precedes the root element of a document. It must be removed before the document
@@ -315,18 +261,22 @@ _DOMAIN = re.compile(r"[A-Za-z][A-Za-z0-9-]*(\.[A-Za-z][A-Za-z0-9-]*)+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """The header of a record.
+class HarvestedRecord:
+    """A record for a harvester.
 
     :param ibi: the identifier of the item.
     :param datestamp: the time of the last change or of the deletion.
     :param sets: the sets to which the item belongs, or belonged when it was deleted.
+    :param position: the position of the record in the list of all changes.
+    :param work: the description of the item; None for a deleted item, or if it was not requested.
     """
 
     ibi: str
     datestamp: datetime
     is_deleted: bool = False
     sets: tuple[str, ...] = ()
+    position: Position | None = None
+    work: Work | None = None
 
 
 def make_identifier(host: str, ibi: str) -> str:
@@ -340,11 +290,9 @@ def parse_oai_identifier(host: str, identifier: str) -> str:
     :raises HarvestError: idDoesNotExist, if the text is not an identifier of this Archive.
     """
     prefix = make_identifier(host, "")
-    try:
+    with suppress(ValueError):
         if identifier.lower().startswith(prefix.lower()):
             return parse_identifier(identifier[len(prefix) :]).text
-    except ValueError:
-        pass
     raise HarvestError("idDoesNotExist", f"{identifier!r} is not the identifier of a record")
 
 
@@ -376,44 +324,41 @@ def write_identify(
     :param host: the host name in the identifiers of records.
     :param base_url: the URL of the OAI-PMH interface.
     """
-    lines = [
-        element("repositoryName", name),
-        element("baseURL", base_url),
-        element("protocolVersion", "2.0"),
-        element("adminEmail", admin_email),
-        element("earliestDatestamp", format_timestamp(earliest)),
-        element("deletedRecord", "persistent"),
-        element("granularity", "YYYY-MM-DDThh:mm:ssZ"),
-    ]
+    lines = _list_elements(
+        repositoryName=name,
+        baseURL=base_url,
+        protocolVersion="2.0",
+        adminEmail=admin_email,
+        earliestDatestamp=format_timestamp(earliest),
+        deletedRecord="persistent",
+        granularity="YYYY-MM-DDThh:mm:ssZ",
+    )
     if _DOMAIN.match(host):
         location = f"{_IDENTIFIER_NAMESPACE} {_IDENTIFIER_NAMESPACE}.xsd"
-        lines += [
-            f'<description><oai-identifier xmlns="{_IDENTIFIER_NAMESPACE}" {_XSI}'
-            f' xsi:schemaLocation="{location}">',
-            element("scheme", "oai"),
-            element("repositoryIdentifier", host),
-            element("delimiter", ":"),
-            element("sampleIdentifier", make_identifier(host, "8JMKD3MGP8W/35MME4E")),
-            "</oai-identifier></description>",
-        ]
+        parts = _list_elements(
+            scheme="oai",
+            repositoryIdentifier=host,
+            delimiter=":",
+            sampleIdentifier=make_identifier(host, "8JMKD3MGP8W/35MME4E"),
+        )
+        space = f' xmlns="{_IDENTIFIER_NAMESPACE}" {XSI} xsi:schemaLocation="{location}"'
+        lines.append(_wrap("description", [_wrap("oai-identifier", parts, space)]))
     return _wrap("Identify", lines)
 
 
 def write_formats(formats: Iterable[MetadataFormat]) -> str:
     """Return the answer to ListMetadataFormats."""
-    return _wrap(
+    return _wrap_all(
         "ListMetadataFormats",
-        (
-            _wrap(
-                "metadataFormat",
-                [
-                    element("metadataPrefix", format.name),
-                    element("schema", format.schema or ""),
-                    element("metadataNamespace", format.namespace or ""),
-                ],
-            )
+        "metadataFormat",
+        [
+            {
+                "metadataPrefix": format.name,
+                "schema": format.schema or "",
+                "metadataNamespace": format.namespace or "",
+            }
             for format in formats
-        ),
+        ],
     )
 
 
@@ -422,33 +367,36 @@ def write_sets(sets: Mapping[str, str]) -> str:
 
     :param sets: the name of each set, by its setSpec.
     """
-    return _wrap(
-        "ListSets",
-        (
-            _wrap("set", [element("setSpec", spec), element("setName", name)])
-            for spec, name in sets.items()
-        ),
-    )
+    listed = [{"setSpec": spec, "setName": name} for spec, name in sets.items()]
+    return _wrap_all("ListSets", "set", listed)
 
 
-def write_header(host: str, header: Header) -> str:
+def _wrap_all(root: str, name: str, members: Iterable[Mapping[str, str]]) -> str:
+    return _wrap(root, [_wrap(name, _list_elements(**member)) for member in members])
+
+
+def _list_elements(**texts: str) -> list[str]:
+    return [element(name, text) for name, text in texts.items()]
+
+
+def write_header(host: str, record: HarvestedRecord) -> str:
     """Return the header of a record."""
     lines = [
-        element("identifier", make_identifier(host, header.ibi)),
-        element("datestamp", format_timestamp(header.datestamp)),
-        *(element("setSpec", spec) for spec in header.sets),
+        element("identifier", make_identifier(host, record.ibi)),
+        element("datestamp", format_timestamp(record.datestamp)),
+        *(element("setSpec", spec) for spec in record.sets),
     ]
-    return _wrap("header", lines, ' status="deleted"' if header.is_deleted else "")
+    return _wrap("header", lines, ' status="deleted"' if record.is_deleted else "")
 
 
-def write_record(host: str, header: Header, document: bytes | None) -> str:
+def write_record(host: str, record: HarvestedRecord, document: bytes | None) -> str:
     """Return a record of a response in XML.
 
     :param document: the metadata as an XML document; None for a deleted item.
     :raises ValueError: if the document can't be a part of the response, because it is not
         well-formed, not UTF-8, or has declarations of its own.
     """
-    lines = [write_header(host, header)]
+    lines = [write_header(host, record)]
     if document is not None:
         text = _PROLOGUE.sub("", document.decode(), count=1).rstrip()
         _check_part(text)

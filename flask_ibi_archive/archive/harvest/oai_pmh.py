@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import cast
 from urllib.parse import parse_qsl
 
 from flask import Response, abort, current_app, request
 from itsdangerous import BadData, URLSafeSerializer
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import replace
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import harvesting, messages
 from flask_ibi_archive.archive.harvest.messages import PREFIX, TOKEN, HarvestSets, Selection
 from flask_ibi_archive.archive.items.access import cannot_write, logging_failure
 from flask_ibi_archive.archive.items.changes import EPOCH
-from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
+from flask_ibi_archive.archive.items.pages import answering, write_metadata
 from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.errors import ConfigError, HarvestError, HostFunctionFailed, NotReady
+from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
 from flask_ibi_archive.server.pages.responses import (
@@ -36,18 +36,20 @@ MAX_BODY, MAX_ARGUMENTS = 1 << 14, 100
 FORM = "application/x-www-form-urlencoded"
 
 
+@answering
 def answer_harvester() -> Response:
     """Answer a request of a harvester."""
     archive = current_archive()
     base_url = f"{archive.addresses.base}/ibi/oai"
     arguments: dict[str, str] = {}
     try:
-        harvests = harvesting.open_harvests(archive, current_sets())
+        sets: HarvestSets = current_app.extensions[EXTENSION].functions.sets
+        harvests = harvesting.open_harvests(archive, sets)
         response_date = archive.clock()
         try:
             arguments = messages.parse_arguments(_read_pairs())
             response_date = harvests.publish()
-            body = _Answer(harvests, base_url).write(arguments)
+            body = _Answer(harvests, sets, base_url).write(arguments)
         except HarvestError as error:
             # the response repeats the arguments only if they are legal (OAI-PMH 2.0, 3.2)
             arguments = {} if error.code in ("badVerb", "badArgument") else arguments
@@ -57,18 +59,11 @@ def answer_harvester() -> Response:
     except harvesting.UnfinishedLog:
         # a list must not be empty; harvesters ask again (OAI-PMH 2.0, 3.1.2.2)
         raise ServiceUnavailable(retry_after=int(RETRY_AFTER)) from None
-    except (NotReady, ConfigError) as error:
-        return unavailable_page(error)
     repeated = messages.select_repeatable(arguments)
     text = messages.write_response(base_url, response_date, repeated, body)
     response = set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
     allow_origins(response)
     return hide_from_search(response)
-
-
-def current_sets() -> HarvestSets:
-    """Return the sets of the Archive."""
-    return cast(HarvestSets, current_app.extensions[EXTENSION].functions.sets)
 
 
 def _read_pairs() -> list[tuple[str, str]]:
@@ -104,14 +99,16 @@ class _Answer:
     :param base_url: the URL of the OAI-PMH interface.
     """
 
-    def __init__(
-        self, harvests: harvesting.StoredHarvests | harvesting.HostHarvests, base_url: str
-    ) -> None:
+    def __init__(self, harvests: harvesting.Harvests, sets: HarvestSets, base_url: str) -> None:
         self._harvests = harvests
         self._base_url = base_url
         self._config: ArchiveConfig = current_archive().config
         self._host = extract_host(self._config.archive_address)
-        self._sets = current_sets()
+        self._sets = sets
+        keys = self._config.secret_keys
+        self._serializer = URLSafeSerializer(
+            [key if isinstance(key, bytes) else key.encode() for key in keys], salt="ibi-oai-pmh"
+        )
         self._formats = {each.name: each for each in current_archive().formats if each.is_xml}
 
     def write(self, arguments: Mapping[str, str]) -> str:
@@ -130,26 +127,22 @@ class _Answer:
         return verbs[arguments["verb"]](arguments)
 
     def _identify(self, arguments: Mapping[str, str]) -> str:
-        earliest = self._harvests.find_earliest()
+        # the XML schema demands a dot
+        mail_host = self._host if "." in self._host else f"{self._host}.localdomain"
         return messages.write_identify(
             name=self._config.archive_name,
             host=self._host,
             base_url=self._base_url,
             # every host has this mailbox (RFC 5321, 4.5.1)
-            admin_email=self._config.archive_admin_email or f"postmaster@{self._mail_host}",
-            earliest=earliest or EPOCH,
+            admin_email=self._config.archive_admin_email or f"postmaster@{mail_host}",
+            earliest=self._harvests.find_earliest() or EPOCH,
         )
-
-    @property
-    def _mail_host(self) -> str:
-        # the XML schema demands a dot
-        return self._host if "." in self._host else f"{self._host}.localdomain"
 
     def _list_formats(self, arguments: Mapping[str, str]) -> str:
         if "identifier" not in arguments:
             return messages.write_formats(self._formats.values())
         record = self._find(arguments)
-        if record.header.is_deleted:
+        if record.is_deleted:
             raise HarvestError("noMetadataFormats", "the item was deleted")
         return messages.write_formats(
             format for format in self._formats.values() if _is_provided(record, format)
@@ -171,7 +164,7 @@ class _Answer:
             raise HarvestError("cannotDisseminateFormat", str(error)) from error
         return f"<GetRecord>\n{record}\n</GetRecord>"
 
-    def _find(self, arguments: Mapping[str, str]) -> harvesting.HarvestedRecord:
+    def _find(self, arguments: Mapping[str, str]) -> messages.HarvestedRecord:
         identifier = arguments["identifier"]
         ibi = messages.parse_oai_identifier(self._host, identifier)
         record = self._harvests.find_record(ibi)
@@ -182,21 +175,17 @@ class _Answer:
     def _list(self, arguments: Mapping[str, str]) -> str:
         """Return the answer to ListIdentifiers or ListRecords."""
         verb, token = arguments["verb"], arguments.get(TOKEN)
-        if token is None:
-            selection = messages.parse_selection(arguments)
-            format = self._find_format(selection.prefix)
-        else:
-            selection = self._read_token(token)
-            if selection.prefix not in self._formats:
-                raise messages.bad_token()
-            format = self._formats[selection.prefix]
+        selection = (
+            messages.parse_selection(arguments) if token is None else self._read_token(token)
+        )
+        format = self._find_format(selection.prefix)
         selection = replace(selection, only_theses=format.only_theses)
         with_works = verb == "ListRecords"
 
-        def write(record: harvesting.HarvestedRecord) -> str:
+        def write(record: messages.HarvestedRecord) -> str:
             if with_works:
                 return self._write_record(record, format)
-            return messages.write_header(self._host, record.header)
+            return messages.write_header(self._host, record)
 
         part = harvesting.list_part(self._harvests, selection, PART, with_works, write)
         if part.skipped and not part.entries:
@@ -214,19 +203,20 @@ class _Answer:
                 # the list is counted once; later the token tells its size
                 selection = replace(selection, size=self._harvests.count(selection))
             cursor = selection.cursor + len(part.entries)
-            next_token = self._write_token(replace(part.rest, size=selection.size, cursor=cursor))
+            rest = replace(part.rest, size=selection.size, cursor=cursor)
+            next_token = self._serializer.dumps(to_builtins(rest))
         return messages.write_list(verb, part.entries, next_token, selection)
 
-    def _write_record(self, record: harvesting.HarvestedRecord, format: MetadataFormat) -> str:
+    def _write_record(self, record: messages.HarvestedRecord, format: MetadataFormat) -> str:
         """Return a record as XML.
 
         :raises HostFunctionFailed: if the metadata can't be written in the format.
         """
         if record.work is None:
-            return messages.write_record(self._host, record.header, None)
+            return messages.write_record(self._host, record, None)
         with logging_failure(cannot_write(record.work.ibi, format.name)):
             document = write_metadata(format, record.work)
-            return messages.write_record(self._host, record.header, document)
+            return messages.write_record(self._host, record, document)
 
     def _find_format(self, name: str) -> MetadataFormat:
         format = self._formats.get(name)
@@ -235,25 +225,17 @@ class _Answer:
             raise HarvestError("cannotDisseminateFormat", f"{name!r} is not one of {known}")
         return format
 
-    @property
-    def _serializer(self) -> URLSafeSerializer:
-        keys = self._config.secret_keys
-        return URLSafeSerializer(
-            [key if isinstance(key, bytes) else key.encode() for key in keys], salt="ibi-oai-pmh"
-        )
-
-    def _write_token(self, rest: Selection) -> str:
-        token = self._serializer.dumps(messages.dump_selection(rest))
-        return token if isinstance(token, str) else token.decode()
-
     def _read_token(self, token: str) -> Selection:
         try:
-            return messages.load_selection(self._serializer.loads(token))
-        except BadData as error:
+            selection = convert(self._serializer.loads(token), Selection)
+        except (BadData, ValidationError) as error:  # or an earlier version wrote the token
             raise messages.bad_token() from error
+        if selection.prefix not in self._formats or selection.after is None:
+            raise messages.bad_token()
+        return selection
 
 
-def _is_provided(record: harvesting.HarvestedRecord, format: MetadataFormat) -> bool:
+def _is_provided(record: messages.HarvestedRecord, format: MetadataFormat) -> bool:
     """Return whether a record is provided in a format; a deletion is reported in every format."""
     work = record.work
     return work is None or work.type.is_thesis or not format.only_theses

@@ -141,10 +141,8 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
             etag = found.sha256 or describe_version(content)
             response = send_content(content, name, etag, changed, not item.is_open)
         except OSError as error:
-            ibi = item.record.identifiers[0]
-            current_app.logger.error(
-                "the content of a file of the item %s can't be read: %s", ibi, error
-            )
+            text = "the content of a file of the item %s can't be read: %s"
+            current_app.logger.error(text, item.record.identifiers[0], error)
         else:
             response.vary.add("Accept")
             return add_part_links(response, item, "collection")

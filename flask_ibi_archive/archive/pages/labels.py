@@ -10,13 +10,7 @@ from collections.abc import Mapping
 
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.core.records.description import (
-    AccessRight,
-    DateKind,
-    Degree,
-    DegreeLevel,
-    Relation,
     Role,
-    TitleKind,
     WorkType,
 )
 from flask_ibi_archive.core.records.work import Work
@@ -80,77 +74,6 @@ ROLES: Mapping[Role, str] = {
     "work package leader": translatable("Work package leader"),
     "other": translatable("Contributor"),
 }
-DATES: Mapping[DateKind, str] = {
-    "accepted": translatable("Accepted"),
-    "available": translatable("Available"),
-    "collected": translatable("Collected"),
-    "copyrighted": translatable("Copyright"),
-    "created": translatable("Created"),
-    "submitted": translatable("Submitted"),
-    "updated": translatable("Updated"),
-    "valid": translatable("Valid"),
-    "withdrawn": translatable("Withdrawn"),
-    "other": translatable("Other date"),
-}
-LEVELS: Mapping[DegreeLevel, str] = {
-    "bachelor": translatable("Bachelor's degree"),
-    "specialist": translatable("Specialist degree"),
-    "master": translatable("Master's degree"),
-    "doctoral": translatable("Doctorate"),
-    "postdoctoral": translatable("Postdoctorate"),
-}
-TITLES: Mapping[TitleKind, str] = {
-    "alternative": translatable("Alternative title"),
-    "subtitle": translatable("Subtitle"),
-    "translated": translatable("Translated title"),
-    "other": translatable("Other title"),
-}
-ACCESS: Mapping[AccessRight, str] = {
-    "open": translatable("Open access"),
-    "embargoed": translatable("Embargoed"),
-    "restricted": translatable("Restricted access"),
-    "metadata only": translatable("Metadata only"),
-}
-RELATIONS: Mapping[Relation, str] = {
-    "IsCitedBy": translatable("is cited by"),
-    "Cites": translatable("cites"),
-    "IsCollectedBy": translatable("is collected by"),
-    "Collects": translatable("collects"),
-    "IsSupplementTo": translatable("is a supplement to"),
-    "IsSupplementedBy": translatable("is supplemented by"),
-    "IsContinuedBy": translatable("is continued by"),
-    "Continues": translatable("continues"),
-    "IsDescribedBy": translatable("is described by"),
-    "Describes": translatable("describes"),
-    "HasMetadata": translatable("has the metadata"),
-    "IsMetadataFor": translatable("is the metadata of"),
-    "HasVersion": translatable("has the version"),
-    "IsVersionOf": translatable("is a version of"),
-    "IsNewVersionOf": translatable("is a new version of"),
-    "IsPreviousVersionOf": translatable("is an earlier version of"),
-    "IsPartOf": translatable("is part of"),
-    "HasPart": translatable("has the part"),
-    "IsPublishedIn": translatable("is published in"),
-    "IsReferencedBy": translatable("is referenced by"),
-    "References": translatable("references"),
-    "IsDocumentedBy": translatable("is documented by"),
-    "Documents": translatable("documents"),
-    "IsCompiledBy": translatable("is compiled by"),
-    "Compiles": translatable("compiles"),
-    "IsVariantFormOf": translatable("is a variant of"),
-    "IsOriginalFormOf": translatable("is the original form of"),
-    "IsIdenticalTo": translatable("is identical to"),
-    "IsReviewedBy": translatable("is reviewed by"),
-    "Reviews": translatable("reviews"),
-    "IsDerivedFrom": translatable("is derived from"),
-    "IsSourceOf": translatable("is the source of"),
-    "IsRequiredBy": translatable("is required by"),
-    "Requires": translatable("requires"),
-    "Obsoletes": translatable("replaces"),
-    "IsObsoletedBy": translatable("is replaced by"),
-    "IsTranslationOf": translatable("is a translation of"),
-    "HasTranslation": translatable("has the translation"),
-}
 #: The names of the types of files that need words; the other files are named by their extension.
 FILE_TYPES = {
     "audio": translatable("Sound"),
@@ -166,11 +89,6 @@ def name_type(work: Work) -> str:
     if work.type is WorkType.OTHER:
         return work.type_text or ""
     return gettext(TYPES[work.type])
-
-
-def name_degree(degree: Degree) -> str:
-    """Return the name of a degree, or of its level; "" if neither is stated."""
-    return degree.name or (gettext(LEVELS[degree.level]) if degree.level else "")
 
 
 def name_file_type(name: str) -> str:

@@ -87,26 +87,20 @@ class Shown:
         if readable.record.files:
             access = replace(access, is_allowed=True)
         later = [other for other in reversed(item.related) if other.kind == "later_edition"]
-        original = PersistentUrl(
-            parse_identifier(item.record.identifiers[0]), requires_original=True
-        )
+        ibi = parse_identifier(item.record.identifiers[0])
+        original = format_persistent_target(PersistentUrl(ibi, requires_original=True))
         return {
             "item": readable,
             "work": work,
-            "labels": labels,
             "access": find_access(item, work, access),
             "links_metadata": item.allows(user_address()),
             "notices": pages.list_notices(item, access),
             # it leads to the Original, not to a Copy ([R] 6.2)
-            "original_url": current_archive().config.persistent_url_base
-            + format_persistent_target(original),
+            "original_url": f"{current_archive().config.persistent_url_base}{original}",
             "type_name": labels.name_type(work),
-            "degree_name": labels.name_degree(work.degree) if work.degree else "",
             "newest_edition": next((one for one in later if not one.is_removed), None),
             "contributors": group_contributors(work.contributors),
-            "affiliations": list(
-                dict.fromkeys(one for name in work.creators for one in name.affiliations)
-            ),
+            "affiliations": [*dict.fromkeys(one for n in work.creators for one in n.affiliations)],
             "abstracts": sort_texts(work.abstracts),
             "shown_files": SHOWN_FILES,
             "shown_authors": pages.SHOWN_AUTHORS,
@@ -128,8 +122,7 @@ def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str
     if not item.dublin_core:
         return citations
     for format in filter(None, map(current_archive().formats.get, CITATION_FORMATS)):
-        failure = cannot_write(work.ibi, format.name)
-        with suppress(HostFunctionFailed), logging_failure(failure):
+        with suppress(HostFunctionFailed), logging_failure(cannot_write(work.ibi, format.name)):
             text = pages.write_metadata(format, work).decode().strip("\r\n")
             citations.append((format, text))
     return citations
@@ -199,9 +192,7 @@ def write_part(name: str, item: str | Identified) -> Markup:
     :param name: the name of the template of the part.
     """
     shown = _find_shown(item)
-    if shown is None:
-        return Markup()
-    if shown.item.record.state == State.DELETED or find_refusal(shown.item) is not None:
+    if shown is None or shown.item.record.state == State.DELETED or find_refusal(shown.item):
         return Markup()
     if name == "head":
         links = {"stylesheet": find_static_url("ibi.css"), "script": find_static_url("ibi.js")}
@@ -221,12 +212,9 @@ TEMPLATE_FUNCTIONS = {
 
 def _find_shown(item: str | Identified) -> Shown | None:
     """Return an item, which is read once in a request; None if it is a draft or not here."""
-    ibi = item if isinstance(item, str) else item.ibi
-    if ibi is None:
-        return None
     try:
-        text = parse_identifier(ibi).text
-    except IdentifierError:
+        text = parse_identifier((item if isinstance(item, str) else item.ibi) or "").text
+    except IdentifierError:  # an empty identifier is that of a draft
         return None
     items: dict[str, Shown | None] = current_request().environ.setdefault(ENVIRON_KEY, {})
     if text not in items:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flask import Response, abort
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    and_,
-    func,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select, union_all
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.pages import answering, page
@@ -37,11 +27,7 @@ from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.server.pages.requests import current_archive, read_query
-from flask_ibi_archive.server.pages.responses import (
-    find_items_path,
-    hide_from_search,
-    set_headers,
-)
+from flask_ibi_archive.server.pages.responses import find_items_path, hide_from_search, set_headers
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -53,21 +39,12 @@ SHOWN, NEWEST = 100, 10
 SITEMAP_SIZE = 50_000
 #: The years that a date may have.
 YEARS = range(1, 10_000)
-#: Matches the position of an item of a host's catalogue: its timestamp and its identifier.
-_PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z_(.+)", re.ASCII)
 _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a list.
-
-    :param works: the items, the newest first.
-    :param next: the position after which the list continues; None at the end of the list.
-    """
-
-    works: list[Work]
-    next: str | None
+#: A part of a list: the items, the newest first, and the position after which the list continues;
+#: None at the end of the list.
+Part: TypeAlias = tuple[list[Work], int | None]
 
 
 class StoredLists:
@@ -102,59 +79,47 @@ class StoredLists:
         statement = select(chain.c.value).where(chain.c.value.is_not(None))
         return self._database.read(lambda connection: list(connection.scalars(statement)))
 
-    def list_part(self, year: int | None, after: str | None, limit: int) -> Part:
+    def list_part(self, year: int | None, after: int | None, limit: int) -> Part:
         """Return a part of the list of a year.
 
         :param year: the year of publication; None for the list of all items.
         :param after: the position after which the part begins; None: the beginning of the list.
         :param limit: the maximum number of items.
         """
+        is_after = [] if after is None else [Item.id < after]
         if year is None:
-            statement = self._select(after, limit + 1)
+            statement = self._select(limit + 1, self._is_listed, *is_after)
         else:
-            statement = self._select_year(year, after, limit + 1)
+            statement = self._select_year(year, limit + 1, is_after)
 
         def read(connection: Connection) -> Part:
             ids = list(connection.scalars(statement))
             works = read_works(self._archive, connection, ids[:limit])
-            following = str(ids[limit - 1]) if len(ids) > limit else None
-            return Part([*works.values()], following)
+            return [*works.values()], ids[limit - 1] if len(ids) > limit else None
 
         return self._database.read(read)
 
-    def _select_year(self, year: int, after: str | None, limit: int) -> Select[Any]:
-        metadata = aliased(Item)
-        own = self._select(after, limit, Item.issued_year == year).subquery()
+    def _select_year(
+        self, year: int, limit: int, is_after: list[ColumnElement[bool]]
+    ) -> Select[Any]:
+        metadata, archive_id = aliased(Item), self._archive.served().id
+        own = self._select(limit, self._is_listed, Item.issued_year == year, *is_after).subquery()
         of_year = select(primary_form(metadata)).where(
-            metadata.archive_id == self._archive.served().id,
-            metadata.issued_year == year,
-            describes(metadata),
+            metadata.archive_id == archive_id, metadata.issued_year == year, describes(metadata)
         )
+        is_described = self._is_listed, Item.metadata_ibi.in_(of_year), *is_after
         # "+ 0" keeps databases from reading all items in the order of their ids
-        other = (
-            select(Item.id)
-            .where(
-                is_public(),
-                Item.archive_id == self._archive.served().id,
-                Item.metadata_ibi.in_(of_year),
-                *_is_after(after),
-            )
-            .order_by((Item.id + 0).desc())
-            .limit(limit)
-            .subquery()
-        )
+        other = self._select(limit, *is_described, order=Item.id + 0).subquery()
         # each part of the union has its own index
         both = union_all(select(own.c.id), select(other.c.id)).subquery()
         return select(both.c.id).order_by(both.c.id.desc()).limit(limit)
 
-    def _select(self, after: str | None, limit: int, *where: ColumnElement[bool]) -> Select[Any]:
-        statement = select(Item.id).where(self._is_listed, *_is_after(after), *where)
-        return statement.order_by(Item.id.desc()).limit(limit)
-
     @staticmethod
-    def is_place(text: str) -> bool:
-        """Return whether a text is a position in a list."""
-        return text.isascii() and text.isdecimal() and len(text) < 19
+    def _select(
+        limit: int, *where: ColumnElement[bool], order: ColumnElement[int] | None = None
+    ) -> Select[Any]:
+        order = Item.id.expression if order is None else order
+        return select(Item.id).where(*where).order_by(order.desc()).limit(limit)
 
     def list_sitemaps(self, size: int) -> list[int]:
         """Return the numbers of the sitemaps that contain items.
@@ -184,11 +149,6 @@ class StoredLists:
         return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
 
 
-def _is_after(place: str | None) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition for the items after a position, the newest first."""
-    return () if place is None else (Item.id < int(place),)
-
-
 class HostLists:
     """The lists of the items in the catalogue of a host."""
 
@@ -201,34 +161,26 @@ class HostLists:
         years = {self._describe(record).year for record in self._public()}
         return sorted((year for year in years if year is not None), reverse=True)
 
-    def list_part(self, year: int | None, after: str | None, limit: int) -> Part:
-        """Return a part of the list of a year; see :meth:`StoredLists.list_part`."""
+    def list_part(self, year: int | None, after: int | None, limit: int) -> Part:
+        """Return a part of the list of a year; see :meth:`StoredLists.list_part`.
 
-        def find_place(record: Record) -> tuple[str, str]:
-            return format_timestamp(_find_time(record)), record.ibip or record.identifiers[0]
-
-        last = after and tuple(after.split("_", 1))
+        A position is the number of the items before it.
+        """
         chosen = (
             record
             for record in self._public()
-            if (year is None or self._describe(record).year == year)
-            and (not last or find_place(record) < last)
+            if year is None or self._describe(record).year == year
         )
-        items = nlargest(limit + 1, chosen, key=find_place)
-        following = "_".join(find_place(items[limit - 1])) if len(items) > limit else None
-        return Part([self._describe(item) for item in items[:limit]], following)
+        first = after or 0
+        end = first + limit
+        items = nlargest(
+            end + 1, chosen, key=lambda one: (_find_time(one), one.ibip or one.identifiers[0])
+        )
+        works = [self._describe(item) for item in items[first:end]]
+        return works, end if len(items) > end else None
 
     def _describe(self, record: Record) -> Work:
         return describe_host_item(self._archive, self._records.find_record, record)
-
-    @staticmethod
-    def is_place(text: str) -> bool:
-        """Return whether a text is a position in a list."""
-        found = _PLACE.fullmatch(text)
-        try:
-            return found is not None and bool(datetime.fromisoformat(found[1]))
-        except ValueError:
-            return False
 
     def list_sitemaps(self, size: int) -> list[int]:
         """Return the numbers of the sitemaps that contain items."""
@@ -262,8 +214,8 @@ def _find_time(record: Record) -> datetime:
 def show_years() -> Response:
     """Show the years of publication, and the newest items."""
     lists = open_lists(current_archive())
-    newest = lists.list_part(None, None, NEWEST)
-    return _list_page(name="years", years=lists.list_years(), works=newest.works)
+    works, _ = lists.list_part(None, None, NEWEST)
+    return _list_page(name="years", years=lists.list_years(), works=works)
 
 
 @answering
@@ -281,19 +233,18 @@ def show_newest() -> Response:
 
 
 def _show_part(name: str, path: str, year: int | None) -> Response:
-    """Show a part of a list. The parameter ``page`` is the last item on the page before.
+    """Show a part of a list. The parameter ``page`` is the position after which it begins.
 
     :param path: the path of the list, after ``/ibi/``.
     """
-    lists, after = open_lists(current_archive()), read_query().get("page")
-    if after is not None and not lists.is_place(after):
+    lists, place = open_lists(current_archive()), read_query().get("page")
+    if place is not None and not (place.isascii() and place.isdecimal() and len(place) < 19):
         abort(404)
-    part = lists.list_part(year, after, SHOWN)
-    if not part.works and after is None:
+    after = None if place is None else int(place)
+    works, following = lists.list_part(year, after, SHOWN)
+    if not works and after is None:
         abort(404)
-    response = _list_page(
-        name=name, path=path, works=part.works, year=year, after=after, next=part.next
-    )
+    response = _list_page(name=name, path=path, works=works, year=year, after=after, next=following)
     return response if after is None else hide_from_search(response)
 
 

@@ -88,13 +88,10 @@ def negotiate(item: ItemView) -> Response | None:
 def _list_forms(item: ItemView, formats: dict[str, str | None]) -> Response:
     """Return the media types in which an item is available, and their addresses (406)."""
     addresses = current_archive().addresses
-    lines = [f"The item {item.ibi} is not available in the requested form. It is available as:"]
-    lines.append(f"text/html {addresses.item(item)}")
-    lines += [
-        f"{media_type or name} {addresses.metadata(item, name)}"
-        for name, media_type in formats.items()
-    ]
-    text = "".join(f"{line}\n" for line in lines)
+    text = f"The item {item.ibi} is not available in the requested form. It is available as:\n"
+    text += f"text/html {addresses.item(item)}\n"
+    for name, media_type in formats.items():
+        text += f"{media_type or name} {addresses.metadata(item, name)}\n"
     return set_headers(Response(text, 406, content_type="text/plain; charset=utf-8"))
 
 
@@ -154,11 +151,8 @@ def _find_pdf_url(item: ItemView) -> str | None:
     archive, target = current_archive(), item.record.target_path
     for file in sorted(item.record.files, key=lambda file: file.path != target):
         is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
-        if (
-            file.source is not None
-            and is_here
-            and pages.find_media_type(file.path) == "application/pdf"
-        ):
+        is_pdf = pages.find_media_type(file.path) == "application/pdf"
+        if file.source is not None and is_here and is_pdf:
             return archive.addresses.file(item, file.path)
     return None
 

@@ -167,9 +167,7 @@ def create_local_acknowledgment(
 def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
     """Return an item that was removed; None if the item exists or another Archive may have it."""
     item = archive.get(ibi.text)
-    if item is None or item.record.state != State.DELETED.value:
-        return None
-    if item.record.original_elsewhere is not None:
+    if item is None or item.record.state != State.DELETED or item.record.original_elsewhere:
         return None
     with archive.database.reading() as connection:
         _, originals = find_owners_and_originals(

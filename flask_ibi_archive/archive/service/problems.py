@@ -59,22 +59,18 @@ def count_request(database: Database, sender: str, limit: int, reason: str, now:
     """
     second = int(now.timestamp())
     minute = second // 60
-    counted = select(RequestCount.requests).where(
-        RequestCount.sender == sender, RequestCount.minute == minute
-    )
+    key = {"sender": sender, "minute": minute}
+    counted = select(RequestCount.requests).filter_by(**key)
     requests = database.read(lambda connection: connection.scalar(counted)) or 0
     if requests < limit:
         with database.writing() as connection:
-            statement = insert_or_update(connection, RequestCount).values(
-                sender=sender, minute=minute, requests=1
+            first = insert_or_update(connection, RequestCount).values(**key, requests=1)
+            statement = first.on_conflict_do_update(
+                index_elements=[*key],
+                set_={"requests": RequestCount.requests + 1},
+                where=RequestCount.requests < limit,
             )
-            requests = connection.scalar(
-                statement.on_conflict_do_update(
-                    index_elements=["sender", "minute"],
-                    set_={"requests": RequestCount.requests + 1},
-                    where=RequestCount.requests < limit,
-                ).returning(RequestCount.requests)
-            )
+            requests = connection.scalar(statement.returning(RequestCount.requests))
             if requests == 1:
                 connection.execute(delete(RequestCount).where(RequestCount.minute < minute - 1))
         if requests is not None:

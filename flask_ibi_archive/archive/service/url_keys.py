@@ -23,8 +23,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from itsdangerous import Signer
-
 from flask_ibi_archive.core.protocol.inclusion import is_key
 
 SALT = b"flask_ibi_archive.url_key"
@@ -74,16 +72,10 @@ class URLKeys:
     ) -> None:
         self.max_age = max_age
         self.clock = clock
-        signer = Signer(
-            [secret.encode() if isinstance(secret, str) else secret for secret in secrets],
-            salt=SALT,
-            key_derivation="hmac",
-            digest_method=hashlib.sha256,
-        )
+        keys = [secret.encode() if isinstance(secret, str) else secret for secret in secrets]
         # prepared once, because this takes longer than to sign a value
         self._signers = [
-            hmac.new(signer.derive_key(secret), digestmod=hashlib.sha256)
-            for secret in signer.secret_keys
+            hmac.new(hmac.digest(key, SALT, "sha256"), digestmod=hashlib.sha256) for key in keys
         ]
 
     def issue(self, ibi: str) -> str:

@@ -6,9 +6,7 @@ The service has an IBI. The address of the service is the host of the Archive wi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
@@ -29,8 +27,6 @@ from flask_ibi_archive.server.pages.requests import (
     is_message,
 )
 from flask_ibi_archive.signals import Notice, url_requested
-
-ListUrls: TypeAlias = Callable[[messages.UrlRequest], Sequence[UrlPair]]
 
 # The path of a service is a repository name or an IBIp, in upper or lower case.
 _IBIP_CHARACTER = "[2-9A-HJ-NP-Ua-hj-np-u]"
@@ -84,14 +80,29 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
         return _unavailable(failure)
     if (refusal := responses.refuse_request()) is not None:
         return refusal
-    request = current_request()
+    request, archive = current_request(), current_archive()
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
-    count = _count_access if is_get else lambda acknowledgment: None
-    archive = current_archive()
-    list_urls: ListUrls = archive.list_urls
-    if is_get and url_requested.receivers:
-        list_urls = partial(_list_and_announce, list_urls)
+
+    def list_urls(message: messages.UrlRequest) -> Sequence[UrlPair]:
+        pairs = archive.list_urls(message)
+        if is_get and url_requested.receivers:
+            values = {
+                "ibi": message.ibi.text,
+                "client_address": find_client(
+                    message.client_addresses, archive.config.anonymise_ips
+                ),
+                "filepath": message.filepath,
+                "urls": len(pairs),
+            }
+            archive.notifier.send([Notice(url_requested, values)])
+        return pairs
+
+    def count(acknowledgment: messages.Acknowledgment) -> None:
+        if is_get:
+            sender, reader = map(request.headers.get, ("User-Agent", "X-Forwarded-User-Agent"))
+            archive.take_acknowledgment(acknowledgment, messages.Agents(sender, reader))
+
     try:
         message = messages.parse_request(decode_query_string(request.query_string))
         return responses.pairs_response(messages.build_response(message, list_urls, count))
@@ -99,31 +110,6 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
         return responses.error_response(400, str(error))
     except (NotReady, ConfigError) as error:
         return _unavailable(error)
-
-
-def _list_and_announce(list_urls: ListUrls, message: messages.UrlRequest) -> Sequence[UrlPair]:
-    """Return the URL list, and send the signal url_requested."""
-    archive = current_archive()
-    pairs = list_urls(message)
-    values = {
-        "ibi": message.ibi.text,
-        "client_address": find_client(message.client_addresses, archive.config.anonymise_ips),
-        "filepath": message.filepath,
-        "urls": len(pairs),
-    }
-    archive.notifier.send([Notice(url_requested, values)])
-    return pairs
-
-
-def _count_access(acknowledgment: messages.Acknowledgment) -> None:
-    """Count the access that a resolver acknowledges.
-
-    If the access cannot be counted, the reason is logged. The X-Forwarded-User-Agent header of the
-    request contains the user agent of the reader.
-    """
-    headers = current_request().headers
-    agents = messages.Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
-    current_archive().take_acknowledgment(acknowledgment, agents)
 
 
 def _unavailable(error: NotReady | ConfigError) -> Response:

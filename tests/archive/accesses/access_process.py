@@ -1,7 +1,8 @@
-"""A process that records a pickled acknowledgment in four threads at the same time.
+"""A process that stores accesses, or records a pickled acknowledgment in four threads at once.
 
 ::
 
+    python access_process.py URI FOLDER SEED
     python access_process.py URI FOLDER FILE
 """
 
@@ -12,17 +13,22 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from support.accesses import store_accesses
 from support.archives import archive_of, make_app
 
 
-def main(uri: str, folder: str, file: str) -> None:
-    """Print "ready", wait for a line, then record the acknowledgment."""
+def main(uri: str, folder: str, work: str) -> None:
+    """Print "ready", wait for a line, then store the accesses."""
     archive = archive_of(make_app(uri, Path(folder)))
-    acknowledgment = pickle.loads(Path(file).read_bytes())
+    archive.served()
     print("ready", flush=True)
     sys.stdin.readline()
-    with ThreadPoolExecutor(4) as pool:
-        print(*pool.map(archive.take_acknowledgment, [acknowledgment] * 4))
+    if work.isdecimal():
+        store_accesses(archive, int(work))
+    else:
+        acknowledgment = pickle.loads(Path(work).read_bytes())
+        with ThreadPoolExecutor(4) as pool:
+            print(*pool.map(archive.take_acknowledgment, [acknowledgment] * 4))
     archive.database.close()
 
 

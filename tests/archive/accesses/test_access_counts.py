@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import select
-from support.accesses import insert_accesses, store_accesses, stored
+from support.accesses import check_counts, count_naively, insert_accesses, store_accesses, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import command, start_together
 from support.resolving import statements_of
 from support.tables import SECOND
 from support.web import ask, rep
 
-from flask_ibi_archive.archive.accesses.rows import Access, get_utc_day, read_counts, start_of_day
+from flask_ibi_archive.archive.accesses.rows import Access, start_of_day
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount
 
@@ -95,36 +95,10 @@ def test_counts_are_exact_if_several_processes_store_accesses(
     archive: Archive, tmp_path: Path
 ) -> None:
     start_together(
-        Path(__file__).with_name("counting_process.py"),
+        Path(__file__).with_name("access_process.py"),
         (archive.config.database_uri, tmp_path, 0),
         here=lambda: store_accesses(archive, 1),
     )
     accesses = stored(archive)
     assert len(accesses) == 2 * 40
-    for ibi in (A, B):
-        assert by_day(archive, ibi) == count_naively(accesses, ibi)
-
-
-def by_day(archive: Archive, ibi: str) -> dict[date, list[int]]:
-    found: dict[date, list[int]] = {}
-    with archive.database.snapshot() as connection:
-        for day, _, *numbers in read_counts(connection, archive.served().id, [ibi]):
-            sums = found.get(day, [0, 0, 0])
-            found[day] = [one + other for one, other in zip(sums, numbers, strict=True)]
-    return found
-
-
-def count_naively(accesses: list[dict[str, Any]], ibi: str) -> dict[date, list[int]]:
-    found: dict[date, list[int]] = {}
-    of_item = [row for row in accesses if row["ibi"] == ibi]
-    for row in of_item:
-        followed = any(
-            not other["robot"]
-            and other["visitor"] == row["visitor"]
-            and (other["second"], other["id"]) > (row["second"], row["id"])
-            and other["second"] <= row["second"] + 30
-            for other in of_item
-        )
-        day = found.setdefault(get_utc_day(row["second"]), [0, 0, 0])
-        day[2 if row["robot"] else int(followed)] += 1
-    return found
+    check_counts(archive, count_naively(accesses))

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
+from sqlalchemy import create_engine
 from support.accesses import USER, acknowledge, forget_accesses, stored
-from support.archives import SERVICE, archive_of, import_records, open_app
-from support.cases import for_each
+from support.archives import SERVICE, archive_of, import_file, import_records, open_app
 from support.commands import start_together
+from support.resolvers import run
 from support.stores import USERS, MemoryCatalogue, MemoryItem, StoreMaker, expect_url_list
+from support.vectors import FOLDER, load
 from support.web import (
     CLOSED,
     METADATA,
@@ -28,7 +33,11 @@ from support.web import (
     REPORT,
     REPORT_IBIP,
     SERVED_ELSEWHERE,
+    SERVICE_PATH,
     WITH_METADATA,
+    Answer,
+    ask,
+    ask_urls,
     rep,
     shelf,
 )
@@ -84,14 +93,11 @@ def forms(*texts: str) -> tuple[Any, ...]:
     return tuple(parse_identifier(text) for text in texts)
 
 
-# --- what counts
-
-
 @pytest.mark.rule("R72-10")
 @pytest.mark.postgresql
-@for_each(
-    ("ibi", "verbs", "relation", "content_type"),
-    [
+def test_a_valid_key_counts_one_access(archive: Archive) -> None:
+    # a valid key counts one access of the requested item
+    for ibi, verbs, relation, content_type in [
         (REPORT_IBIP, "", "", "Data"),
         (OLD, "GetLastEdition", ".lastedition", "Data"),
         (WITH_METADATA, "GetMetadata(oai_dc)", ".metadata(oai_dc)", "Metadata"),
@@ -103,107 +109,87 @@ def forms(*texts: str) -> tuple[Any, ...]:
             ".translation(en).metadata",
             "Metadata",
         ),
-    ],
-)
-def test_a_valid_key_counts_one_access_of_the_requested_item(
-    archive: Archive, ibi: str, verbs: str, relation: str, content_type: str
-) -> None:
-    forget_accesses(archive)
-    acknowledgment = acknowledge(archive, ibi, verbs)
-    assert archive.take_acknowledgment(acknowledgment) is COUNTED
-    [row] = stored(archive)
-    assert row["ibi"] == {REPORT_IBIP: REPORT}.get(ibi, ibi)
-    assert row["relation"] == relation
-    assert (row["content_type"], row["state"]) == (content_type, "Original")
-    assert row["persistent_url"] == acknowledgment.persistent_url
-    facts = archive.url_keys.read(acknowledgment.url_key or "")
-    assert facts is not None
-    assert row["url_key"] == f"{facts.issued}-{facts.nonce.hex()}"
-    assert abs(row["second"] - time.time()) < 60
-    assert not row["robot"]
-
-
-@for_each(
-    ("path", "url"),
-    [
+    ]:
+        forget_accesses(archive)
+        acknowledgment = acknowledge(archive, ibi, verbs)
+        assert archive.take_acknowledgment(acknowledgment) is COUNTED
+        [row] = stored(archive)
+        assert row["ibi"] == {REPORT_IBIP: REPORT}.get(ibi, ibi)
+        assert row["relation"] == relation
+        assert (row["content_type"], row["state"]) == (content_type, "Original")
+        assert row["persistent_url"] == acknowledgment.persistent_url
+        facts = archive.url_keys.read(acknowledgment.url_key or "")
+        assert facts is not None
+        assert row["url_key"] == f"{facts.issued}-{facts.nonce.hex()}"
+        assert abs(row["second"] - time.time()) < 60
+        assert not row["robot"]
+    # a file requested by its path counts
+    for path, url in [
         ("new.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/new.txt"),
         ("日本語.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/日本語.txt"),
-    ],
-)
-@for_each("named", [True, False])
-def test_a_file_requested_by_its_path_counts(
-    archive: Archive, path: str, url: str, named: bool
-) -> None:
-    forget_accesses(archive)
-    acknowledgment = acknowledge(archive, REPORT, path=path)
-    assert acknowledgment.url == url
-    if not named:
-        acknowledgment = replace(acknowledgment, ibi=None)
-    assert archive.take_acknowledgment(acknowledgment) is COUNTED
-    [row] = stored(archive)
-    assert (row["ibi"], row["relation"]) == (REPORT, "")
-    assert row["url"].isascii()
-
-
-@for_each("added", ["", "?utm_source=x", "#page=2"])
-@for_each("verbs", ["GetTranslation(pt) GetFileList", "GetMetadata"])
-def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: str) -> None:
-    forget_accesses(archive)
-    acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
-    changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
-    assert archive.take_acknowledgment(changed) is COUNTED
-    [row] = stored(archive)
-    assert (row["relation"] == ".translation(pt)") is ("pt" in verbs)
-
-
-def test_the_shortest_relation_is_stored_if_none_has_the_url(archive: Archive) -> None:
-    other = acknowledge(archive, WITH_METADATA, "GetMetadata(oai_dc)", url="http://far.br/x")
-    assert archive.take_acknowledgment(other) is COUNTED
-    assert stored(archive)[-1]["relation"] == ".metadata"
-
-
-OURS = "http://mtc-m16c.sid.inpe.br"
+    ]:
+        for named in [True, False]:
+            forget_accesses(archive)
+            acknowledgment = acknowledge(archive, REPORT, path=path)
+            assert acknowledgment.url == url
+            if not named:
+                acknowledgment = replace(acknowledgment, ibi=None)
+            assert archive.take_acknowledgment(acknowledgment) is COUNTED
+            [row] = stored(archive)
+            assert (row["ibi"], row["relation"]) == (REPORT, "")
+            assert row["url"].isascii()
+    # a url followed by a query counts
+    for added in ["", "?utm_source=x", "#page=2"]:
+        for verbs in ["GetTranslation(pt) GetFileList", "GetMetadata"]:
+            forget_accesses(archive)
+            acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
+            changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
+            assert archive.take_acknowledgment(changed) is COUNTED
+            [row] = stored(archive)
+            assert (row["relation"] == ".translation(pt)") is ("pt" in verbs)
 
 
 @pytest.mark.rule("R72-10")
-@for_each(
-    ("ibi", "verbs", "url", "is_stored"),
-    [
+def test_the_relation_and_the_url_of_an_access(archive: Archive) -> None:
+    # the shortest relation is stored if none has the url
+    other = acknowledge(archive, WITH_METADATA, "GetMetadata(oai_dc)", url="http://far.br/x")
+    assert archive.take_acknowledgment(other) is COUNTED
+    assert stored(archive)[-1]["relation"] == ".metadata"
+    # the url is stored only if it is a url of the delivered item
+    forget_accesses(archive)
+    for ibi, verbs, url, is_stored in [
         # a resolver appends the query of the persistent URL
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf?page=2", True),
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/Relat%C3%B3rio%20Final.txt", True),
         (REPORT, "GetTranslation(pt)", f"{OURS}/col/{PORTUGUESE}/files", True),
         (REPORT, "", f"{OURS}/col/{PORTUGUESE}/files", False),
         (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdfx", False),
-    ],
-)
-def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
-    archive: Archive, ibi: str, verbs: str, url: str, is_stored: bool
-) -> None:
+    ]:
+        forget_accesses(archive)
+        acknowledgment = acknowledge(archive, ibi, verbs, url=url)
+        assert acknowledgment.ibi
+        assert archive.take_acknowledgment(acknowledgment) is COUNTED
+        [row] = stored(archive)
+        assert row["url"] == (encode_url(url) if is_stored else "")
+        assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
+    # the url of a file that is served elsewhere is stored
     forget_accesses(archive)
-    acknowledgment = acknowledge(archive, ibi, verbs, url=url)
-    assert acknowledgment.ibi
-    assert archive.take_acknowledgment(acknowledgment) is COUNTED
-    [row] = stored(archive)
-    assert row["url"] == (encode_url(url) if is_stored else "")
-    assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
-
-
-def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) -> None:
     named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf", ibi=None)
     other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
     for acknowledgment in (named, other):
         assert archive.take_acknowledgment(acknowledgment) is COUNTED
     assert [row["url"] for row in stored(archive)] == [encode_url(named.url or ""), ""]
-
-
-def test_a_closed_item_counts_as_metadata_for_other_addresses(archive: Archive) -> None:
+    # a closed item counts as metadata for other addresses
+    forget_accesses(archive)
     outside = acknowledge(archive, CLOSED, user="203.0.113.9")
     assert outside.content_type == "Metadata"
     assert archive.take_acknowledgment(outside) is COUNTED
     inside = acknowledge(archive, CLOSED)
     assert inside.content_type == "Data"
     assert archive.take_acknowledgment(inside) is COUNTED
+
+
+OURS = "http://mtc-m16c.sid.inpe.br"
 
 
 def test_a_deleted_item_counts_if_its_key_was_issued_before(app: Flask, tmp_path: Path) -> None:
@@ -222,9 +208,6 @@ def test_a_deleted_item_counts_if_its_key_was_issued_before(app: Flask, tmp_path
     assert archive.take_acknowledgment(unnamed) is REFUSED
     assert archive.take_acknowledgment(led_on) is REFUSED
     assert len(stored(archive)) == 1
-
-
-# --- acknowledgments that do not count
 
 
 def spliced(archive: Archive) -> str:
@@ -251,19 +234,17 @@ BAD_KEYS: dict[str, tuple[Callable[[Archive], str], str]] = {
 }
 
 
-@for_each("case", BAD_KEYS)
-def test_an_invalid_key_does_not_count_and_the_log_says_why(
-    archive: Archive, reason: Callable[[], str], case: str
-) -> None:
+def test_an_invalid_or_used_key_does_not_count(archive: Archive, reason: Callable[[], str]) -> None:
+    # an invalid key does not count and the log says why
+    for case in BAD_KEYS:
+        forget_accesses(archive)
+        make, said = BAD_KEYS[case]
+        acknowledgment = acknowledge(archive, REPORT, url_key=make(archive))
+        assert archive.take_acknowledgment(acknowledgment) is REFUSED
+        assert said in reason()
+        assert stored(archive) == []
+    # a key counts once
     forget_accesses(archive)
-    make, said = BAD_KEYS[case]
-    acknowledgment = acknowledge(archive, REPORT, url_key=make(archive))
-    assert archive.take_acknowledgment(acknowledgment) is REFUSED
-    assert said in reason()
-    assert stored(archive) == []
-
-
-def test_a_key_counts_once(archive: Archive, reason: Callable[[], str]) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
     for _ in range(3):
@@ -273,9 +254,8 @@ def test_a_key_counts_once(archive: Archive, reason: Callable[[], str]) -> None:
     other = acknowledge(archive, REPORT, "GetTranslation(pt)", url_key=acknowledgment.url_key)
     assert archive.take_acknowledgment(other) is REFUSED
     assert len(stored(archive)) == 1
-
-
-def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -> None:
+    # a key of a refused acknowledgment can be used again
+    forget_accesses(archive)
     acknowledgment = acknowledge(archive, REPORT)
     wrong = replace(acknowledgment, ibi=forms(OLD))
     assert archive.take_acknowledgment(wrong) is REFUSED
@@ -311,40 +291,36 @@ def read(archive: Archive, pairs: list[tuple[str, str]]) -> Acknowledgment:
     return found
 
 
-@for_each("lacking", [*PAIRS, "urlkey"])
-@for_each("empty", [True, False])
-def test_only_state_and_ibi_may_be_missing(
-    archive: Archive, reason: Callable[[], str], lacking: str, empty: bool
+def test_incomplete_and_unrelated_acknowledgments_do_not_count(
+    archive: Archive, reason: Callable[[], str]
 ) -> None:
-    forget_accesses(archive)
-    pairs = [(name, value) for name, value in PAIRS.items() if name != lacking]
-    if empty or lacking == "urlkey":
-        pairs.append((lacking, ""))
-    good = lacking in ("state", "ibi")
-    assert archive.take_acknowledgment(read(archive, pairs)) is (COUNTED if good else REFUSED)
-    assert len(stored(archive)) == good
-    if not good:
-        assert f"{lacking} is missing" in reason()
-
-
-@for_each(
-    ("ibi", "verbs", "changes"),
-    [
+    # only state and ibi may be missing
+    for lacking in [*PAIRS, "urlkey"]:
+        for empty in [True, False]:
+            forget_accesses(archive)
+            pairs = [(name, value) for name, value in PAIRS.items() if name != lacking]
+            if empty or lacking == "urlkey":
+                pairs.append((lacking, ""))
+            good = lacking in ("state", "ibi")
+            assert archive.take_acknowledgment(read(archive, pairs)) is (
+                COUNTED if good else REFUSED
+            )
+            assert len(stored(archive)) == good
+            if not good:
+                assert f"{lacking} is missing" in reason()
+    # an item without a relation to the requested item does not count
+    for ibi, verbs, changes in [
         (REPORT, "", {"ibi": forms(OLD)}),
         (REPORT, "", {"ibi": forms(REPORT, ONLY_IBIP)}),  # the identifiers belong to two items
         (METADATA, "", {"ibi": forms(WITH_METADATA)}),  # the relation has the opposite direction
         (REPORT, "", {"ibi": None, "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/no.txt"}),
         (CLOSED, "", {"client_addresses": ("203.0.113.9",)}),  # this user may not read the file
-    ],
-)
-def test_an_item_without_a_relation_to_the_requested_item_does_not_count(
-    archive: Archive, reason: Callable[[], str], ibi: str, verbs: str, changes: dict[str, Any]
-) -> None:
-    forget_accesses(archive)
-    acknowledgment = acknowledge(archive, ibi, verbs, **changes)
-    assert archive.take_acknowledgment(acknowledgment) is REFUSED
-    assert f"{ibi} does not lead to " in reason()
-    assert stored(archive) == []
+    ]:
+        forget_accesses(archive)
+        acknowledgment = acknowledge(archive, ibi, verbs, **changes)
+        assert archive.take_acknowledgment(acknowledgment) is REFUSED
+        assert f"{ibi} does not lead to " in reason()
+        assert stored(archive) == []
 
 
 @pytest.mark.rule("R72-10")
@@ -418,3 +394,129 @@ def test_two_processes_with_one_key_count_once(app: Flask, uri: str, tmp_path: P
     )
     assert sorted([*printed.split(), *map(str, outcomes)]) == ["False"] * 7 + ["True"]
     assert len(stored(archive)) == 1
+
+
+NOTICE = b"notice {acknowledgment received}"
+NewApp = Callable[..., Flask]
+REP = "a.br/x/2001/01.01.00.00"
+
+
+@pytest.fixture
+def filled(app: Flask) -> Flask:
+    """An app with an item."""
+    import_records(archive_of(app), [{"rep": REP}])
+    return app
+
+
+def query(app: Flask, key: str, **changes: str) -> str:
+    pairs = {
+        "servicesubject": "acknowledgment",
+        "clientinformation.ipaddress": "150.163.2.175",
+        "contenttype": "Data",
+        "state": "Original",
+        "url": f"http://mtc-m16c.sid.inpe.br/col/{REP}/",
+        "url.persistent": f"http://urlib.net/{REP}",
+        "urlkey": key,
+        "ibi": f"rep%20{REP}",
+        **changes,
+    }
+    return "&".join(f"{name}={value}" for name, value in pairs.items())
+
+
+def key_of(app: Flask) -> str:
+    return ask_urls(app, REP)["urlkey"][0]
+
+
+def send(app: Flask, raw: str, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ask(app, f"{SERVICE_PATH}?{raw}", headers=named)
+
+
+@pytest.mark.rule("R62-15")
+def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
+    [example] = [
+        one
+        for one in load("messages.json")["requests"]
+        if one["source"].startswith("[R] Example 6.9")
+    ]
+    address = urlsplit(example["url"])
+    service = address.path[1:]
+    app = new_app(
+        IBI_ARCHIVE_SERVICE_IBI=service, IBI_ARCHIVE_ADDRESS=address.netloc, SECRET_KEY="of our own"
+    )
+    archive = archive_of(app)
+    archive.init()
+    import_file(archive, FOLDER / "archive" / "example_4_2" / "items.jsonl")
+    rep = "sid.inpe.br/mtc-m19/2013/09.04.12.27.57"
+    key = archive.url_keys.issue(rep)
+    raw = address.query.replace("1424636122-5331490054869684", key)
+    assert raw != address.query
+    assert ask(app, f"{address.path}?{raw}").body == NOTICE
+    [row] = stored(archive)
+    assert (row["ibi"], row["state"]) == (rep, None)
+    assert row["url"].endswith("/doc/Relat%F3rio%20Final.pdf")
+    # the key of the example was not issued by this Archive
+    assert ask(app, f"{address.path}?{address.query}").body == NOTICE
+    assert len(stored(archive)) == 1
+
+
+def test_the_answer_is_always_the_same_and_the_log_has_the_result(
+    filled: Flask, caplog: pytest.LogCaptureFixture
+) -> None:
+    for changes, counted, said in [
+        ({}, 1, ""),
+        ({"urlkey": "1424636122-5331490054869684"}, 0, "forged"),
+        ({"contenttype": "Metadata"}, 0, "does not lead to"),
+        ({"clientinformation.ipaddress": ""}, 0, "clientinformation.ipaddress is missing"),
+    ]:
+        caplog.clear()
+        forget_accesses(archive_of(filled))
+        with caplog.at_level(logging.WARNING):
+            answer = send(filled, query(filled, key_of(filled), **changes))
+        assert (answer.status, answer.body) == (200, NOTICE)
+        assert len(stored(archive_of(filled))) == counted
+        assert said in caplog.text
+        assert bool(caplog.records) is not bool(counted)
+        assert "150.163.2.175" not in caplog.text
+
+
+@contextmanager
+def locked(archive: Archive) -> Iterator[None]:
+    """Hold a lock in another connection, so that accesses cannot be stored."""
+    engine = create_engine(archive.config.database_uri)
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            connection.exec_driver_sql("LOCK TABLE ibi_access IN EXCLUSIVE MODE")
+        yield
+    engine.dispose()
+
+
+@pytest.mark.postgresql
+def test_an_acknowledgment_during_a_lock_is_answered_503_and_counts_later(
+    new_app: NewApp,
+) -> None:
+    app = new_app(IBI_DATABASE_TIMEOUT=0.5)
+    archive = archive_of(app)
+    archive.init()
+    import_records(archive, [{"rep": REP}])
+    raw = query(app, key_of(app))
+    with locked(archive):
+        answer = send(app, raw)
+        assert answer.status == 503
+        assert answer.headers["Retry-After"]
+        assert answer.alert
+        # there is nothing to count
+        assert send(app, query(app, "1424636122-5331490054869684")).body == NOTICE
+    assert stored(archive) == []
+    assert send(app, raw).body == NOTICE
+    assert len(stored(archive)) == 1
+
+
+@pytest.mark.slow
+def test_each_answered_acknowledgment_counts_once_on_each_database(
+    uri: str, tmp_path: Path
+) -> None:
+    # three processes and one that is killed
+    assert "counted once each" in run(uri, tmp_path, count=120, threads=8, kills=1)

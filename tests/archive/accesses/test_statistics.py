@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -11,16 +14,20 @@ from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.accesses import (
+    Counts,
     acknowledge,
+    add_counts,
+    check_counts,
+    count_naively,
     forget_accesses,
     insert_accesses,
     set_time,
     stored,
 )
 from support.archives import archive_of, import_records, open_app
-from support.cases import for_each
+from support.commands import command
 
-from flask_ibi_archive.archive.accesses.rows import get_utc_day, read_counts, start_of_day
+from flask_ibi_archive.archive.accesses.rows import get_utc_day, start_of_day
 from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.archive import Archive
@@ -53,27 +60,22 @@ def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
     return [{"ibi": A, "second": second, **more} for second in seconds]
 
 
-@for_each(
-    ("seconds", "downloads", "double_clicks"),
-    [
+def test_double_clicks_and_periods(archive: Archive) -> None:
+    # only the last click within 30 seconds counts
+    for seconds, downloads, double_clicks in [
         ((0,), 1, 0),
         ((0, 0), 1, 1),
         ((0, 30), 1, 1),
         ((0, 31), 2, 0),
         ((0, 30, 60), 1, 2),  # each click makes the previous click a double click
-    ],
-)
-@for_each("begin", [NOON, MIDNIGHT - 45])
-def test_only_the_last_click_within_30_seconds_counts(
-    archive: Archive, seconds: tuple[int, ...], downloads: int, double_clicks: int, begin: int
-) -> None:
+    ]:
+        for begin in [NOON, MIDNIGHT - 45]:
+            forget_accesses(archive)
+            insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
+            found = archive.statistics(A, "day")
+            assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
+    # periods have no gaps and without accesses there are none
     forget_accesses(archive)
-    insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
-    found = archive.statistics(A, "day")
-    assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
-
-
-def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archive) -> None:
     assert archive.statistics() == Statistics(None, "month", ())
     assert archive.statistics(A, "day") == Statistics(A, "day", ())
     insert_accesses(
@@ -86,9 +88,8 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
     assert [one.downloads for one in months] == [1, *[0] * 14, 1]
     assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
     assert len(archive.statistics(A, "day").periods) == 430  # the sum includes a leap year
-
-
-def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
+    # json and csv contain the same numbers
+    forget_accesses(archive)
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
     insert_accesses(archive, clicks(archive, NOON, content_type="Metadata"))
     whole = archive.statistics(by="year")
@@ -101,12 +102,10 @@ def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     assert whole.to_json() == {"ibi": None, "by": "year", **numbers, "periods": [period]}
 
 
-# --- against a naive model
-
 EVENTS = st.lists(
     st.fixed_dictionaries(
         {
-            "item": st.sampled_from([A, B]),
+            "ibi": st.sampled_from([A, B]),
             "second": st.integers(-50, 50).map(lambda second: MIDNIGHT + second)
             | st.integers(0, 3).map(lambda day: MIDNIGHT + day * 86_400),
             "visitor": st.sampled_from(["x", "x", "y"]),
@@ -116,63 +115,6 @@ EVENTS = st.lists(
     ),
     max_size=25,
 )
-Counts = dict[tuple[str, date, str], list[int]]
-
-
-def model(events: list[Row]) -> Counts:
-    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
-    expected: Counts = {}
-    for place, event in enumerate(events):
-        numbers = expected.setdefault(
-            (event["item"], get_utc_day(event["second"]), event["content_type"]), [0, 0, 0]
-        )
-        followed = any(
-            not other["robot"]
-            and other["item"] == event["item"]
-            and other["content_type"] == event["content_type"]
-            and other["visitor"] == event["visitor"]
-            and (other["second"], number) > (event["second"], place)
-            and other["second"] - event["second"] <= 30
-            for number, other in enumerate(events)
-        )
-        numbers[2 if event["robot"] else 1 if followed else 0] += 1
-    return expected
-
-
-def check(archive: Archive, expected: Counts) -> None:
-    """Compare the counts of each item and of the Archive with those of the model."""
-    archive_id = archive.served().id
-    found: Counts = {}
-    whole: dict[tuple[date, str], list[int]] = {}
-    expected_whole: dict[tuple[date, str], list[int]] = {}
-    with archive.database.snapshot() as connection:
-        for item in (A, B, C):
-            for day, content_type, *numbers in read_counts(connection, archive_id, [item]):
-                one = (item, day, content_type)
-                found[one] = add(found.get(one), numbers)
-        for day, content_type, *numbers in read_counts(connection, archive_id):
-            whole[day, content_type] = add(whole.get((day, content_type)), numbers)
-    assert found == expected
-    for (_, day, content_type), numbers in expected.items():
-        key = day, content_type
-        expected_whole[key] = add(expected_whole.get(key), numbers)
-    assert whole == expected_whole
-
-
-def put_events(archive: Archive, events: list[Row]) -> None:
-    """Store accesses in the order of the list, which may differ from the order of their times."""
-    insert_accesses(
-        archive,
-        [
-            {
-                "ibi": event["item"],
-                **{name: event[name] for name in ("second", "visitor", "robot", "content_type")},
-            }
-            for event in events
-        ],
-    )
-
-
 STEPS = st.lists(EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)), max_size=7)
 
 
@@ -188,56 +130,40 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
     purged: Counts = {}
     for step in steps:
         if isinstance(step, list):
-            put_events(counted, step)
+            insert_accesses(counted, step)
             present += step
         else:
             set_time(counted, MIDNIGHT + (step[1] + 1) * 86_400 + 50_000)
             before = counted.purge(0).before
-            for key, numbers in model(present).items():
+            for key, numbers in count_naively(present).items():
                 if key[1] < before:
-                    purged[key] = add(purged.get(key), numbers)
+                    purged[key] = add_counts(purged.get(key), numbers)
             present = [event for event in present if event["second"] >= start_of_day(before)]
             assert len(stored(counted)) == len(present)
-        expected = model(present)
+        expected = count_naively(present)
         for key, numbers in purged.items():
-            expected[key] = add(expected.get(key), numbers)
-        check(counted, expected)
+            expected[key] = add_counts(expected.get(key), numbers)
+        check_counts(counted, expected)
 
 
-def add(numbers: list[int] | None, others: list[int]) -> list[int]:
-    return [one + other for one, other in zip(numbers or [0, 0, 0], others, strict=True)]
-
-
-# --- robots and users
-
-
-@for_each(
-    ("sender", "reader", "robot"),
-    [
+def test_robots_are_recognised_and_addresses_shortened() -> None:
+    # robots are recognised by the user agent
+    for sender, reader, robot in [
         (None, None, False),
         ("python-requests/2.31", None, False),  # the User-Agent of the resolver
         ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", None, True),
         ("python-requests/2.31", "curl/8.1", True),  # the User-Agent of the reader is a program
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
-    ],
-)
-def test_robots_are_recognised_by_the_user_agent(
-    sender: str | None, reader: str | None, robot: bool
-) -> None:
-    assert is_robot_access(sender, reader) is robot
-
-
-@for_each(
-    ("address", "kept"),
-    [
+    ]:
+        assert is_robot_access(sender, reader) is robot
+    # the last octet or the last 80 bits are not stored
+    for address, kept in [
         ("150.163.2.175", "150.163.2.0"),
         ("::ffff:150.163.2.175", "150.163.2.0"),
         ("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8:ffff::"),
         ("::1", "::"),
-    ],
-)
-def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: str) -> None:
-    assert anonymise(address) == kept
+    ]:
+        assert anonymise(address) == kept
 
 
 def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -> None:
@@ -289,3 +215,69 @@ def test_robots_are_counted_separately_and_whole_addresses_stored_on_request(new
     found = archive.statistics()
     assert (found.downloads, found.double_clicks, found.robots) == (1, 0, 1)
     assert [row["address"] for row in stored(archive)] == ["150.163.2.1"] * 2
+
+
+@pytest.fixture
+def read(app: Flask) -> Flask:
+    """An app with two items and accesses of past years."""
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}, {"rep": B}])
+    day = start_of_day(date(2024, 1, 31))
+    insert_accesses(
+        archive,
+        [
+            {"ibi": A, "second": day},
+            {"ibi": A, "second": day + 9},
+            {"ibi": A, "second": day + 86_400, "content_type": "Metadata"},
+            {"ibi": A, "second": day + 86_400, "robot": True},
+            {"ibi": B, "second": day},
+        ],
+    )
+    return app
+
+
+def test_stats_prints_a_table_json_or_csv(read: Flask) -> None:
+    # stats prints a table
+    assert command(read, "stats").lines == [
+        "period   views  downloads  double clicks  robots",
+        "2024-01      0          2              1       0",
+        "2024-02      1          0              0       1",
+        "total        1          2              1       1",
+    ]
+    assert command(read, "stats", A, "--by", "year").lines == [
+        "period  views  downloads  double clicks  robots",
+        "2024        1          1              1       1",
+        "total       1          1              1       1",
+    ]
+    # stats as json and csv
+    told = json.loads(command(read, "stats", A.upper(), "--by", "day", "--json").data)
+    assert (told["ibi"], told["by"]) == (A, "day")
+    assert [one["label"] for one in told["periods"]] == ["2024-01-31", "2024-02-01"]
+    rows = list(csv.DictReader(io.StringIO(command(read, "stats", A, "--csv").data)))
+    assert [(row["period"], row["downloads"]) for row in rows] == [
+        ("2024-01", "1"),
+        ("2024-02", "0"),
+    ]
+    # stats of an unknown item end with status 1
+    assert command(read, "stats", "a.br/x/1999/01.01.00.00").error.startswith("no item of this")
+    assert "is not an IBI" in command(read, "stats", "x").error
+    assert "--csv and --json" in command(read, "stats", "--csv", "--json").usage
+    assert "week" in command(read, "stats", "--by", "week").usage
+
+
+def test_stats_without_accesses_are_a_header_and_zeros(app: Flask) -> None:
+    assert command(app, "stats").lines == [
+        "period  views  downloads  double clicks  robots",
+        "total       0          0              0       0",
+    ]
+    assert command(app, "stats", "--csv").lines == ["period,views,downloads,double_clicks,robots"]
+
+
+def test_purge_prints_nothing_without_a_terminal_and_keeps_the_counts(read: Flask) -> None:
+    before = command(read, "stats", A, "--by", "day").data
+    assert command(read, "purge", "--dry-run").data.startswith("would purge 5 accesses before 2")
+    assert json.loads(command(read, "purge", "--dry-run", "--json").data)["purged"] == 5
+    assert command(read, "purge").data == ""
+    assert json.loads(command(read, "purge", "--days", "0", "--json").data)["purged"] == 0
+    assert command(read, "stats", A, "--by", "day").data == before
+    assert "--days" in command(read, "purge", "--days", "-1").usage

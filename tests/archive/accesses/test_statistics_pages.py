@@ -14,7 +14,6 @@ import pytest
 from flask import Flask
 from support.accesses import insert_counts
 from support.archives import archive_of, import_records, open_app
-from support.cases import for_each
 from support.pages import Page, see
 from support.web import (
     CLOSED,
@@ -34,7 +33,7 @@ from support.web import (
 )
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.accesses.statistics import SHOWN, find_shown_range, parse_choice
+from flask_ibi_archive.archive.accesses.statistics import SHOWN, find_shown_range
 
 HOST = "http://mtc-m16c.sid.inpe.br"
 PAGE = f"/col/{REPORT}/statistics"
@@ -88,36 +87,31 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(answer.text, newline="")))
 
 
-# --- tables
-
-
-@for_each(
-    ("target", "by", "language"),
-    [(PAGE, "day", "pt-BR"), (ARCHIVE, "month", "en"), (PAGE, "year", "en")],
-)
-def test_the_table_shows_the_statistics_of_the_archive(
-    counted: Flask, target: str, by: str, language: str
-) -> None:
-    page = see(counted, f"{target}?by={by}", language=language)
-    assert page.html["lang"] == language[:2]
-    rows = table_of(page.source, "." if language == "pt-BR" else ",")
-    found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
-    # 22/10/2026, 10/2026 or 2026
-    labels = ["/".join(reversed(p.label.split("-"))) for p in found.periods[-SHOWN[by] :]]
-    expected = [
-        [label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
-        for label, p in zip(labels, found.periods[-SHOWN[by] :], strict=True)
-    ]
-    assert rows[: len(expected)] == expected
-    total = [str(n) for n in (found.views, found.downloads, found.double_clicks, found.robots)]
-    assert rows[-1] == ["Total", *total]
-    if by != "year":
-        sums = [str(sum(int(row[place]) for row in expected)) for place in range(1, 5)]
-        assert rows[-2] == ["Subtotal", *sums]
-    assert len(rows) == len(expected) + (1 if by == "year" else 2)
-
-
-def test_the_table_is_accessible(counted: Flask) -> None:
+def test_the_table_shows_the_statistics_of_the_archive(counted: Flask) -> None:
+    for target, by, language in [
+        (PAGE, "day", "pt-BR"),
+        (ARCHIVE, "month", "en"),
+        (PAGE, "year", "en"),
+    ]:
+        page = see(counted, f"{target}?by={by}", language=language)
+        assert page.html["lang"] == language[:2]
+        rows = table_of(page.source, "." if language == "pt-BR" else ",")
+        found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
+        # 22/10/2026, 10/2026 or 2026
+        labels = ["/".join(reversed(p.label.split("-"))) for p in found.periods[-SHOWN[by] :]]
+        expected = [
+            [label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
+            for label, p in zip(labels, found.periods[-SHOWN[by] :], strict=True)
+        ]
+        assert rows[: len(expected)] == expected
+        total = [str(n) for n in (found.views, found.downloads, found.double_clicks, found.robots)]
+        assert rows[-1] == ["Total", *total]
+        if by != "year":
+            sums = [str(sum(int(row[place]) for row in expected)) for place in range(1, 5)]
+            assert rows[-2] == ["Subtotal", *sums]
+        assert len(rows) == len(expected) + (1 if by == "year" else 2)
+    # the table is accessible and absent without accesses
+    # the table is accessible
     page = see(counted, f"{PAGE}?by=year")
     headers = [attrs.get("scope") for tag, attrs in page.tags if tag == "th"]
     assert headers[:5] == ["col"] * 5
@@ -129,26 +123,21 @@ def test_the_table_is_accessible(counted: Flask) -> None:
     times = [attrs["datetime"] for tag, attrs in page.tags if tag == "time"]
     assert times == [str(year) for year in range(2016, 2027)]
     assert "COUNTER Code of Practice" in page.text("p")
-
-
-def test_a_page_without_accesses_has_no_table(counted: Flask) -> None:
+    # a page without accesses has no table
     page = see(counted, f"/col/{EMPTY}/statistics")
     assert "No access has been counted so far." in page.text("p")
     assert "table" not in {tag for tag, _ in page.tags}
     assert csv_of(counted, f"/col/{EMPTY}/statistics?format=csv")[1:] == []
-
-
-def test_a_page_with_only_robots_has_a_table(counted: Flask) -> None:
+    # a page with only robots has a table
     assert table_of(ask(counted, f"/col/{OLD}/statistics").text)[-1][1:] == ["0", "0", "0", "9"]
-
-
-def test_the_title_of_an_item_is_escaped(counted: Flask) -> None:
+    # the title of an item is escaped
     page = see(counted, f"/col/{NEW}/statistics")
     assert page.text("h1") == f"Statistics: {HOSTILE}"
     assert page.text("title") == f"Statistics: {HOSTILE}"
 
 
-def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(counted: Flask) -> None:
+def test_a_long_table_is_shown_in_parts(counted: Flask) -> None:
+    # a page with ten years of days is small and has links to other days
     seen: list[str] = []
     target: str | None = f"{HOST}{PAGE}?by=day&until=2017-02-21"
     while target:
@@ -169,66 +158,48 @@ def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(coun
     back = follow(counted, earlier_link)
     later_link = [link for link in Page(back.text).links if "until=" in link][-1]
     assert table_of(follow(counted, later_link).text) == table_of(last.text)
-
-
-@for_each(
-    ("until", "count", "expected"),
-    [
+    # the last period on the page can be chosen
+    for until, count, expected in [
         (None, 3, (7, 10)),
         (None, 99, (0, 10)),
         ("5", 3, (3, 6)),
         ("1", 3, (0, 3)),
         ("99", 3, (7, 10)),
-    ],
-)
-def test_the_last_period_on_the_page_can_be_chosen(
-    until: str | None, count: int, expected: tuple[int, int]
-) -> None:
-    assert find_shown_range("0123456789", until, count) == expected
-    assert find_shown_range("", until, count) == (0, 0)
-
-
-# --- downloads
+    ]:
+        assert find_shown_range("0123456789", until, count) == expected
+        assert find_shown_range("", until, count) == (0, 0)
 
 
 @pytest.mark.postgresql
-@for_each(("target", "by"), [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")])
-def test_csv_and_json_contain_all_numbers(counted: Flask, target: str, by: str) -> None:
-    found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
-    assert csv_of(counted, f"{target}?by={by}&format=csv") == list(found.csv_rows())
-    answer = ask(counted, f"{target}?by={by}&format=json")
-    assert answer.headers["Content-Type"] == "application/json"
-    assert json.loads(answer.text) == found.to_json()
-
-
-@for_each(
-    ("target", "name"),
-    [
+def test_csv_and_json_contain_all_numbers(counted: Flask) -> None:
+    for target, by in [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")]:
+        found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
+        assert csv_of(counted, f"{target}?by={by}&format=csv") == list(found.csv_rows())
+        answer = ask(counted, f"{target}?by={by}&format=json")
+        assert answer.headers["Content-Type"] == "application/json"
+        assert json.loads(answer.text) == found.to_json()
+    # downloaded statistics have a plain file name
+    for target, name in [
         (f"{PAGE}?format=csv&by=day", "sid.inpe.br-mtc-m18-80-2009-07.21.13.01-day.csv"),
         (f"/col/{ONLY_IBIP}/statistics?format=csv", "8JMKD3MGP8W-35MME4F-month.csv"),
         (f"{ARCHIVE}?format=json", "archive-month.json"),
-    ],
-)
-def test_downloaded_statistics_have_a_plain_file_name(
-    counted: Flask, target: str, name: str
-) -> None:
-    answer = ask(counted, target, headers={"Accept-Language": "pt"})
-    assert answer.headers["Content-Disposition"] == f'attachment; filename="statistics-{name}"'
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Cache-Control"] == "private, no-cache"
-    if "csv" in target:
-        assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
-        assert answer.text.startswith("period,views,downloads,")
-        assert "\r\n" in answer.text
+    ]:
+        answer = ask(counted, target, headers={"Accept-Language": "pt"})
+        assert answer.headers["Content-Disposition"] == f'attachment; filename="statistics-{name}"'
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cache-Control"] == "private, no-cache"
+        if "csv" in target:
+            assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+            assert answer.text.startswith("period,views,downloads,")
+            assert "\r\n" in answer.text
 
 
-def test_all_links_of_the_pages_work(counted: Flask) -> None:
+def test_the_pages_are_linked(counted: Flask) -> None:
+    # all links of the pages work
     for target in (f"/col/{NEW}/statistics", f"/col/{EMPTY}/statistics", f"{ARCHIVE}?by=year"):
         for link in see(counted, target).links:
             assert follow(counted, link).status == 200
-
-
-def test_the_landing_page_shows_the_last_twelve_months(counted: Flask) -> None:
+    # the landing page shows the last twelve months
     months = list(archive_of(counted).statistics(REPORT).list_recent_months(TODAY.date(), 12))
     page = see(counted, f"/col/{REPORT}/")
     meters = [attrs for tag, attrs in page.tags if tag == "meter"]
@@ -236,45 +207,29 @@ def test_the_landing_page_shows_the_last_twelve_months(counted: Flask) -> None:
     assert [int(str(meter["value"])) for meter in meters] == values
     assert {meter["max"] for meter in meters} == {str(max(values))}
     assert "meter" not in {tag for tag, _ in see(counted, f"/col/{EMPTY}/").tags}
-
-
-def test_the_landing_page_links_to_the_statistics(counted: Flask) -> None:
+    # the landing page links to the statistics
     assert f"{HOST}{PAGE}" in see(counted, f"/col/{REPORT}/").links
     assert f"{HOST}/col/{REPORT}/" in see(counted, PAGE).links
     assert f"{HOST}{ARCHIVE}" in see(counted, PAGE).links
 
 
-# --- errors and restrictions
-
-
-@for_each(
-    "query",
-    [
+def test_wrong_addresses_and_hidden_items(counted: Flask) -> None:
+    # the page for a wrong parameter shows the allowed parameters
+    for query in [
         "by=week",
         "by=%ff",
         "by=year&until=%D9%A2%D9%A0%D9%A2%D9%A6",
-    ],
-)
-@for_each("target", [PAGE, ARCHIVE])
-def test_the_page_for_a_wrong_parameter_shows_the_allowed_parameters(
-    counted: Flask, target: str, query: str
-) -> None:
-    assert parse_choice(query.encode()) is None
-    page = see(counted, f"{target}?{query}", 400)
-    assert "by=day, month or year; format=html, csv or json" in page.text("p")
-    pt = see(counted, f"{target}?{query}", 400, language="pt")
-    assert "by=day, month ou year" in pt.text("p")
-
-
-@for_each(
-    ("ibi", "status"), [(GONE, 410), (NOBODY, 404), ("8JMKD3MGP8W/35MME4V", 404), ("x/y", 404)]
-)
-def test_a_removed_or_unknown_item_has_no_statistics(counted: Flask, ibi: str, status: int) -> None:
-    for query in ("", "?format=csv", "?by=week"):
-        see(counted, f"/col/{ibi}/statistics{query}", status)
-
-
-def test_a_hidden_item_hides_its_statistics(counted: Flask) -> None:
+    ]:
+        for target in [PAGE, ARCHIVE]:
+            page = see(counted, f"{target}?{query}", 400)
+            assert "by=day, month or year; format=html, csv or json" in page.text("p")
+            pt = see(counted, f"{target}?{query}", 400, language="pt")
+            assert "by=day, month ou year" in pt.text("p")
+    # a removed or unknown item has no statistics
+    for ibi, status in [(GONE, 410), (NOBODY, 404), ("8JMKD3MGP8W/35MME4V", 404), ("x/y", 404)]:
+        for query in ("", "?format=csv", "?by=week"):
+            see(counted, f"/col/{ibi}/statistics{query}", status)
+    # a hidden item hides its statistics
     for query in ("", "?format=csv", "?format=json", "?by=week"):
         target = f"/col/{HIDDEN}/statistics{query}"
         page = see(counted, target, 403, remote=OUTSIDE)

@@ -1,8 +1,9 @@
-"""verify: every fault of a stored file is found, and no file that an item needs is deleted."""
+"""verify finds every fault and deletes no file that an item needs; check-links; the commands."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -15,11 +16,14 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of
-from support.commands import ROOT
+from support.archives import archive_of, import_records
+from support.commands import ROOT, command
+from support.far import Far, Reply, unused_address
 from support.loopback import PATIENCE
+from support.web import rep
 
 from flask_ibi_archive import ItemRecord
+from flask_ibi_archive.archive import care as links
 from flask_ibi_archive.archive import care as verification
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import find_faults, find_unneeded
@@ -68,9 +72,6 @@ def unneeded(archive: Archive, remove: bool = False, later: timedelta = DAY * 2)
     """Return the checksums of the files that will be unneeded some days later."""
     now = archive.clock() + later
     return find_unneeded(archive.database, archive.files_folder, now, remove)
-
-
-# --- faults --------------------------------------------------------------------------------------
 
 
 def as_folder(path: Path) -> None:
@@ -141,9 +142,6 @@ def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
     unneeded(archive, remove=True)
     assert list(archive.files_folder.walk()) == []
     assert list(archive.files_folder.folder.glob(".*")) == []
-
-
-# --- unneeded files ------------------------------------------------------------------------------
 
 
 def lose(archive: Archive, content: bytes) -> Path:
@@ -249,3 +247,139 @@ def test_a_deposit_during_a_deletion_restores_the_file(
     assert pruning.result(PATIENCE) == [lost.name]
     assert lost.read_bytes() == b"shared"
     assert verify(archive) == []
+
+
+NewApp = Callable[..., Flask]
+
+
+def contents(app: Flask) -> list[Path]:
+    folder = archive_of(app).files_folder
+    return [folder.path(kept.sha256) for kept in folder.walk()]
+
+
+def add_unneeded(app: Flask) -> Path:
+    """Add an old stored file that no item needs."""
+    path = archive_of(app).files_folder.path("0" * 64)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"lost")
+    os.utime(path, (0, 0))
+    return path
+
+
+def test_verify_writes_a_line_for_each_fault_and_ends_with_1(filled: Flask) -> None:
+    assert command(filled, "verify").data == ""
+    first, second = contents(filled)[:2]
+    first.unlink()
+    second.write_bytes(b"")
+    outcome = command(filled, "verify")
+    assert (outcome.status, outcome.err) == (1, "")
+    lines = [line.split("\t") for line in outcome.out.splitlines()]
+    assert {(kind, file) for kind, _, _, file in lines} == {
+        ("missing", str(first)),
+        ("damaged", str(second)),
+    }
+    outcome = command(filled, "verify", "--json")
+    said = json.loads(outcome.out)
+    assert outcome.status == 1
+    assert [list(fault.values()) for fault in said["faults"]] == lines
+    assert (said["unneeded"], said["claims"]) == (0, [])
+
+
+def test_verify_prune_deletes_unneeded_files(filled: Flask) -> None:
+    path = add_unneeded(filled)
+    assert command(filled, "verify").data == ""
+    assert json.loads(command(filled, "verify", "--json").data)["unneeded"] == 1
+    assert path.exists()
+    assert command(filled, "verify", "--prune").data == ""
+    assert not path.exists()
+    assert command(filled, "verify").data == ""
+
+
+def test_verify_writes_counts_to_a_terminal(filled: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True)
+    add_unneeded(filled)
+    outcome = command(filled, "verify")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert "Verifying" in outcome.err
+    assert outcome.err.endswith(
+        "0 files are missing or damaged; 1 stored files that no item needs "
+        "(verify --prune deletes them)\n"
+    )
+    assert "1 stored files that no item needs (deleted)" in command(filled, "verify", "--prune").err
+
+
+def test_check_links_asks_each_address_and_writes_those_that_do_not_work(
+    app: Flask, far: Far
+) -> None:
+    # check links writes a line for each address that does not work
+    url = far.url
+    far.replies |= {"works": Reply(), "moved": Reply(301, {"Location": "gone"})}
+    deleted = {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
+    import_records(
+        archive_of(app),
+        [
+            {"rep": rep(1), "files": [{"path": name, "url": url(name)} for name in ("works", "a")]},
+            {"rep": rep(2), "files": [{"path": "a", "url": url("a")}, {"path": "only named"}]},
+            {"rep": rep(3), "metadata": {"url": url("m"), "formats": {"oai_dc": url("works")}}},
+            {"rep": rep(4), "content_type": "Metadata", "formats": {"oai_dc": url("moved")}},
+            {"rep": rep(5), "files": [{"path": "a", "url": url("deleted")}], **deleted},
+        ],
+    )
+    lost = "answers 404 (Not Found)"
+    broken = [
+        {"url": url("a"), "error": lost, "items": [rep(1), rep(2)]},
+        {"url": url("m"), "error": lost, "items": [rep(3)]},
+        {"url": url("moved"), "error": f"redirects to {url('gone')}, which {lost}"}
+        | {"items": [rep(4)]},
+    ]
+    outcome = command(app, "check-links", "--json")
+    assert (outcome.status, json.loads(outcome.out)) == (1, broken)
+    assert sorted(line for line in far.lines if "HEAD" in line) == [
+        f"HEAD {path}" for path in ("a", "gone", "m", "moved", "works")
+    ]
+    outcome = command(app, "check-links")
+    assert (outcome.status, outcome.err) == (1, "")
+    assert outcome.out.splitlines() == [
+        f"{one['url']}\t{one['error']}\t{', '.join(one['items'])}" for one in broken
+    ]
+    # check links sends a host one request at a time
+    busy: set[str] = set()
+
+    def answer(host: str) -> Reply:
+        assert host not in busy
+        busy.add(host)
+        busy.remove(host)
+        return Reply()
+
+    hosts = ("127.0.0.1", "localhost")
+    found = {far.url(f"{host}-{number}", host): ["x"] for number in range(20) for host in hosts}
+    for url in found:
+        host, _, path = url.removeprefix("http://").partition("/")
+        far.replies[path] = lambda host=host: answer(host)  # type: ignore[misc]
+    archive = archive_of(app)
+    told: list[tuple[int, int]] = []
+    broken = links.find_broken(
+        found, "x", archive.config.inner_hosts, lambda *words: told.append(words)
+    )
+    assert list(broken) == []
+    assert told == [(number, 40) for number in range(1, 41)]
+
+
+def test_a_host_that_is_down_gets_few_requests(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    find = links.find_link_error
+
+    def note(url: str, *words: object) -> object:
+        asked.append(url)
+        return find(url, *words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(links, "find_link_error", note)
+    address = unused_address()
+    found = {f"http://{address}/{number}": ["x"] for number in range(20)}
+    broken = list(links.find_broken(found, "x", archive_of(app).config.inner_hosts))
+    assert len(broken) == 20
+    assert (len(asked), broken[0].error, broken[-1].error) == (
+        links.MAX_FAILURES,
+        "can't be reached (Connection refused)",
+        "the host can't be reached",
+    )

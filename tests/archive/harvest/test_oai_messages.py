@@ -7,13 +7,12 @@ from datetime import datetime, timezone
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert, to_builtins
 from support.harvesting import OAI, parse
 
 from flask_ibi_archive.archive.harvest.messages import (
-    Header,
+    HarvestedRecord,
     Selection,
-    dump_selection,
-    load_selection,
     parse_arguments,
     parse_selection,
     select_repeatable,
@@ -59,8 +58,8 @@ def test_every_request_has_a_response_that_fits_the_schema(pairs: list[tuple[str
 def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: datetime) -> None:
     elements = {"title": ((title, None),), "description": ((about, "pt-BR"),)}
     work = make_work(Record("a.br/b/2001/01.01.00.00"), elements, "http://urlib.net")
-    header = Header(work.ibi, moment, sets=("a:b",))
-    record = write_record("a.br", header, str(BUILT_IN[0].write(work)).encode())
+    harvested = HarvestedRecord(work.ibi, moment, sets=("a:b",))
+    record = write_record("a.br", harvested, str(BUILT_IN[0].write(work)).encode())
     body = write_list("ListRecords", [record], about, Selection("oai_dc", size=3, cursor=2))
     parse(write_response("http://a.br/ibi/oai", NOW, {"verb": "ListRecords"}, body).encode())
 
@@ -78,4 +77,4 @@ def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: da
     )
 )
 def test_a_token_keeps_the_selection(selection: Selection) -> None:
-    assert load_selection(json.loads(json.dumps(dump_selection(selection)))) == selection
+    assert convert(json.loads(json.dumps(to_builtins(selection))), Selection) == selection

@@ -10,7 +10,6 @@ import pytest
 from flask import Flask
 from lxml import etree
 from support.archives import archive_of, import_records, open_app
-from support.cases import for_each
 from support.shelf import Shelf
 from support.statements import count_statements
 from support.web import rep
@@ -86,7 +85,8 @@ def landing(*numbers: int) -> list[str]:
 
 
 @pytest.mark.postgresql
-def test_the_years_and_the_items_of_a_year(app: Flask) -> None:
+def test_the_lists_and_the_sitemap_contain_the_public_items(app: Flask) -> None:
+    # the years and the items of a year
     text = app.test_client().get("/ibi/items").text
     years = re.findall(r'<li><a href="([^"]+/ibi/items/[^"]+)"', text)
     assert years == [f"{BASE}/ibi/items/{year}" for year in (2012, 2009)]
@@ -95,6 +95,20 @@ def test_the_years_and_the_items_of_a_year(app: Flask) -> None:
     assert "Rain 4" in app.test_client().get("/ibi/items/2009").text
     # the year of an item may be that of its metadata item
     assert links(app, "/ibi/items/2012") == landing(9)
+    # the sitemap contains the public pages
+    assert locations(app, "/ibi/sitemap.xml") == ("urlset", landing(0, 1, 2, 3, 4, 5, 9))
+    text = app.test_client().get("/ibi/sitemap.xml").text
+    assert text.count("<lastmod>2026-05-01T00:00:00Z</lastmod>") == 1
+    # other lists and pages are not found
+    for path in [
+        "items/2025",
+        "items/undated",
+        "items/2009?page=x",
+        "items/2009?page=2026-13-01T00:00:00Z_1",
+        "sitemap/1",
+        "sitemap/184467440737096",
+    ]:
+        assert app.test_client().get(f"/ibi/{path}").status_code == 404
 
 
 def arrive(app: Flask) -> list[str]:
@@ -135,38 +149,38 @@ def test_a_reserved_identifier_counts_from_its_deposit_and_no_change_moves_an_it
     assert links(app, "/ibi/newest") == [f"{BASE}/col/{ibi}/" for ibi in reversed(expected)]
 
 
-@for_each(
-    ("path", "expected"),
-    [
+def test_long_lists_have_several_pages(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    # a long list has several pages
+    for path, expected in [
         ("/ibi/items/2009", [(4, 3), (2, 1), (0,)]),
         ("/ibi/newest", [(9, 5), (4, 3), (2, 1), (0,)]),
-    ],
-)
-def test_a_long_list_has_several_pages(
-    app: Flask, monkeypatch: pytest.MonkeyPatch, path: str, expected: list[tuple[int, ...]]
-) -> None:
-    monkeypatch.setattr(crawl_lists, "SHOWN", 2)
-    pages, client = [], app.test_client()
-    while path:
-        pages.append(links(app, path))
-        response = client.get(path)
-        # only the first page is for search engines
-        assert ("X-Robots-Tag" in response.headers) == (len(pages) > 1)
-        following = re.search(r'href="([^"]+)" rel="next"', response.text)
-        path = following[1].removeprefix(BASE) if following else ""
-    assert pages == [landing(*numbers) for numbers in expected]
+    ]:
+        monkeypatch.setattr(crawl_lists, "SHOWN", 2)
+        pages, client = [], app.test_client()
+        while path:
+            pages.append(links(app, path))
+            response = client.get(path)
+            # only the first page is for search engines
+            assert ("X-Robots-Tag" in response.headers) == (len(pages) > 1)
+            following = re.search(r'href="([^"]+)" rel="next"', response.text)
+            path = following[1].removeprefix(BASE) if following else ""
+        assert pages == [landing(*numbers) for numbers in expected]
+    # a long sitemap has an index
+    monkeypatch.setattr(crawl_lists, "SITEMAP_SIZE", 2)
+    kind, parts = locations(app, "/ibi/sitemap.xml")
+    assert kind == "sitemapindex"
+    found = [locations(app, part.removeprefix(BASE)) for part in parts]
+    assert all(kind == "urlset" and len(urls) in (1, 2) for kind, urls in found)
+    assert [url for _, urls in found for url in urls] == landing(0, 1, 2, 3, 4, 5, 9)
 
 
-@for_each(
-    "path",
-    ["items/2025", "items/undated", "items/2009?page=x", "items/2009?page=2026-13-01T00:00:00Z_1",
-     "sitemap/1", "sitemap/184467440737096"],
-)  # fmt: skip
-def test_other_lists_and_pages_are_not_found(app: Flask, path: str) -> None:
-    assert app.test_client().get(f"/ibi/{path}").status_code == 404
-
-
-def test_an_edit_moves_an_item_to_another_year(new_app: Callable[..., Flask]) -> None:
+def test_an_empty_archive_and_one_that_changes(new_app: Callable[..., Flask]) -> None:
+    # an empty archive
+    app = new_app()
+    archive_of(app).init()
+    assert "no public items" in app.test_client().get("/ibi/items").text
+    assert locations(app, "/ibi/sitemap.xml") == ("urlset", [f"{BASE}/ibi/items"])
+    # an edit moves an item to another year
     app = new_app()
     archive_of(app).init()
     ibi = archive_of(app).deposit(title="x", issued="2001").rep
@@ -174,9 +188,7 @@ def test_an_edit_moves_an_item_to_another_year(new_app: Callable[..., Flask]) ->
     archive_of(app).edit(ibi, issued="2002")
     assert app.test_client().get("/ibi/items/2001").status_code == 404
     assert links(app, "/ibi/items/2002") == [f"{BASE}/col/{ibi}/"]
-
-
-def test_a_list_needs_few_statements(new_app: Callable[..., Flask]) -> None:
+    # a list needs few statements
     app = new_app()
     archive_of(app).init()
     import_records(
@@ -193,25 +205,3 @@ def locations(app: Flask, path: str) -> tuple[str, list[str]]:
     assert response.status_code == 200
     root = etree.fromstring(response.data)
     return root.tag.removeprefix(SITEMAP), [one.text for one in root.iter(f"{SITEMAP}loc")]
-
-
-def test_the_sitemap_contains_the_public_pages(app: Flask) -> None:
-    assert locations(app, "/ibi/sitemap.xml") == ("urlset", landing(0, 1, 2, 3, 4, 5, 9))
-    text = app.test_client().get("/ibi/sitemap.xml").text
-    assert text.count("<lastmod>2026-05-01T00:00:00Z</lastmod>") == 1
-
-
-def test_a_long_sitemap_has_an_index(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crawl_lists, "SITEMAP_SIZE", 2)
-    kind, parts = locations(app, "/ibi/sitemap.xml")
-    assert kind == "sitemapindex"
-    found = [locations(app, part.removeprefix(BASE)) for part in parts]
-    assert all(kind == "urlset" and len(urls) in (1, 2) for kind, urls in found)
-    assert [url for _, urls in found for url in urls] == landing(0, 1, 2, 3, 4, 5, 9)
-
-
-def test_an_empty_archive(new_app: Callable[..., Flask]) -> None:
-    app = new_app()
-    archive_of(app).init()
-    assert "no public items" in app.test_client().get("/ibi/items").text
-    assert locations(app, "/ibi/sitemap.xml") == ("urlset", [f"{BASE}/ibi/items"])

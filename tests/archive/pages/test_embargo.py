@@ -17,7 +17,6 @@ from sqlalchemy import insert
 from sqlalchemy.exc import IntegrityError
 from support.accesses import acknowledge
 from support.archives import archive_of, import_records, open_app
-from support.cases import for_each
 from support.clocks import Clock
 from support.commands import command
 from support.tables import SECOND
@@ -129,59 +128,53 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
             assert bool(urls) == (not is_hidden)
 
 
-@for_each(
-    ("moment", "status"),
-    [
+def test_an_embargo_ends_by_itself_at_midnight_utc_and_pages_say_the_day(
+    site: tuple[Flask, Clock],
+) -> None:
+    # an embargo ends by itself at midnight utc
+    for moment, status in [
         ("2027-02-28T23:59:59+00:00", 403),
         ("2027-03-01T00:00:00+00:00", 200),
         ("2027-02-28T20:59:59-03:00", 403),
         ("2027-02-28T21:00:00-03:00", 200),
         ("9999-12-30T00:00:00+00:00", 200),
-    ],
-)
-def test_an_embargo_ends_by_itself_at_midnight_utc(
-    site: tuple[Flask, Clock], moment: str, status: int
-) -> None:
-    app, clock = site
-    clock.now = datetime.fromisoformat(moment)
-    ibi = next(ibi for ibi, (rule, embargo) in ITEMS.items() if (rule, embargo) == (0, 1))
-    assert ask(app, f"/col/{ibi}/doc/report.pdf").status == status
-    pairs = ask_urls(app, ibi)
-    assert pairs["contenttype"] == (("Data",) if status == 200 else ("Metadata",))
+    ]:
+        app, clock = site
+        clock.now = datetime.fromisoformat(moment)
+        ibi = next(ibi for ibi, (rule, embargo) in ITEMS.items() if (rule, embargo) == (0, 1))
+        assert ask(app, f"/col/{ibi}/doc/report.pdf").status == status
+        pairs = ask_urls(app, ibi)
+        assert pairs["contenttype"] == (("Data",) if status == 200 else ("Metadata",))
+    # pages say the day in the language of the reader
+    for rest in ["", "doc/report.pdf", "doc/missing.pdf", "files"]:
+        app, clock = site
+        clock.now = noon(date(2027, 2, 28))
+        for language, text in (
+            ("en", SHOWN),
+            ("pt-BR", "disponível a partir de 1 de março de 2027"),
+        ):
+            answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept-Language": language})
+            assert answer.status == (403 if rest else 200)
+            assert text in answer.text
+            assert "network" not in answer.text
+            # the links to other languages, before <main>, repeat the requested path
+            assert "report.pdf" not in answer.text.partition("<main")[2]
 
 
-@pytest.mark.parametrize("rest", ["", "doc/report.pdf", "doc/missing.pdf", "files"])
-def test_pages_say_the_day_in_the_language_of_the_reader(
-    site: tuple[Flask, Clock], rest: str
-) -> None:
-    app, clock = site
-    clock.now = noon(date(2027, 2, 28))
-    for language, text in (("en", SHOWN), ("pt-BR", "disponível a partir de 1 de março de 2027")):
-        answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept-Language": language})
-        assert answer.status == (403 if rest else 200)
-        assert text in answer.text
-        assert "network" not in answer.text
-        # the links to other languages, before <main>, repeat the requested path
-        assert "report.pdf" not in answer.text.partition("<main")[2]
-
-
-def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, Clock]) -> None:
+def test_an_embargo_closes_ranges_titles_metadata_and_accesses(site: tuple[Flask, Clock]) -> None:
+    # ranges and conditions do not open a file
     app, clock = site
     clock.now = noon(date(2027, 2, 28))
     for headers in ({"Range": "bytes=0-1"}, {"If-None-Match": "*"}):
         for method in ("GET", "HEAD"):
             answer = ask(app, f"/col/{rep(1)}/doc/report.pdf", method, headers)
             assert (answer.status, "ETag" in answer.headers) == (403, False)
-
-
-def test_the_name_of_a_file_is_a_title_only_after_the_embargo(site: tuple[Flask, Clock]) -> None:
+    # the name of a file is a title only after the embargo
     app, clock = site
     for day, is_shown in ((28, False), (1, True)):
         clock.now = noon(date(2027, 2 if day == 28 else 3, day))
         assert ("<h1>report.pdf" in ask(app, f"/col/{UNTITLED}/").text) == is_shown
-
-
-def test_metadata_that_are_an_item_have_their_own_embargo(site: tuple[Flask, Clock]) -> None:
+    # metadata that are an item have their own embargo
     app, clock = site
     clock.now = noon(date(2027, 2, 28))
     # the reader of a closed item gets its metadata, unless they are closed themselves
@@ -192,9 +185,7 @@ def test_metadata_that_are_an_item_have_their_own_embargo(site: tuple[Flask, Clo
     clock.now = noon(DAY)
     assert ask_urls(app, WITH_METADATA)["url"][0].endswith(f"/col/{WITH_METADATA}/doc/report.pdf")
     assert ask(app, f"/col/{WITH_CLOSED}/metadata").status == 302
-
-
-def test_accesses_to_files_count_from_the_first_day(site: tuple[Flask, Clock]) -> None:
+    # accesses to files count from the first day
     app, clock = site
     url = f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/doc/report.pdf"
     outcomes = []
@@ -205,16 +196,22 @@ def test_accesses_to_files_count_from_the_first_day(site: tuple[Flask, Clock]) -
     assert outcomes == [False, True]
 
 
-# --- operations
-
-
 def embargo_of(archive: Archive, ibi: str) -> date | None:
     item = archive.get(ibi)
     assert item is not None
     return item.record.embargo
 
 
-def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
+def test_operations_change_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
+    # new editions do not inherit and tombstones do not keep an embargo
+    archive = archive_of(app)
+    ibi = archive.deposit(embargo=DAY).rep
+    for output in (command(app, "show", ibi, "--json").data, command(app, "export", "-").data):
+        assert json.loads(output)["embargo"] == "2027-03-01"
+    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
+    archive.delete(ibi, "withdrawn")
+    assert embargo_of(archive, ibi) is None
+    # an edit sets and removes an embargo at once
     archive = archive_of(app)
     clock = Clock(noon(date(2027, 2, 28)))
     archive.clock = clock
@@ -246,16 +243,6 @@ def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Arc
     other = first.deposit(embargo=DAY).rep
     first.transfer(other, SECOND)
     assert (embargo_of(first, other), embargo_of(second, other)) == (None, DAY)
-
-
-def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: Flask) -> None:
-    archive = archive_of(app)
-    ibi = archive.deposit(embargo=DAY).rep
-    for output in (command(app, "show", ibi, "--json").data, command(app, "export", "-").data):
-        assert json.loads(output)["embargo"] == "2027-03-01"
-    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
-    archive.delete(ibi, "withdrawn")
-    assert embargo_of(archive, ibi) is None
 
 
 @pytest.mark.postgresql

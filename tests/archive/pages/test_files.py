@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -14,8 +15,8 @@ from urllib.parse import quote, unquote, urljoin
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
-from support.cases import for_each
 from support.loopback import serving
+from support.pages import Page, see
 from support.web import (
     CLOSED,
     CLOSED_URL,
@@ -28,6 +29,7 @@ from support.web import (
     REPORT_IBIP,
     SERVED_ELSEWHERE,
     TRAP,
+    UNLISTED,
     Answer,
     ask,
     ask_urls,
@@ -47,55 +49,42 @@ def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
     return ask(app, f"/col/{ibi}/doc/{quote(name)}", headers=named)
 
 
-# --- whole files and ranges
-
-
-@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
-def test_a_file_can_be_read_by_every_identifier_of_its_item(web: Flask, ibi: str) -> None:
-    answer = get(web, "report.pdf", ibi)
-    assert (answer.status, answer.body) == (200, PDF)
-    assert answer.headers["Content-Length"] == str(len(PDF))
-    assert answer.headers["ETag"] == ETAG
-    assert answer.headers["Accept-Ranges"] == "bytes"
-    assert answer.headers["Cache-Control"] == "no-cache"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-
-
-@for_each("method", ["POST", "DELETE"])
-@for_each("rest", ["", "doc/report.pdf"])
-def test_other_methods_are_refused(web: Flask, method: str, rest: str) -> None:
-    assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
-
-
-@for_each(
-    ("wanted", "first", "last"),
-    [
+def test_whole_files_and_ranges(web: Flask) -> None:
+    # a file can be read by every identifier of its item
+    for ibi in [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()]:
+        answer = get(web, "report.pdf", ibi)
+        assert (answer.status, answer.body) == (200, PDF)
+        assert answer.headers["Content-Length"] == str(len(PDF))
+        assert answer.headers["ETag"] == ETAG
+        assert answer.headers["Accept-Ranges"] == "bytes"
+        assert answer.headers["Cache-Control"] == "no-cache"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    # other methods are refused
+    for method in ["POST", "DELETE"]:
+        for rest in ["", "doc/report.pdf"]:
+            assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
+    # a range returns its part
+    for wanted, first, last in [
         ("bytes=0-0", 0, 0),
         ("bytes=0-", 0, 2056),
         ("bytes=2000-9999", 2000, 2056),
         ("bytes=-5", 2052, 2056),
-    ],
-)
-def test_a_range_returns_its_part(web: Flask, wanted: str, first: int, last: int) -> None:
-    answer = get(web, "report.pdf", Range=wanted)
-    assert (answer.status, answer.body) == (206, PDF[first : last + 1])
-    assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
-    assert answer.headers["Content-Length"] == str(last - first + 1)
-    assert answer.headers["ETag"] == ETAG
-    assert answer.headers["Content-Type"] == "application/pdf"
-
-
-@pytest.mark.parametrize("wanted", ["bytes=2057-", "bytes=99999999-"])
-def test_a_range_after_the_end_is_refused_with_the_length(web: Flask, wanted: str) -> None:
-    answer = get(web, "report.pdf", Range=wanted)
-    assert answer.status == 416
-    assert answer.headers["Content-Range"] == "bytes */2057"
-
-
-@for_each("wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"])
-def test_an_invalid_range_or_several_ranges_return_the_whole_file(web: Flask, wanted: str) -> None:
-    answer = get(web, "report.pdf", Range=wanted)
-    assert (answer.status, answer.body) == (200, PDF)
+    ]:
+        answer = get(web, "report.pdf", Range=wanted)
+        assert (answer.status, answer.body) == (206, PDF[first : last + 1])
+        assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
+        assert answer.headers["Content-Length"] == str(last - first + 1)
+        assert answer.headers["ETag"] == ETAG
+        assert answer.headers["Content-Type"] == "application/pdf"
+    # a range after the end is refused with the length
+    for wanted in ["bytes=2057-", "bytes=99999999-"]:
+        answer = get(web, "report.pdf", Range=wanted)
+        assert answer.status == 416
+        assert answer.headers["Content-Range"] == "bytes */2057"
+    # an invalid range or several ranges return the whole file
+    for wanted in ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes=a-b"]:
+        answer = get(web, "report.pdf", Range=wanted)
+        assert (answer.status, answer.body) == (200, PDF)
 
 
 EARLIER, LATER = "Sat, 01 Jan 2000 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT"
@@ -119,27 +108,27 @@ CONDITIONS: list[tuple[dict[str, str], int]] = [
 ]
 
 
-@for_each("method", ["GET", "HEAD"])
-@for_each("wanted", [None, "bytes=0-4", "bytes=9999-"])
-def test_conditions_are_evaluated_before_the_range(
-    web: Flask, wanted: str | None, method: str
-) -> None:
-    target = f"/col/{REPORT}/doc/report.pdf"
-    modified = ask(web, target).headers["Last-Modified"]
-    in_range = 206 if wanted == "bytes=0-4" else 416
-    if wanted is None or method == "HEAD":  # only GET has ranges
-        in_range = 200
-    for conditions, expected in CONDITIONS:
-        headers = {name: value.format(modified=modified) for name, value in conditions.items()}
-        if wanted is not None:
-            headers["Range"] = wanted
-        answer = ask(web, target, method, headers=headers)
-        status = in_range if expected == 206 else expected
-        assert (answer.status, headers) == (status, headers)
-        if status in (200, 206, 304):
-            whole = PDF if method == "GET" else b""
-            assert answer.body == {200: whole, 206: PDF[:5], 304: b""}[status]
-            assert answer.headers["ETag"] == ETAG
+def test_conditions_are_evaluated_before_the_range(web: Flask) -> None:
+    for method in ["GET", "HEAD"]:
+        for wanted in [None, "bytes=0-4", "bytes=9999-"]:
+            target = f"/col/{REPORT}/doc/report.pdf"
+            modified = ask(web, target).headers["Last-Modified"]
+            in_range = 206 if wanted == "bytes=0-4" else 416
+            if wanted is None or method == "HEAD":  # only GET has ranges
+                in_range = 200
+            for conditions, expected in CONDITIONS:
+                headers = {
+                    name: value.format(modified=modified) for name, value in conditions.items()
+                }
+                if wanted is not None:
+                    headers["Range"] = wanted
+                answer = ask(web, target, method, headers=headers)
+                status = in_range if expected == 206 else expected
+                assert (answer.status, headers) == (status, headers)
+                if status in (200, 206, 304):
+                    whole = PDF if method == "GET" else b""
+                    assert answer.body == {200: whole, 206: PDF[:5], 304: b""}[status]
+                    assert answer.headers["ETag"] == ETAG
 
 
 @pytest.mark.parametrize(
@@ -174,48 +163,65 @@ def test_parts_of_two_versions_of_a_file_are_never_combined(
         assert second.body == replaced.body
 
 
-# --- types and names
-
-
-@for_each(
-    ("name", "content_type"),
-    [
+@pytest.mark.rule("R4-15")
+def test_a_file_has_the_type_and_the_name_of_its_path(web: Flask) -> None:
+    # a file has the type of its name
+    for name, content_type in [
         ("table.csv", "text/csv; charset=utf-8"),
         ("old.txt", "text/plain"),
         ("data.tar.gz", "application/gzip"),
         ("odd.xyzzy", "application/octet-stream"),
         ("page.html", "text/html; charset=utf-8"),
         ("image.svg", "image/svg+xml"),
-    ],
-)
-def test_a_file_has_the_type_of_its_name(web: Flask, name: str, content_type: str) -> None:
-    answer = get(web, name)
-    assert answer.status == 200
-    assert answer.headers.getlist("Content-Type") == [content_type]
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert "Content-Encoding" not in answer.headers
-    assert answer.body == CONTENTS[name]
-    policy = answer.headers.get("Content-Security-Policy", "")
-    assert policy.startswith("sandbox") is (name in ("page.html", "image.svg"))
-    assert "allow-same-origin" not in policy
+    ]:
+        answer = get(web, name)
+        assert answer.status == 200
+        assert answer.headers.getlist("Content-Type") == [content_type]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert "Content-Encoding" not in answer.headers
+        assert answer.body == CONTENTS[name]
+        policy = answer.headers.get("Content-Security-Policy", "")
+        assert policy.startswith("sandbox") is (name in ("page.html", "image.svg"))
+        assert "allow-same-origin" not in policy
+    # a file is sent with its name
+    for name, disposition in [
+        ("report.pdf", "inline; filename=report.pdf"),
+        ("doc/a+b=c @100%.txt", 'inline; filename="a+b=c @100%.txt"'),
+        ('it\'s "quoted".txt', 'inline; filename="it\'s \\"quoted\\".txt"'),
+        (
+            "Relatório Final.txt",
+            "inline; filename=\"Relatorio Final.txt\"; filename*=UTF-8''Relat%C3%B3rio%20Final.txt",
+        ),
+        ("日本語.txt", "inline; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
+    ]:
+        answer = get(web, name)
+        assert answer.status == 200
+        assert answer.headers["Content-Disposition"] == disposition
+    # a file is found by its name in any encoding
+    for path in [
+        "Relat%F3rio%20Final.txt",
+        "Relat%C3%B3rio%20Final.txt",
+        "Relat%25C3%25B3rio%2520Final.txt",
+    ]:
+        answer = ask(web, f"/col/{REPORT}/doc/{path}")
+        assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
 
 
-@for_each(
-    ("name", "shown"),
-    [
+def test_readers_see_a_name_of_the_type(app: Flask) -> None:
+    for name, shown in [
         ("report.pdf", "PDF"),
         ("new.txt", "Texto"),
         ("picture.png", "Imagem (PNG)"),
         ("data.tar.gz", "GZ"),
         ("README", "Arquivo"),
-    ],
-)
-def test_readers_see_a_name_of_the_type(app: Flask, name: str, shown: str) -> None:
-    with app.test_request_context(headers={"Accept-Language": "pt"}):
-        assert name_file_type(name) == shown
+    ]:
+        with app.test_request_context(headers={"Accept-Language": "pt"}):
+            assert name_file_type(name) == shown
 
 
-def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_path: Path) -> None:
+@pytest.mark.rule("R61-15")
+def test_files_with_any_names_urls_and_scripts(app: Flask, tmp_path: Path) -> None:
+    # a file with scripts is sent with the sandbox policy
     page = tmp_path / "page"
     page.write_bytes(b"<script>1</script>")
     names = ["a.xhtml", "a.xml", "a.xsl", "a.rdf", "A.HTML", "a.htm", "a.SVG", "data:text.html"]
@@ -227,32 +233,7 @@ def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_pat
         # browsers do not execute scripts in this type
         if answer.headers["Content-Type"] != "application/octet-stream":
             assert answer.headers["Content-Security-Policy"].startswith("sandbox"), file
-
-
-@for_each(
-    ("name", "disposition"),
-    [
-        ("report.pdf", "inline; filename=report.pdf"),
-        ("doc/a+b=c @100%.txt", 'inline; filename="a+b=c @100%.txt"'),
-        ('it\'s "quoted".txt', 'inline; filename="it\'s \\"quoted\\".txt"'),
-        (
-            "Relatório Final.txt",
-            "inline; filename=\"Relatorio Final.txt\"; filename*=UTF-8''Relat%C3%B3rio%20Final.txt",
-        ),
-        ("日本語.txt", "inline; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
-    ],
-)
-def test_a_file_is_sent_with_its_name(web: Flask, name: str, disposition: str) -> None:
-    answer = get(web, name)
-    assert answer.status == 200
-    assert answer.headers["Content-Disposition"] == disposition
-
-
-# --- the addresses in URL lists
-
-
-@pytest.mark.rule("R61-15")
-def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path: Path) -> None:
+    # the url list has a working url for every file name
     names = [
         "%2e%2e",
         "%",
@@ -266,28 +247,42 @@ def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path
         place = tmp_path / f"source{number}"
         place.write_text(name)
         files.append({"path": name, "source": str(place)})
-    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
-    listed = ask(app, f"/col/{REPORT}/files").text
+    import_records(archive_of(app), [{"rep": rep(2), "files": files}])
+    listed = ask(app, f"/col/{rep(2)}/files").text
     for name in names:
-        url = ask_urls(app, REPORT, filepath=name)["url"][0]
+        url = ask_urls(app, rep(2), filepath=name)["url"][0]
         assert url.isascii()
         assert unquote(url).endswith("/doc/" + name)
         answer = follow(app, url)
         assert (answer.status, answer.body.decode()) == (200, name)
         assert f'href="{url}"' in listed
+    # a file without its content in the folder is not found
+    (tmp_path / "a.txt").write_text("a")
+    files = [{"path": "a.txt", "source": str(tmp_path / "a.txt")}]
+    import_records(archive_of(app), [{"rep": rep(3), "files": files}])
+    archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
+    answer = get(app, "a.txt", rep(3))
+    assert answer.status == 404
+    assert "not available here" in answer.text
+    # the url of a file on another server is not changed
+    urls = [
+        "https://example.org/a?b=c&d=%20#e",
+        "http://example.org:8080/%5bx%5D",
+        "http://h/~a;b=c,d/@:!$'()*",
+        "https://example.org/user@host",
+        "http://[2001:db8::1]/x",
+        "http://example.org//a/../b",
+    ]
+    files = [{"path": str(number), "url": url} for number, url in enumerate(urls)]
+    import_records(archive_of(app), [{"rep": rep(4), "files": files}])
+    for file in files:
+        assert get(app, file["path"], rep(4)).headers.getlist("Location") == [file["url"]]
+        assert ask_urls(app, rep(4), filepath=file["path"])["url"] == (file["url"],)
 
 
-@pytest.mark.rule("R4-15")
-@for_each(
-    "path",
-    ["Relat%F3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt", "Relat%25C3%25B3rio%2520Final.txt"],
-)  # fmt: skip
-def test_a_file_is_found_by_its_name_in_any_encoding(web: Flask, path: str) -> None:
-    answer = ask(web, f"/col/{REPORT}/doc/{path}")
-    assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
-
-
-def test_a_server_that_decodes_paths_also_finds_the_file(web: Flask) -> None:
+@pytest.mark.rule("D5-01")
+def test_paths_are_found_encoded_decoded_and_relative(web: Flask) -> None:
+    # a server that decodes paths also finds the file
     with serving(web) as address:
         connection = HTTPConnection(address)
         for target, status in (
@@ -301,10 +296,7 @@ def test_a_server_that_decodes_paths_also_finds_the_file(web: Flask) -> None:
             assert answer.status == status
             assert body == CONTENTS["old.txt"] or status != 200
         assert answer.getheader("Location", "").endswith(f"{NOBODY}/Relat%F3rio%20Final.txt?x=1")
-
-
-@pytest.mark.rule("D5-01")
-def test_relative_links_between_items_work(web: Flask) -> None:
+    # relative links between items work
     page = ask_urls(web, TRAP)["url"][0]
     assert page == f"http://mtc-m16c.sid.inpe.br/col/{TRAP}/doc/doc/cgi/a.html"
     # [D] 5: the path of the page is cgi/a.html
@@ -318,47 +310,44 @@ def test_relative_links_between_items_work(web: Flask) -> None:
     assert follow(web, beside).body == CONTENTS["new.txt"]
 
 
-# --- missing files and items
-
-
-@for_each(
-    "path",
-    [
+def test_missing_files_and_items_are_not_found(web: Flask) -> None:
+    # no path leaves its item
+    for path in [
         "../../../../../../etc/passwd",
         "%2e%2e/%2e%2e/etc/passwd",
         "..%5C..%5Cetc%5Cpasswd",
         "a.html%00.txt",
         "doc/cgi",
-    ],
-)
-def test_no_path_leaves_its_item(web: Flask, path: str) -> None:
-    target = f"/col/{TRAP}/doc/{path}"
-    answer = ask(web, target)
-    if answer.status == 308:  # werkzeug merges adjacent slashes
-        answer = follow(web, answer.headers["Location"])
-    assert answer.status == 404
-    assert b"root:" not in answer.body
-
-
-@for_each("path", ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"])
-def test_odd_names_that_are_files_are_found(web: Flask, path: str) -> None:
-    assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
-
-
-@for_each("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "%00/%00"])
-@for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
-def test_every_page_of_an_unknown_item_is_404(web: Flask, ibi: str, rest: str) -> None:
-    assert ask(web, f"/col/{ibi}/{rest}").status == 404
-
-
-@pytest.mark.parametrize("name", ["named.pdf", "none.pdf"])
-def test_the_page_for_a_missing_file_shows_the_reason(web: Flask, name: str) -> None:
-    answer = get(web, name, SERVED_ELSEWHERE)
-    assert answer.status == 404
-    said = {"named.pdf": "not available here", "none.pdf": "does not have this file"}[name]
-    assert said in answer.text
-    assert "See the list of files" in answer.text
-    assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
+    ]:
+        target = f"/col/{TRAP}/doc/{path}"
+        answer = ask(web, target)
+        if answer.status == 308:  # werkzeug merges adjacent slashes
+            answer = follow(web, answer.headers["Location"])
+        assert answer.status == 404
+        assert b"root:" not in answer.body
+    # odd names that are files are found
+    for path in ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"]:
+        assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
+    # every page of an unknown item is 404
+    for ibi in [NOBODY, "8JMKD3MGP8W/35MME4I", "%00/%00"]:
+        for rest in ["", "doc/report.pdf", "files", "metadata"]:
+            assert ask(web, f"/col/{ibi}/{rest}").status == 404
+    # the page for a missing file shows the reason
+    for name in ["named.pdf", "none.pdf"]:
+        answer = get(web, name, SERVED_ELSEWHERE)
+        assert answer.status == 404
+        said = {"named.pdf": "not available here", "none.pdf": "does not have this file"}[name]
+        assert said in answer.text
+        assert "See the list of files" in answer.text
+        assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
+    # the page of an item without files says so
+    assert get(web, "a.txt", EMPTY).status == 404
+    assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text
+    # shared caches must not store restricted files
+    for name, ibi, status in (("report.pdf", CLOSED, 200), ("far.pdf", CLOSED_URL, 302)):
+        answer = get(web, name, ibi)
+        assert answer.status == status
+        assert answer.headers["Cache-Control"] == "private, no-cache"
 
 
 def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
@@ -378,68 +367,78 @@ def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
     assert record.exc_info is None
 
 
-def test_a_file_without_its_content_in_the_folder_is_not_found(app: Flask, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("a")
-    files = [{"path": "a.txt", "source": str(tmp_path / "a.txt")}]
-    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
-    archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
-    answer = get(app, "a.txt")
-    assert answer.status == 404
-    assert "not available here" in answer.text
-
-
-# --- files on other servers
-
-
-def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask) -> None:
-    urls = [
-        "https://example.org/a?b=c&d=%20#e",
-        "http://example.org:8080/%5bx%5D",
-        "http://h/~a;b=c,d/@:!$'()*",
-        "https://example.org/user@host",
-        "http://[2001:db8::1]/x",
-        "http://example.org//a/../b",
-    ]
-    files = [{"path": str(number), "url": url} for number, url in enumerate(urls)]
-    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
-    for file in files:
-        assert get(app, file["path"]).headers.getlist("Location") == [file["url"]]
-        assert ask_urls(app, REPORT, filepath=file["path"])["url"] == (file["url"],)
-
-
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_file_whose_url_is_its_own_address_causes_no_redirect_loop(
-    web_with: Callable[..., Flask], scheme: str
-) -> None:
-    app = web_with(PREFERRED_URL_SCHEME=scheme)
-    target = f"/col/{SERVED_ELSEWHERE}/doc/self%20%C3%A9.pdf"
-    hops = 0
-    while (answer := ask(app, target)).status == 302:
-        target = answer.headers["Location"].removeprefix("http://mtc-m16c.sid.inpe.br")
-        hops += 1
-        assert hops < 3
-    assert answer.status == 404
-    assert "not available here" in answer.text
-    # also with another host name
-    assert ask(app, target, headers={"Host": "other.example"}).status == 404
-
-
-# --- storage of contents
-
-
-def test_x_sendfile_leaves_sending_to_the_server(web_with: Callable[..., Flask]) -> None:
+def test_settings_for_files(web_with: Callable[..., Flask]) -> None:
+    # a file whose url is its own address causes no redirect loop
+    for scheme in ["http", "https"]:
+        app = web_with(PREFERRED_URL_SCHEME=scheme)
+        target = f"/col/{SERVED_ELSEWHERE}/doc/self%20%C3%A9.pdf"
+        hops = 0
+        while (answer := ask(app, target)).status == 302:
+            target = answer.headers["Location"].removeprefix("http://mtc-m16c.sid.inpe.br")
+            hops += 1
+            assert hops < 3
+        assert answer.status == 404
+        assert "not available here" in answer.text
+        # also with another host name
+        assert ask(app, target, headers={"Host": "other.example"}).status == 404
+    # x sendfile leaves sending to the server
     answer = get(web_with(USE_X_SENDFILE=True), "report.pdf")
     assert answer.status == 200
     assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
 
 
-def test_the_page_of_an_item_without_files_says_so(web: Flask) -> None:
-    assert get(web, "a.txt", EMPTY).status == 404
-    assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text
+HOST = "http://mtc-m16c.sid.inpe.br/"
 
 
-def test_shared_caches_must_not_store_restricted_files(web: Flask) -> None:
-    for name, ibi, status in (("report.pdf", CLOSED, 200), ("far.pdf", CLOSED_URL, 302)):
-        answer = get(web, name, ibi)
-        assert answer.status == status
-        assert answer.headers["Cache-Control"] == "private, no-cache"
+@pytest.mark.rule("R72-26")
+def test_a_secret_list_of_files_says_so_in_text_and_json_too(web: Flask) -> None:
+    text = "The owner of the item does not allow its list of files to be shown."
+    address = f"/col/{UNLISTED}/files"
+    answer = ask(web, f"{address}?format=text")
+    assert (answer.status, answer.text) == (200, f"# {text}\n")
+    found = json.loads(ask(web, address, headers={"Accept": "application/json"}).body)
+    assert found == {"ibi": UNLISTED, "files": None, "message": text}
+    # an item without files has a list, which is empty
+    assert json.loads(ask(web, f"/col/{EMPTY}/files?format=json").body)["files"] == []
+    answer = ask(web, f"{address}?format=text&lang=pt")
+    assert "não permite a divulgação" in answer.text
+    assert answer.headers["Content-Language"] == "pt"
+    assert {"Accept", "Accept-Language"} <= set(answer.headers["Vary"].split(", "))
+
+
+@pytest.fixture
+def many_files(new_app: Callable[..., Flask]) -> Flask:
+    """An app with an item that has 250 files."""
+    app = new_app()
+    archive_of(app).init()
+    files = [{"path": f"{n}.csv", "url": f"https://example.org/{n}"} for n in range(1, 251)]
+    described = {"metadata": {"dc": {"title": ["Rain"], "type": ["Dataset"]}}}
+    import_records(archive_of(app), [{"rep": rep(1), "files": files, **described}])
+    return app
+
+
+def names_of(page: Page) -> list[str]:
+    return [link.rpartition("/")[2] for link in page.links if "/doc/" in link]
+
+
+def test_a_long_list_of_files_has_several_pages(many_files: Flask) -> None:
+    address, seen = f"/col/{rep(1)}/files", []
+    for number, shown in enumerate(("1 to 100", "101 to 200", "201 to 250"), 1):
+        page = see(many_files, f"{address}?page={number}" if number > 1 else address)
+        assert f"Files {shown} of 250" in page.text("p")
+        seen += names_of(page)
+        linked = [link for link in page.links if "?page=" in link]
+        others = [other for other in (number - 1, number + 1) if 1 <= other <= 3]
+        assert linked == [f"{HOST}{address[1:]}?page={other}" for other in others]
+    assert seen == [f"{number}.csv" for number in range(1, 251)]
+    for number in ("4", "0", "-1", "01", "x", "", "9" * 5000, "%F3"):
+        see(many_files, f"{address}?page={number}", 404)
+    # the forms for programs are complete
+    assert ask(many_files, f"{address}?format=text").text.count("\n") == 250
+    assert len(json.loads(ask(many_files, f"{address}?format=json").body)["files"]) == 250
+    # the landing page shows the first of many files
+    page = see(many_files, f"/col/{rep(1)}/")
+    assert names_of(page) == [f"{number}.csv" for number in range(1, 51)]
+    assert f"{HOST}col/{rep(1)}/files" in page.links
+    assert "All 250 files" in page.text("a")
+    assert page.source.count("contentUrl") == 50

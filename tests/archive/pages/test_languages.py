@@ -34,30 +34,37 @@ HOST = "http://mtc-m16c.sid.inpe.br"
 BROWSER = {"Accept": "text/html"}
 
 
-# --- the language of a page
-
-
-@for_each(
-    ("query", "cookie", "browser", "language"),
-    [
+def test_the_url_precedes_the_cookie_and_the_browser(web: Flask) -> None:
+    for query, cookie, browser, language in [
         ("", "", "", "en"),
         ("", "", "pt;q=0, es;q=0.1", "es"),
         ("", "../../x", "pt", "pt"),
         ("?lang=es", "pt", "en", "es"),
         ("?x=%FF&lang=es&lang=pt", "", "en", "pt"),
-    ],
-)
-def test_the_url_precedes_the_cookie_and_the_browser(
-    web: Flask, query: str, cookie: str, browser: str, language: str
-) -> None:
-    headers = {"Cookie": f"ibi_language={cookie}" if cookie else "", "Accept-Language": browser}
-    answer = ask(web, f"/col/{REPORT}/files{query}", headers=headers)
-    assert answer.headers["Content-Language"] == language
-    assert {"Accept-Language", "Cookie"} <= set(answer.headers["Vary"].split(", "))
-    assert Page(answer.text).html["lang"] == language
-
-
-# --- the language switch
+    ]:
+        headers = {"Cookie": f"ibi_language={cookie}" if cookie else "", "Accept-Language": browser}
+        answer = ask(web, f"/col/{REPORT}/files{query}", headers=headers)
+        assert answer.headers["Content-Language"] == language
+        assert {"Accept-Language", "Cookie"} <= set(answer.headers["Vary"].split(", "))
+        assert Page(answer.text).html["lang"] == language
+    # only the switch sets a cookie and only if it is needed
+    for target, headers, cookie in [
+        ("?lang=es", {"Referer": f"{HOST}/x"}, "es"),
+        ("?lang=es", {"Sec-Fetch-Site": "same-origin"}, "es"),
+        ("?lang=es", {"Sec-Fetch-Site": "cross-site", "Referer": f"{HOST}/"}, None),
+        ("?lang=pt", {"Referer": f"{HOST}/x", "Cookie": "ibi_language=es"}, ""),
+        ("", {"Referer": f"{HOST}/x", "Cookie": "ibi_language=es"}, None),
+    ]:
+        answer = ask(
+            web, f"/col/{REPORT}/files{target}", headers={"Accept-Language": "pt-BR", **headers}
+        )
+        found = answer.headers.getlist("Set-Cookie")
+        if cookie is None:
+            assert found == []
+        elif cookie == "":
+            assert "Max-Age=0" in found[0]
+        else:
+            assert found == [f"ibi_language={cookie}; HttpOnly; Path=/; SameSite=Lax"]
 
 
 def links_of(text: str) -> dict[str, str]:
@@ -67,30 +74,24 @@ def links_of(text: str) -> dict[str, str]:
     return {str(attrs["hreflang"]): str(attrs["href"]) for attrs in found}
 
 
-@for_each(
-    ("target", "kept"),
-    [
+def test_the_switch_keeps_the_address_and_marks_the_current_language(web: Flask) -> None:
+    # the switch keeps the address and the query
+    for target, kept in [
         (f"/col/{REPORT}/?lang=pt", f"/col/{REPORT}/?"),
         (f"/col/{REPORT}/statistics?by=day&lang=x&until=2026", None),
         ("/col/x%FF/y/?a=%FF&b=<&c", "/col/x%FF/y/?a=%FF&b=%3C&c&"),
-    ],
-)
-def test_the_switch_keeps_the_address_and_the_query(
-    web: Flask, target: str, kept: str | None
-) -> None:
-    text = ask(web, target).text
-    links = links_of(text)
-    assert tuple(sorted(links)) == LANGUAGES
-    if kept is None:
-        path, _, query = target.partition("?")
-        rest = [pair for pair in query.split("&") if not pair.startswith("lang=")]
-        kept = f"{path}?{'&'.join(rest)}&"
-    for language, link in links.items():
-        assert link == f"{kept}lang={language}"
-        assert ask(web, link).headers["Content-Language"] == language
-
-
-def test_the_switch_names_the_languages_and_marks_the_current_one(web: Flask) -> None:
+    ]:
+        text = ask(web, target).text
+        links = links_of(text)
+        assert tuple(sorted(links)) == LANGUAGES
+        if kept is None:
+            path, _, query = target.partition("?")
+            rest = [pair for pair in query.split("&") if not pair.startswith("lang=")]
+            kept = f"{path}?{'&'.join(rest)}&"
+        for language, link in links.items():
+            assert link == f"{kept}lang={language}"
+            assert ask(web, link).headers["Content-Language"] == language
+    # the switch names the languages and marks the current one
     page = Page(ask(web, f"/col/{REPORT}/?lang=pt").text)
     current = [attrs["hreflang"] for _, attrs in page.tags if attrs.get("aria-current") == "true"]
     assert current == ["pt"]
@@ -109,35 +110,8 @@ def test_the_switch_of_a_mounted_app_and_of_an_alert_stays_on_the_host() -> None
     assert not [link for link in links_of(text).values() if link.startswith("//")]
 
 
-@for_each(
-    ("target", "headers", "cookie"),
-    [
-        ("?lang=es", {"Referer": f"{HOST}/x"}, "es"),
-        ("?lang=es", {"Sec-Fetch-Site": "same-origin"}, "es"),
-        ("?lang=es", {"Sec-Fetch-Site": "cross-site", "Referer": f"{HOST}/"}, None),
-        ("?lang=pt", {"Referer": f"{HOST}/x", "Cookie": "ibi_language=es"}, ""),
-        ("", {"Referer": f"{HOST}/x", "Cookie": "ibi_language=es"}, None),
-    ],
-)
-def test_only_the_switch_sets_a_cookie_and_only_if_it_is_needed(
-    web: Flask, target: str, headers: dict[str, str], cookie: str | None
-) -> None:
-    answer = ask(
-        web, f"/col/{REPORT}/files{target}", headers={"Accept-Language": "pt-BR", **headers}
-    )
-    found = answer.headers.getlist("Set-Cookie")
-    if cookie is None:
-        assert found == []
-    elif cookie == "":
-        assert "Max-Age=0" in found[0]
-    else:
-        assert found == [f"ibi_language={cookie}; HttpOnly; Path=/; SameSite=Lax"]
-
-
-# --- values
-
-
-def test_numbers_and_sizes_have_the_separators_of_the_language() -> None:
+def test_numbers_plurals_and_html_in_messages() -> None:
+    # numbers and sizes have the separators of the language
     for language, number, size in (
         ("en", "1,234,567", "1.5\xa0MB"),
         ("es", "1.234.567", "1,5\xa0MB"),
@@ -146,9 +120,7 @@ def test_numbers_and_sizes_have_the_separators_of_the_language() -> None:
         with reading(language):
             assert translations.format_number(1234567) == number
             assert translations.format_size(1_500_000) == size
-
-
-def test_a_number_chooses_the_plural_form() -> None:
+    # a number chooses the plural form
     forms = ("{count} view", "{count} views")
     for language, one, many in (
         ("en", "1 view", "1,000 views"),
@@ -158,9 +130,7 @@ def test_a_number_chooses_the_plural_form() -> None:
         with reading(language):
             assert translations.ngettext(*forms, 1) == one
             assert translations.ngettext(*forms, 1000) == many
-
-
-def test_html_in_a_message_is_kept_and_other_values_are_escaped() -> None:
+    # html in a message is kept and other values are escaped
     with reading("es"):
         link = Markup("<a>x</a>")
         text = translations.gettext("Did you mean {identifier}?", identifier=link)
@@ -168,9 +138,6 @@ def test_html_in_a_message_is_kept_and_other_values_are_escaped() -> None:
         assert text == "¿Quiso decir <a>x</a>?"
         plain = translations.gettext("Did you mean {identifier}?", identifier="<b>")
         assert (plain, isinstance(plain, Markup)) == ("¿Quiso decir <b>?", False)
-
-
-# --- templates of a host
 
 
 @for_each("has_own", [True, False])
@@ -198,35 +165,25 @@ def test_templates_of_a_host_keep_its_translations(web: Flask, has_own: bool) ->
     assert "Identificadores persistentes" in ours
 
 
-# --- the language that the host chose
-
-
 def choose(app: Flask, language: str | None) -> None:
     """Let the host choose the language of the pages."""
     app.extensions["ibi_archive"].functions.choose_language = lambda: language
 
 
-@for_each(
-    ("chosen", "cookie", "url", "expected"),
-    [
+def test_the_language_of_the_host_precedes_cookie_and_browser(web_with: NewApp) -> None:
+    for chosen, cookie, url, expected in [
         ("pt", "es", "", "pt"),
         ("pt_BR", "", "", "pt"),
         ("pt", "", "?lang=es", "es"),
         ("fr", "es", "", "es"),
         (None, "", "", "en"),
-    ],
-)
-def test_the_language_of_the_host_precedes_cookie_and_browser(
-    web_with: NewApp, chosen: str | None, cookie: str, url: str, expected: str
-) -> None:
-    app = web_with()
-    choose(app, chosen)
-    headers = {**BROWSER, "Accept-Language": "en", "Cookie": f"ibi_language={cookie}"}
-    answer = ask(app, f"/col/{REPORT}/{url}", headers=headers)
-    assert answer.headers["Content-Language"] == expected
-
-
-def test_no_cookie_keeps_a_language_where_the_host_chooses(web_with: NewApp) -> None:
+    ]:
+        app = web_with()
+        choose(app, chosen)
+        headers = {**BROWSER, "Accept-Language": "en", "Cookie": f"ibi_language={cookie}"}
+        answer = ask(app, f"/col/{REPORT}/{url}", headers=headers)
+        assert answer.headers["Content-Language"] == expected
+    # no cookie keeps a language where the host chooses
     app = web_with()
     headers = {**BROWSER, "Referer": f"{HOST}/ibi/items"}
     for chosen, has_cookie in ((None, True), ("pt", False)):
@@ -234,9 +191,7 @@ def test_no_cookie_keeps_a_language_where_the_host_chooses(web_with: NewApp) -> 
         answer = ask(app, f"/col/{REPORT}/?lang=es", headers=headers)
         assert answer.headers["Content-Language"] == "es"
         assert ("Set-Cookie" in answer.headers) is has_cookie
-
-
-def test_the_language_of_flask_babel_is_used(web_with: NewApp) -> None:
+    # the language of flask babel is used
     app = web_with()
     Babel(app, locale_selector=lambda: "pt_BR")
     headers = {**BROWSER, "Accept-Language": "en"}
@@ -244,6 +199,3 @@ def test_the_language_of_flask_babel_is_used(web_with: NewApp) -> None:
     assert ask(app, page, headers=headers).headers["Content-Language"] == "pt"
     choose(app, "es")
     assert ask(app, page, headers=headers).headers["Content-Language"] == "es"
-
-
-# --- no text without a translation

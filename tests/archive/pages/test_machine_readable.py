@@ -13,7 +13,6 @@ from flask import Flask
 from link_header import parse
 from lxml import html
 from support.archives import archive_of, import_records
-from support.cases import for_each
 from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, rep, source
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
@@ -64,34 +63,24 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
     return found
 
 
-@for_each(
-    ("accept", "expected"),
-    [
+def test_the_quality_values_decide_the_format() -> None:
+    for accept, expected in [
         (CHROME, ""),
         ("application/json", "json-ld"),
         ("application/x-bibtex, text/html;q=0.9", "bibtex"),
         ("text/html;q=0, application/xhtml+xml;q=0, */*;q=0.1", "oai_dc"),
         ("text/html;q=0", None),
-    ],
-)
-def test_the_quality_values_decide_the_format(accept: str, expected: str | None) -> None:
-    assert choose_format(parse_accept_header(accept, MIMEAccept), FORMATS) == expected
-
-
-@for_each(
-    ("accept", "file_type", "expected"),
-    [
+    ]:
+        assert choose_format(parse_accept_header(accept, MIMEAccept), FORMATS) == expected
+    # only who wants nothing else as much is led to the metadata
+    for accept, file_type, expected in [
         (CHROME, None, False),
         ("application/x-bibtex, */*;q=0.1", None, True),
         ("application/x-bibtex;q=0", None, False),
         ("application/*", None, False),
         ("application/json", "application/json", False),
-    ],
-)
-def test_only_who_wants_nothing_else_as_much_is_led_to_the_metadata(
-    accept: str, file_type: str | None, expected: bool
-) -> None:
-    assert prefers_metadata(parse_accept_header(accept, MIMEAccept), file_type) is expected
+    ]:
+        assert prefers_metadata(parse_accept_header(accept, MIMEAccept), file_type) is expected
 
 
 #: The addresses at which a client negotiates: the persistent URL, the page, a file, the metadata.
@@ -103,55 +92,48 @@ PLACES = (
 )
 
 
-@for_each(
-    ("name", "first"),
-    [("bibtex", place) for place in PLACES] + [(name, PLACES[0]) for name in FORMATS],
-)
-def test_a_program_is_redirected_to_the_metadata_it_prefers(
-    web: Flask, name: str, first: str
-) -> None:
-    media_type = str(FORMATS[name])
-    answer = ask(web, first, headers={"Accept": media_type})
-    if first == PLACES[0]:
-        assert answer.status == 302
-        place = answer.headers["Location"]
-    else:
-        assert answer.status == 303
-    assert "Accept" in answer.headers["Vary"]
-    place = answer.headers["Location"]
-    assert place == f"{ORIGIN}/col/{REPORT}/metadata?choice={name}"
-    found = ask(web, place.removeprefix(ORIGIN))
-    assert found.status == 200
-    assert found.headers["Content-Type"].partition(";")[0] == media_type
-    extension = next(format.extension for format in BUILT_IN if format.name == name)
-    assert found.headers["Content-Disposition"].endswith(f'.{extension}"')
-    assert links_of(found)["describes"] == [f"{ORIGIN}/col/{REPORT}/"]
-
-
-@for_each(
-    ("name", "media_type"),
-    [("json-ld", "application/json"), ("bibtex", "text/x-bibtex"), ("bibtex", CHROME)],
-)
-def test_the_answer_has_the_type_that_the_client_named(
-    web: Flask, name: str, media_type: str
-) -> None:
-    address = f"/col/{REPORT}/metadata?choice={name}"
-    answer = ask(web, address, headers={"Accept": media_type})
-    expected = FORMATS[name] if media_type == CHROME else media_type
-    assert answer.headers["Content-Type"].partition(";")[0] == expected
-    assert "Accept" in answer.headers["Vary"]
-
-
-@for_each("place", PLACES)
-def test_a_browser_gets_the_page_or_the_file(web: Flask, place: str) -> None:
-    for accept in (CHROME, HTTR, "*/*", "application/pdf, text/html"):
-        answer = ask(web, place, headers={"Accept": accept})
-        assert answer.status == (302 if place == PLACES[0] else 200)
-        assert "choice=" not in answer.headers.get("Location", "")
+def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask) -> None:
+    for name, first in [("bibtex", place) for place in PLACES] + [
+        (name, PLACES[0]) for name in FORMATS
+    ]:
+        media_type = str(FORMATS[name])
+        answer = ask(web, first, headers={"Accept": media_type})
+        if first == PLACES[0]:
+            assert answer.status == 302
+            place = answer.headers["Location"]
+        else:
+            assert answer.status == 303
         assert "Accept" in answer.headers["Vary"]
+        place = answer.headers["Location"]
+        assert place == f"{ORIGIN}/col/{REPORT}/metadata?choice={name}"
+        found = ask(web, place.removeprefix(ORIGIN))
+        assert found.status == 200
+        assert found.headers["Content-Type"].partition(";")[0] == media_type
+        extension = next(format.extension for format in BUILT_IN if format.name == name)
+        assert found.headers["Content-Disposition"].endswith(f'.{extension}"')
+        assert links_of(found)["describes"] == [f"{ORIGIN}/col/{REPORT}/"]
+    # the answer has the type that the client named
+    for name, media_type in [
+        ("json-ld", "application/json"),
+        ("bibtex", "text/x-bibtex"),
+        ("bibtex", CHROME),
+    ]:
+        address = f"/col/{REPORT}/metadata?choice={name}"
+        answer = ask(web, address, headers={"Accept": media_type})
+        expected = FORMATS[name] if media_type == CHROME else media_type
+        assert answer.headers["Content-Type"].partition(";")[0] == expected
+        assert "Accept" in answer.headers["Vary"]
+    # a browser gets the page or the file
+    for place in PLACES:
+        for accept in (CHROME, HTTR, "*/*", "application/pdf, text/html"):
+            answer = ask(web, place, headers={"Accept": accept})
+            assert answer.status == (302 if place == PLACES[0] else 200)
+            assert "choice=" not in answer.headers.get("Location", "")
+            assert "Accept" in answer.headers["Vary"]
 
 
-def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_list(web: Flask) -> None:
+def test_the_links_and_the_head_of_a_landing_page(web: Flask) -> None:
+    # a program that accepts nothing of it gets 406 and the list
     for ibi, accept in ((REPORT, "image/png"), (EMPTY, "application/ld+json")):
         answer = ask(web, f"/col/{ibi}/", headers={"Accept": accept})
         assert answer.status == 406
@@ -168,9 +150,8 @@ def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_list(web: Flask) 
         assert found.headers["Content-Type"].partition(";")[0] == media_type
     assert ask(web, f"/col/{REPORT}/metadata", headers={"Accept": "image/png"}).status == 406
     assert ask(web, f"/col/{REPORT}/", headers={"Accept": CHROME}).status == 200
-
-
-def test_the_links_of_a_landing_page_lead_to_its_parts(web: Flask) -> None:
+    # the links and the head of a landing page
+    # the links of a landing page lead to its parts
     answer = ask(web, f"/col/{REPORT}/")
     assert "Accept" in answer.headers["Vary"]
     found = links_of(answer)
@@ -180,9 +161,7 @@ def test_the_links_of_a_landing_page_lead_to_its_parts(web: Flask) -> None:
         part = ask(web, url.removeprefix(ORIGIN))
         assert part.status == 200, url
         assert links_of(part)["cite-as"] == found["cite-as"]
-
-
-def test_the_head_of_the_page_describes_the_item(web: Flask) -> None:
+    # the head of the page describes the item
     head = Head(ask(web, f"/col/{REPORT}/?lang=pt").text)
     assert head.links["canonical"] == f"{ORIGIN}/col/{REPORT}/"
     assert head.values("citation_title") == ["A report"]
@@ -211,42 +190,37 @@ def new_shelf(new_app: Create) -> Create:
     return create
 
 
-def test_json_ld_never_ends_its_element(new_shelf: Create) -> None:
+def test_formats_and_tags_show_what_the_reader_may_see(new_shelf: Create, tmp_path: Path) -> None:
+    # json ld never ends its element
     app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": [HOSTILE]}}}])
     answer = ask(app, f"/col/{rep(1)}/")
     assert json.loads(Head(answer.text).json_ld)["name"] == " ".join(HOSTILE.split())
     assert answer.text.count("</script>") == 2
-
-
-def test_hidden_items_show_nothing_in_links_tags_and_formats(
-    new_shelf: Create, tmp_path: Path
-) -> None:
+    # hidden items show nothing in links tags and formats
     hidden = {
-        "rep": rep(1),
+        "rep": rep(11),
         "metadata": {"dc": {"title": ["Secret"]}},
         "access": {"networks": [NETWORK], "others": "none"},
         "files": [{"path": "report.pdf", "source": source(tmp_path / "s", "report.pdf")}],
     }
-    closed = {**hidden, "rep": rep(2), "access": {"networks": [NETWORK]}}
+    closed = {**hidden, "rep": rep(12), "access": {"networks": [NETWORK]}}
     app = new_shelf([hidden, closed])
     for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
         for rest in ("", "metadata", "doc/report.pdf"):
-            answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
+            answer = ask(app, f"/col/{rep(11)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
             assert answer.status == 403
             assert "Secret" not in answer.text
             assert not set(answer.headers.keys()) & {"Link", "Location"}
     for name in FORMATS:
-        for ibi in (rep(1), rep(2)):
+        for ibi in (rep(11), rep(12)):
             answer = ask(app, f"/col/{ibi}/metadata?choice={name}", remote=OUTSIDE)
             assert "report.pdf" not in answer.text + str(answer.headers)
     for remote, shows in ((INSIDE, True), (OUTSIDE, False)):
-        answer = ask(app, f"/col/{rep(2)}/", remote=remote)
+        answer = ask(app, f"/col/{rep(12)}/", remote=remote)
         assert ("item" in links_of(answer)) is shows
         assert (Head(answer.text).values("citation_pdf_url") != []) is shows
         assert ("report.pdf" in answer.text) is shows
-
-
-def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
+    # a format of the host is served and listed
     ibi = IBIArchive()
 
     @ibi.metadata_format("marcxml", **MARC)
@@ -257,14 +231,14 @@ def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
     def write_plain(work: Work) -> bytes:
         return work.title.encode()
 
-    app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
-    answer = ask(app, f"/col/{rep(1)}/metadata?choice=marcxml")
+    app = new_shelf([{"rep": rep(21), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
+    answer = ask(app, f"/col/{rep(21)}/metadata?choice=marcxml")
     assert answer.headers["Content-Type"] == "application/marcxml+xml; charset=utf-8"
     assert answer.headers["Content-Disposition"].endswith('.xml"')
     assert answer.text == "<record>Rain</record>"
-    assert ask(app, f"/col/{rep(1)}/metadata?choice=plain").text == "Rain"
-    page = ask(app, f"/col/{rep(1)}/")
-    assert f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml" in links_of(page)["describedby"]
+    assert ask(app, f"/col/{rep(21)}/metadata?choice=plain").text == "Rain"
+    page = ask(app, f"/col/{rep(21)}/")
+    assert f"{ORIGIN}/col/{rep(21)}/metadata?choice=marcxml" in links_of(page)["describedby"]
     assert ">marcxml</a>" in page.text
     assert ">Text</a>" in page.text
 

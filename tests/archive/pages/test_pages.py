@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, import_records, make_app
-from support.cases import for_each
+from support.archives import archive_of, close, import_records, make_app, make_host
 from support.pages import (
     MARKED,
     NAMES,
@@ -46,30 +46,22 @@ from support.web import (
 )
 
 from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.server.pages.responses import FOLDER
 
 HOST = "http://mtc-m16c.sid.inpe.br/"
 
 #: The path after ``/col/<ibi>/``, the IBI, the status, and the address of the user.
 PAGES = [
-    ("", REPORT, 200, ""),
-    ("", EMPTY, 200, ""),
-    ("", METADATA, 200, ""),
-    ("", OLD, 200, ""),
-    ("", NEW, 200, ""),
-    ("", WITH_METADATA, 200, ""),
-    ("", URL_METADATA, 200, ""),
-    ("", SERVED_ELSEWHERE, 200, ""),
-    ("", TRAP, 200, ""),
-    ("", UNLISTED, 200, ""),
-    ("", SERVICE_PATH[1:], 200, ""),
+    *(
+        ("", ibi, 200, "")
+        for ibi in (REPORT, EMPTY, METADATA, OLD, NEW, WITH_METADATA, URL_METADATA)
+    ),
+    *(("", ibi, 200, "") for ibi in (SERVED_ELSEWHERE, TRAP, UNLISTED, SERVICE_PATH[1:])),
+    *(("", ibi, 404, "") for ibi in (NOBODY, "8JMKD3MGP8W/35MME4V")),
+    *(("files", ibi, 200, "") for ibi in (REPORT, EMPTY, UNLISTED)),
     ("", CLOSED, 200, OUTSIDE),
     ("", HIDDEN, 403, OUTSIDE),
     ("", GONE, 410, ""),
-    ("", NOBODY, 404, ""),
-    ("", "8JMKD3MGP8W/35MME4V", 404, ""),
-    ("files", REPORT, 200, ""),
-    ("files", EMPTY, 200, ""),
-    ("files", UNLISTED, 200, ""),
     ("files", CLOSED, 403, OUTSIDE),
     ("files", GONE, 410, ""),
     ("metadata", REPORT, 200, ""),
@@ -80,44 +72,38 @@ PAGES = [
 ]
 
 
-@for_each(("rest", "ibi", "status", "remote"), PAGES)
-def test_every_page_is_well_formed_in_both_languages(
-    web: Flask, rest: str, ibi: str, status: int, remote: str
-) -> None:
-    options = {"remote": remote} if remote else {}
-    titles = set()
-    for language in ("pt", "en"):
-        page = see(web, f"/col/{ibi}/{rest}", status, language, **options)
-        assert page.html == {"lang": language}
-        titles.add(page.text("h1"))
-        if status != 200:  # an error page has advice or links
-            assert page.links or page.text("p")
-    assert len(titles) == (2 if status != 200 or rest else 1)
-
-
-@for_each(
-    ("path", "remote"),
-    [
+def test_every_page_is_well_formed_and_completely_translated(web: Flask, tmp_path: Path) -> None:
+    # every page is well formed in both languages
+    for rest, ibi, status, remote in PAGES:
+        options = {"remote": remote} if remote else {}
+        titles = set()
+        for language in ("pt", "en"):
+            page = see(web, f"/col/{ibi}/{rest}", status, language, **options)
+            assert page.html == {"lang": language}
+            titles.add(page.text("h1"))
+            if status != 200:  # an error page has advice or links
+                assert page.links or page.text("p")
+        assert len(titles) == (2 if status != 200 or rest else 1)
+    # no page has text without a translation
+    for path, remote in [
         *((f"/col/{ibi}/{rest}", remote or OUTSIDE) for rest, ibi, _, remote in PAGES),
         (f"/col/{REPORT}/files?format=x", OUTSIDE),
         (f"/col/{REPORT}/statistics", OUTSIDE),
         (f"/col/{REPORT}/statistics?by=x", OUTSIDE),
         *((f"/ibi/{name}", OUTSIDE) for name in ("statistics", "items", "newest?page=1")),
-    ],
-)
-def test_no_page_has_text_without_a_translation(
-    web: Flask, tmp_path: Path, path: str, remote: str
-) -> None:
-    records = str(shelf(tmp_path))
-    # lists of files contain the extensions, such as PDF
-    data = list_words(f"{HOST} {records} {records.upper()} {path}")
-    with marked_language():
-        text = ask(web, path, headers=MARKED, remote=remote).text
-    assert f'lang="{TAG}"' in text
-    assert list_unmarked_words(text) - data <= NAMES
+    ]:
+        records = str(shelf(tmp_path))
+        # lists of files contain the extensions, such as PDF
+        data = list_words(f"{HOST} {records} {records.upper()} {path}")
+        with marked_language():
+            text = ask(web, path, headers=MARKED, remote=remote).text
+        assert f'lang="{TAG}"' in text
+        assert list_unmarked_words(text) - data <= NAMES
 
 
-def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) -> None:
+@pytest.mark.rule("R72-26")
+def test_the_landing_page_describes_the_item_and_errors_are_explained(web: Flask) -> None:
+    # the landing page describes the item and links to its files
     page = see(web, f"/col/{REPORT_ALIAS}/")
     assert page.text("h1") == page.text("title") == "A report"
     for text in (REPORT, REPORT_IBIP, REPORT_ALIAS):
@@ -131,6 +117,37 @@ def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) 
     for link in page.links:
         if link.startswith(HOST):
             assert follow(web, link).status == 200
+    # a page escapes titles hides secret lists and suggests identifiers
+    # markup in a title is escaped
+    for rest in ["", "metadata", "files"]:
+        page = see(web, f"/col/{NEW}/{rest}")
+        assert HOSTILE in page.text("h1")
+        assert HOSTILE in page.text("title")
+    # the list of files is not shown if the owner forbids it
+    for rest in ("files", ""):
+        page = see(web, f"/col/{UNLISTED}/{rest}")
+        assert "does not allow its list of files to be shown" in page.text("p")
+        assert not [link for link in page.links if "old.txt" in link]
+    page = see(web, f"/col/{UNLISTED}/files", language="pt")
+    assert "não permite a divulgação da lista de arquivos" in page.text("p")
+    # only the list is secret, not the files
+    assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
+    # the page of an unknown item links to what was probably meant
+    page = see(web, f"/col/{NOBODY.upper()}/", 404)
+    assert page.links == ["/ibi/items", f"http://urlib.net/{NOBODY}"]
+    assert "may be in another Archive" in page.text("p")
+    page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
+    assert page.links == ["/ibi/items", "http://urlib.net/8JMKD3MGP8W/35MME4U"]
+    assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == ["/ibi/items"]
+    # an address without its last slash is redirected
+    for ibi in [REPORT, GONE]:
+        answer = ask(web, f"/col/{ibi}")
+        assert answer.status == 308
+        assert answer.headers["Location"] == f"{HOST}col/{ibi}/"
+    # a redirect of a mounted app contains the path of the app
+    with web.test_client() as client:
+        answer = client.get(f"/col/{REPORT}", base_url="http://evil.example/r%C3%A9po")
+        assert answer.headers["Location"] == f"{HOST}r%C3%A9po/col/{REPORT}/"
 
 
 def test_every_internal_link_of_every_page_works(web: Flask) -> None:
@@ -151,69 +168,25 @@ def test_every_internal_link_of_every_page_works(web: Flask) -> None:
         assert status == other[link] if link in other else status in (200, 302), link
 
 
-@for_each("rest", ["", "metadata", "files"])
-def test_markup_in_a_title_is_escaped(web: Flask, rest: str) -> None:
-    page = see(web, f"/col/{NEW}/{rest}")
-    assert HOSTILE in page.text("h1")
-    assert HOSTILE in page.text("title")
-
-
-@pytest.mark.rule("R72-26")
-def test_the_list_of_files_is_not_shown_if_the_owner_forbids_it(web: Flask) -> None:
-    for rest in ("files", ""):
-        page = see(web, f"/col/{UNLISTED}/{rest}")
-        assert "does not allow its list of files to be shown" in page.text("p")
-        assert not [link for link in page.links if "old.txt" in link]
-    page = see(web, f"/col/{UNLISTED}/files", language="pt")
-    assert "não permite a divulgação da lista de arquivos" in page.text("p")
-    # only the list is secret, not the files
-    assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
-
-
-def test_the_page_of_an_unknown_item_links_to_what_was_probably_meant(web: Flask) -> None:
-    page = see(web, f"/col/{NOBODY.upper()}/", 404)
-    assert page.links == ["/ibi/items", f"http://urlib.net/{NOBODY}"]
-    assert "may be in another Archive" in page.text("p")
-    page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
-    assert page.links == ["/ibi/items", "http://urlib.net/8JMKD3MGP8W/35MME4U"]
-    assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == ["/ibi/items"]
-
-
-@for_each("ibi", [REPORT, GONE])
-def test_an_address_without_its_last_slash_is_redirected(web: Flask, ibi: str) -> None:
-    answer = ask(web, f"/col/{ibi}")
-    assert answer.status == 308
-    assert answer.headers["Location"] == f"{HOST}col/{ibi}/"
-
-
-@for_each(
-    ("target", "path"),
-    [
+def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
+    web_with: Callable[..., Flask],
+) -> None:
+    for target, path in [
         (f"/col/{REPORT}", f"/col/{REPORT}/"),
         (f"/col/{REPORT}?x=%F3&y=a?b", f"/col/{REPORT}/?x=%F3&y=a?b"),
         (f"//col//{REPORT}/", f"/col/{REPORT}/"),
         (f"/{REPORT_IBIP}".replace("/", "//"), None),
         (f"//evil.example//{REPORT}", None),
-    ],
-)
-def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
-    web_with: Callable[..., Flask], target: str, path: str | None
-) -> None:
-    app = web_with(PREFERRED_URL_SCHEME="https")
-    for host in ("evil.example", "[::1]:8080", ""):
-        answer = ask(app, target, headers={"Host": host})
-        assert "evil" not in answer.headers.get("Location", "")
-        if path is not None:
-            assert answer.status == 308
-            assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
-            assert answer.headers["Cache-Control"] == "private, no-cache"
-            assert "evil" not in answer.text
-
-
-def test_a_redirect_of_a_mounted_app_contains_the_path_of_the_app(web: Flask) -> None:
-    with web.test_client() as client:
-        answer = client.get(f"/col/{REPORT}", base_url="http://evil.example/r%C3%A9po")
-        assert answer.headers["Location"] == f"{HOST}r%C3%A9po/col/{REPORT}/"
+    ]:
+        app = web_with(PREFERRED_URL_SCHEME="https")
+        for host in ("evil.example", "[::1]:8080", ""):
+            answer = ask(app, target, headers={"Host": host})
+            assert "evil" not in answer.headers.get("Location", "")
+            if path is not None:
+                assert answer.status == 308
+                assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
+                assert answer.headers["Cache-Control"] == "private, no-cache"
+                assert "evil" not in answer.text
 
 
 def test_the_name_of_the_archive_leads_to_the_home_page_or_to_the_list_of_items(web: Flask) -> None:
@@ -241,3 +214,43 @@ def test_the_citation_names_the_repository_and_the_day_of_access(uri: str, tmp_p
         f"Disponível em: http://urlib.net/{REPORT}. Acesso em: 23 nov. 2026.<"
     ) in page.source
     close(app)
+
+
+def measure_luminance(colour: str) -> float:
+    """Return the relative luminance of a colour such as 1b2127 (WCAG 2.2)."""
+    parts = [int(part, 16) / 255 for part in re.findall(".." if len(colour) == 6 else ".", colour)]
+    values = [part * (17 if len(colour) == 3 else 1) for part in parts]
+    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_texts_have_the_contrast_of_wcag_in_light_and_dark_colours() -> None:
+    css = (FOLDER / "ibi.css").read_text("utf-8")
+    schemes = re.findall("--ibi-text: .*?--ibi-note-line", css, re.DOTALL)
+    assert len(schemes) == 2
+    for scheme in schemes:
+        found = re.findall("--ibi-([a-z-]+): #([0-9a-f]+)", scheme)
+        colours = {name: measure_luminance(colour) for name, colour in found}
+        texts = [(text, on) for text in ("text", "muted", "accent", "fault")
+                 for on in ("background", "surface")]  # fmt: skip
+        for text, ground in (*texts, ("text", "note"), ("on-accent", "accent")):
+            dark, light = sorted((colours[text], colours[ground]))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
+
+
+def add_home(app: Flask) -> None:
+    app.add_url_rule("/", "home", lambda: "the app's own")
+
+
+def test_it_leads_to_the_list_of_items_unless_the_app_has_a_page(uri: str, tmp_path: Path) -> None:
+    # it leads to the list of items
+    app = make_host(uri, tmp_path)
+    archive_of(app).init()
+    assert ask(app, "/").headers["Location"] == "/ibi/items"
+    assert ask(app, "/", "POST").status in (404, 405)
+    close(app)
+    # the page of the app has precedence
+    for order in ["before", "after"]:
+        app = make_host(uri, tmp_path, **{order: add_home})
+        assert ask(app, "/").text == "the app's own"
+        close(app)

@@ -14,14 +14,15 @@ import pytest
 from flask import Flask
 from msgspec.structs import fields
 from support.archives import archive_of, import_records
-from support.cases import for_each
 from support.pages import see
-from support.web import INSIDE, NETWORK, OUTSIDE, ask, rep
+from support.statements import count_statements
+from support.web import INSIDE, NETWORK, OUTSIDE, ask, rep, source
 
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages import zip as zip_files
 from flask_ibi_archive.core.records import description
 from flask_ibi_archive.core.records.description import Description
+from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES
 
 #: A complete description, and what the page shows for each of its fields.
 DESCRIBED = json.loads(Path(__file__).with_name("described_work.json").read_text("utf-8"))
@@ -56,35 +57,30 @@ def test_the_page_shows_each_field_of_the_description(put: Callable[..., Flask])
     for name, values in SHOWN.items():
         for value in values:
             assert value in text, name
-
-
-def test_the_words_of_descriptions_have_names() -> None:
-    for table, type in (
-        (labels.ROLES, description.Role), (labels.DATES, description.DateKind),
-        (labels.LEVELS, description.DegreeLevel), (labels.TITLES, description.TitleKind),
-        (labels.ACCESS, description.AccessRight), (labels.RELATIONS, description.Relation),
-    ):  # fmt: skip
-        assert set(table) == set(type.__args__)
-
-
-def test_authors_after_the_tenth_are_folded(put: Callable[..., Flask]) -> None:
-    app = put(metadata={"work": WORK})
-    text = see(app, f"/col/{rep(1)}/").source
+    # authors after the tenth are folded
     folded = text.partition("<summary>2 more authors</summary>")[2].partition("</details>")[0]
     assert re.findall(r"Author\d+", folded) == ["Author9", "Author10"]
 
 
-@for_each(
-    ("language", "first", "other"),
-    [("en", "It rains.", "Chove."), ("pt", "Chove.", "It rains."), ("es", "It rains.", "Chove.")],
-)
-def test_the_abstract_in_the_language_of_the_reader_is_first(
-    app: Flask, tmp_path: Path, language: str, first: str, other: str
-) -> None:
-    if archive_of(app).get(rep(1)) is None:
-        import_records(archive_of(app), [{"rep": rep(1), "metadata": {"work": WORK}}])
-    text = see(app, f"/col/{rep(1)}/", language=language).source
-    assert text.index(f">{first}</p>") < text.index(f">{other}</p>")
+def test_the_words_of_descriptions_have_names() -> None:
+    tables = {"ibi_roles": set(labels.ROLES)}
+    for path in (OWN_TEMPLATES / "ibi_archive/default").glob("*.html"):
+        for name, table in re.findall(r"{% set (\w+) = {\n(.*?)} %}", path.read_text(), re.DOTALL):
+            tables[name] = set(re.findall(r'^"([^"]+)":', table, re.MULTILINE))
+    for name, type in (
+        ("roles", description.Role), ("dates", description.DateKind),
+        ("levels", description.DegreeLevel), ("titles", description.TitleKind),
+        ("access", description.AccessRight), ("relations", description.Relation),
+    ):  # fmt: skip
+        assert tables[f"ibi_{name}"] == set(type.__args__)
+
+
+def test_the_abstract_in_the_language_of_the_reader_is_first(put: Callable[..., Flask]) -> None:
+    app = put(metadata={"work": WORK})
+    rain, chuva = ">It rains.</p>", ">Chove.</p>"
+    for language, first, other in (("en", rain, chuva), ("pt", chuva, rain), ("es", rain, chuva)):
+        text = see(app, f"/col/{rep(1)}/", language=language).source
+        assert text.index(first) < text.index(other), language
 
 
 RULE = {"networks": [NETWORK]}
@@ -106,9 +102,6 @@ def test_a_badge_says_who_may_read(
 ) -> None:
     app = put("report.pdf", **record)
     assert expected in see(app, f"/col/{rep(1)}/", remote=OUTSIDE).text("li")
-
-
-# --- all files as a ZIP file
 
 
 def read_zip(app: Flask, **options: str) -> dict[str, bytes]:
@@ -139,18 +132,14 @@ def test_the_rules_of_access_apply_to_the_zip_file(put: Callable[..., Flask]) ->
     assert ask(app, f"/col/{rep(1)}/files.zip", remote=INSIDE).status == 403
 
 
-@for_each("limit", [("MAX_SIZE", 10), ("MAX_FILES", 1)])
-def test_a_zip_file_is_bounded(
-    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
-) -> None:
-    if archive_of(app).get(rep(1)) is None:
-        files = [{"path": name, "source": write(tmp_path, name)} for name in ("a.pdf", "b.csv")]
-        import_records(archive_of(app), [{"rep": rep(1), "files": files}])
-    with monkeypatch.context() as patch:
-        patch.setattr(zip_files, *limit)
-        page = see(app, f"/col/{rep(1)}/files.zip", 404)
-        assert "at most" in page.text("p")
-        assert "too many or too large for one ZIP file" in see(app, f"/col/{rep(1)}/").text("p")
+def test_a_zip_file_is_bounded(put: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = put("a.pdf", "b.csv")
+    for limit in (("MAX_SIZE", 10), ("MAX_FILES", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(zip_files, *limit)
+            page = see(app, f"/col/{rep(1)}/files.zip", 404)
+            assert "at most" in page.text("p")
+            assert "too many or too large for one ZIP file" in see(app, f"/col/{rep(1)}/").text("p")
 
 
 def test_other_items_have_no_zip_file(put: Callable[..., Flask]) -> None:
@@ -159,45 +148,63 @@ def test_other_items_have_no_zip_file(put: Callable[..., Flask]) -> None:
     assert "files.zip" not in see(app, f"/col/{rep(1)}/").source
 
 
-# --- conditional requests, other sites, search engines
+def test_pages_are_sent_once_and_public_data_to_all_sites(put: Callable[..., Flask]) -> None:
+    app = put(metadata={"work": WORK})
+    import_records(archive_of(app), [{"rep": rep(2), "metadata": {"work": WORK}, "access": RULE}])
+    for rest in ("", "metadata", "metadata?choice=oai_dc", "files"):
+        path = f"/col/{rep(1)}/{rest}"
+        etag = ask(app, path).headers["ETag"]
+        again = ask(app, path, headers={"If-None-Match": etag})
+        assert (again.status, again.body) == (304, b"")
+        assert ask(app, path, headers={"If-None-Match": '"other"'}).status == 200
+    for rest, accept, is_shared, is_repeated in (
+        ("", "", False, False),
+        ("", "application/x-bibtex", True, False),
+        ("metadata", "", False, True),
+        ("metadata?choice=oai_dc", "", True, True),
+        ("files?format=json", "", True, True),
+        ("statistics", "", False, True),
+    ):
+        headers = {"Accept": accept} if accept else {}
+        answer = ask(app, f"/col/{rep(1)}/{rest}", headers=headers)
+        assert ("Access-Control-Allow-Origin" in answer.headers) == is_shared
+        # repetitions are not for search engines
+        assert ("X-Robots-Tag" in answer.headers) == is_repeated
+        # what depends on the network of the reader is for no other site
+        closed = ask(app, f"/col/{rep(2)}/{rest}", headers=headers, remote=INSIDE)
+        assert "Access-Control-Allow-Origin" not in closed.headers
 
 
-@for_each("rest", ["", "metadata", "metadata?choice=oai_dc", "files"])
-def test_a_page_that_has_not_changed_is_not_sent_again(app: Flask, rest: str) -> None:
-    if archive_of(app).get(rep(1)) is None:
-        import_records(archive_of(app), [{"rep": rep(1), "metadata": {"work": WORK}}])
-    path = f"/col/{rep(1)}/{rest}"
-    etag = ask(app, path).headers["ETag"]
-    again = ask(app, path, headers={"If-None-Match": etag})
-    assert (again.status, again.body) == (304, b"")
-    assert ask(app, path, headers={"If-None-Match": '"other"'}).status == 200
+OLD, NEW, NEWEST, TRANSLATION, METADATA = map(rep, range(1, 6))
 
 
-@for_each(
-    ("rest", "headers", "is_shared", "is_repeated"),
-    [
-        ("", {}, False, False),
-        ("", {"Accept": "application/x-bibtex"}, True, False),
-        ("metadata", {}, False, True),
-        ("metadata?choice=oai_dc", {}, True, True),
-        ("files?format=json", {}, True, True),
-        ("statistics", {}, False, True),
-    ],
-)
-def test_public_data_are_for_all_sites_and_repetitions_not_for_search_engines(
-    app: Flask, rest: str, headers: dict[str, str], is_shared: bool, is_repeated: bool
+def test_a_landing_page_shows_related_items_by_title_with_few_statements(
+    app: Flask, tmp_path: Path
 ) -> None:
-    if archive_of(app).get(rep(1)) is None:
-        import_records(
-            archive_of(app),
-            [
-                {"rep": rep(1), "metadata": {"work": WORK}},
-                {"rep": rep(2), "metadata": {"work": WORK}, "access": RULE},
-            ],
-        )
-    answer = ask(app, f"/col/{rep(1)}/{rest}", headers=headers)
-    assert ("Access-Control-Allow-Origin" in answer.headers) == is_shared
-    assert ("X-Robots-Tag" in answer.headers) == is_repeated
-    # what depends on the network of the reader is for no other site
-    closed = ask(app, f"/col/{rep(2)}/{rest}", headers=headers, remote=INSIDE)
-    assert "Access-Control-Allow-Origin" not in closed.headers
+    dc = {"title": [{"value": "The metadata", "lang": "en"}], "creator": ["Silva, Ana"]}
+    files = [{"path": name, "source": source(tmp_path, name)} for name in ("report.pdf", "new.txt")]
+    import_records(
+        archive_of(app),
+        [
+            {"rep": OLD, "next_edition": NEW, "metadata": {"dc": {"title": ["First edition"]}}},
+            {
+                "rep": NEW,
+                "language": "en",
+                "next_edition": NEWEST,
+                "translations": {"pt": TRANSLATION},
+                "metadata": {"ibi": METADATA},
+                "files": files,
+            },
+            {"rep": NEWEST, "metadata": {"dc": {"title": ["Third edition"]}}},
+            {"rep": TRANSLATION, "language": "pt", "metadata": {"dc": {"title": ["Tradução"]}}},
+            {"rep": METADATA, "content_type": "Metadata", "metadata": {"dc": dc}},
+        ],
+    )
+    page = see(app, f"/col/{NEW}/", language="en")
+    # title and author are those of the metadata item
+    assert page.text("h1") == "The metadata"
+    assert "Silva, Ana" in page.source
+    for title in ("First edition", "Third edition", "Tradução"):
+        assert f">{title}</cite>" in page.source
+    assert page.source.index("A newer edition of this item exists") < page.source.index("Files")
+    assert len(count_statements(app, lambda: see(app, f"/col/{NEW}/"))) <= 7

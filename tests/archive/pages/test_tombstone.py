@@ -45,22 +45,17 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
     return ibi, ibip
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_every_address_of_a_removed_item_answers_410(
-    app: Flask, removed: tuple[str, str], method: str
-) -> None:
-    for ibi in (*removed, removed[0].upper(), removed[1].lower()):
-        for address in ADDRESSES:
-            answer = ask(app, f"/col/{ibi}/{address}", method)
-            assert answer.status == 410, address
-            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-            assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
-            assert (answer.body == b"") == (method == "HEAD")
-
-
-def test_the_page_shows_item_date_reason_and_successor(
-    app: Flask, removed: tuple[str, str]
-) -> None:
+def test_the_pages_of_a_removed_item(app: Flask, removed: tuple[str, str]) -> None:
+    # every address of a removed item answers 410
+    for method in ["GET", "HEAD"]:
+        for ibi in (*removed, removed[0].upper(), removed[1].lower()):
+            for address in ADDRESSES:
+                answer = ask(app, f"/col/{ibi}/{address}", method)
+                assert answer.status == 410, address
+                assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+                assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
+                assert (answer.body == b"") == (method == "HEAD")
+    # the page shows item date reason and successor
     shown = json.loads(command(app, "show", removed[0], "--json").data)
     page = see(app, f"/col/{removed[1]}/", 410)
     assert page.text("h1") == "This item was removed"
@@ -83,11 +78,7 @@ def test_the_page_shows_item_date_reason_and_successor(
     links = ["/ibi/items", f"{BASE}{NOBODY}", url, metadata, *formats, f"{BASE}{removed[0]}"]
     assert page.links == links
     assert "never be assigned to another" in page.text("p")
-
-
-def test_the_description_of_a_removed_item_stays_readable(
-    app: Flask, removed: tuple[str, str]
-) -> None:
+    # the description of a removed item stays readable
     page = see(app, f"/col/{removed[1]}/metadata")
     assert "Banon, G." in page.text("dd")
     assert "This item was removed" in page.text("a")  # the tombstone
@@ -99,7 +90,8 @@ def test_the_description_of_a_removed_item_stays_readable(
     assert ask(app, f"/col/{removed[0]}/metadata?choice=marc").status == 404
 
 
-def test_the_description_of_a_removed_item_may_be_in_a_metadata_item(app: Flask) -> None:
+def test_tombstones_and_copies_of_other_kinds(app: Flask) -> None:
+    # the description of a removed item may be in a metadata item
     metadata = {"rep": rep(2), "content_type": "Metadata"}
     metadata["metadata"] = {"dc": {"title": ["A report"], "creator": ["Banon, G."]}}
     import_records(archive_of(app), [{"rep": rep(1), "metadata": {"ibi": rep(2)}}, metadata])
@@ -113,6 +105,42 @@ def test_the_description_of_a_removed_item_may_be_in_a_metadata_item(app: Flask)
     assert "A report" in see(app, f"/col/{rep(2)}/metadata").text("dd")
     assert "A report" not in ask(app, f"/col/{rep(3)}/").text
     assert ask(app, f"/col/{rep(3)}/metadata").status == 404
+    # a tombstone may have a next edition instead of a successor and no reason
+    import_records(archive_of(app), [deleted(rep(11), next_edition=rep(12)), {"rep": rep(12)}])
+    page = see(app, f"/col/{rep(11)}/", 410)
+    edition = f"http://mtc-m16c.sid.inpe.br/col/{rep(12)}/"
+    assert page.links == ["/ibi/items", edition, BASE + rep(11), BASE + rep(11)]
+    assert "Next edition" in page.text("p")
+    assert "Reason" not in page.text("strong")
+    assert page.text("title") == f"This item was removed: {rep(11)}"
+    assert ask(app, f"/col/{rep(11)}/").headers["Link"] == (
+        f'<{BASE}{rep(12)}>; rel="successor-version"'
+    )
+    import_records(archive_of(app), [deleted(rep(13))])
+    assert "Link" not in ask(app, f"/col/{rep(13)}/").headers
+    # the page of a copy names the archive with the original
+    far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
+    import_records(archive_of(app), [{"rep": rep(21), "state": "Copy", "original_archive": far}])
+    page = see(app, f"/col/{rep(21)}/")
+    assert "This is a copy." in page.text("p")
+    assert far in page.text("code")
+    # without the status, the resolver may choose the copy again
+    original = f"{BASE}{rep(21)}?ibiurl.requireditemstatus=Original"
+    assert original in page.links
+    answer = ask(app, original.removeprefix(BASE[:-1]))
+    assert (answer.status, answer.headers["Location"]) == (302, original)
+    # the citation that the archive writes is marked as portuguese
+    record = {"rep": rep(31), "metadata": {"dc": {"title": ["Rain"], "creator": ["Silva, Ana"]}}}
+    import_records(archive_of(app), [record])
+    archive_of(app).delete(rep(31), reason="withdrawn")
+    text = see(app, f"/col/{rep(31)}/", 410).source
+    assert 'id="ibi-citation" lang="pt">SILVA, Ana. <strong>Rain</strong>.' in text
+    other = {"reason": "withdrawn", "citation": "Silva, Rain."}
+    import_records(
+        archive_of(app), [deleted(rep(32), metadata=record["metadata"], tombstone=other)]
+    )
+    text = see(app, f"/col/{rep(32)}/", 410).source
+    assert '<p class="ibi-citation ibi-text" id="ibi-citation">Silva, Rain.</p>' in text
 
 
 @pytest.mark.parametrize("others", ["none", "metadata"])
@@ -133,48 +161,6 @@ def deleted(ibi: str, **fields: object) -> dict[str, object]:
     """Return the record of a removed item."""
     moment = {"timestamp": "2010-01-02T03:04:05Z"}
     return {"rep": ibi, "state": "Deleted", **moment, **fields}
-
-
-def test_a_tombstone_may_have_a_next_edition_instead_of_a_successor_and_no_reason(
-    app: Flask,
-) -> None:
-    import_records(archive_of(app), [deleted(rep(1), next_edition=rep(2)), {"rep": rep(2)}])
-    page = see(app, f"/col/{rep(1)}/", 410)
-    edition = f"http://mtc-m16c.sid.inpe.br/col/{rep(2)}/"
-    assert page.links == ["/ibi/items", edition, BASE + rep(1), BASE + rep(1)]
-    assert "Next edition" in page.text("p")
-    assert "Reason" not in page.text("strong")
-    assert page.text("title") == f"This item was removed: {rep(1)}"
-    assert ask(app, f"/col/{rep(1)}/").headers["Link"] == (
-        f'<{BASE}{rep(2)}>; rel="successor-version"'
-    )
-    import_records(archive_of(app), [deleted(rep(3))])
-    assert "Link" not in ask(app, f"/col/{rep(3)}/").headers
-
-
-def test_the_page_of_a_copy_names_the_archive_with_the_original(app: Flask) -> None:
-    far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
-    import_records(archive_of(app), [{"rep": rep(1), "state": "Copy", "original_archive": far}])
-    page = see(app, f"/col/{rep(1)}/")
-    assert "This is a copy." in page.text("p")
-    assert far in page.text("code")
-    # without the status, the resolver may choose the copy again
-    original = f"{BASE}{rep(1)}?ibiurl.requireditemstatus=Original"
-    assert original in page.links
-    answer = ask(app, original.removeprefix(BASE[:-1]))
-    assert (answer.status, answer.headers["Location"]) == (302, original)
-
-
-def test_the_citation_that_the_archive_writes_is_marked_as_portuguese(app: Flask) -> None:
-    record = {"rep": rep(1), "metadata": {"dc": {"title": ["Rain"], "creator": ["Silva, Ana"]}}}
-    import_records(archive_of(app), [record])
-    archive_of(app).delete(rep(1), reason="withdrawn")
-    text = see(app, f"/col/{rep(1)}/", 410).source
-    assert 'id="ibi-citation" lang="pt">SILVA, Ana. <strong>Rain</strong>.' in text
-    other = {"reason": "withdrawn", "citation": "Silva, Rain."}
-    import_records(archive_of(app), [deleted(rep(2), metadata=record["metadata"], tombstone=other)])
-    text = see(app, f"/col/{rep(2)}/", 410).source
-    assert '<p class="ibi-citation ibi-text" id="ibi-citation">Silva, Rain.</p>' in text
 
 
 def test_a_tombstone_names_whom_to_ask(uri: str, tmp_path: Path) -> None:

@@ -119,78 +119,60 @@ def location(answer: Answer) -> str:
 
 
 @pytest.mark.rule("FI-3")
-@for_each(
-    "alias",
-    [
+def test_an_alias_leads_where_the_persistent_url_leads(old: Flask) -> None:
+    # each spelling of an alias leads to the item
+    for alias in [
         "hdl:20.500.12345/678",
         "doi:10.5281/ZENODO.1234567",
         "ark:/12345/x54-xz321/",
-    ],
-)
-def test_each_spelling_of_an_alias_leads_to_the_item(old: Flask, alias: str) -> None:
-    assert location(ask(old, f"/{alias}")) == REPORT_URL
-    assert ask(old, f"/{alias}", "HEAD").status == 302
-    assert ask(old, f"/{alias}", "POST").status == 405
-
-
-@pytest.mark.rule("FI-3")
-@for_each(
-    "rest",
-    [
+    ]:
+        assert location(ask(old, f"/{alias}")) == REPORT_URL
+        assert ask(old, f"/{alias}", "HEAD").status == 302
+        assert ask(old, f"/{alias}", "POST").status == 405
+    # an alias leads where the persistent url leads
+    for rest in [
         "+(pt):",
         "?x=%C3%A9&y",
         "/Relat%C3%B3rio%20Final.txt",
-    ],
-)
-def test_an_alias_leads_where_the_persistent_url_leads(old: Flask, rest: str) -> None:
-    expected = ask(old, f"/{REPORT}{rest}")
-    for alias in ("doi:10.5281/zenodo.1234567", "ark:/12345/x54xz321", "urn:nbn:br:bn-123"):
-        answer = ask(old, f"/{alias}{rest}")
-        assert location(answer) == location(expected)
-        assert dict(answer.headers) == dict(expected.headers)
+    ]:
+        expected = ask(old, f"/{REPORT}{rest}")
+        for alias in ("doi:10.5281/zenodo.1234567", "ark:/12345/x54xz321", "urn:nbn:br:bn-123"):
+            answer = ask(old, f"/{alias}{rest}")
+            assert location(answer) == location(expected)
+            assert dict(answer.headers) == dict(expected.headers)
 
 
 @pytest.mark.rule("FI-3")
-@for_each(
-    ("host", "target"),
-    [
+def test_former_addresses_lead_to_items_and_other_paths_are_not_found(old: Flask) -> None:
+    # former addresses lead to items
+    for host, target in [
         (OLD_HOST, "/handle/1/2"),
         (f"{OLD_HOST}:8080", "/jspui/handle/1/2"),
         (OLD_HOST, "/item?id=1&x=%c3%a9"),
         ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/2"),  # from a resolver
         ("mtc-m16c.sid.inpe.br", "/text/24"),  # the text of an IBIp that no server can have
-    ],
-)
-def test_former_addresses_lead_to_items(old: Flask, host: str, target: str) -> None:
-    assert location(ask_at(old, host, target)) == REPORT_URL
-    assert ask_at(old, host, target, "HEAD").status == 302
-    assert ask_at(old, host, target, "POST").status == 405
-
-
-@pytest.mark.rule("FI-3")
-@for_each(
-    ("host", "target"),
-    [
+    ]:
+        assert location(ask_at(old, host, target)) == REPORT_URL
+        assert ask_at(old, host, target, "HEAD").status == 302
+        assert ask_at(old, host, target, "POST").status == 405
+    # other paths get the 404 of the app
+    for host, target in [
         (OLD_HOST, "/handle/1/2/"),
         # nobody said that these hosts are ours
         ("www.old.example.org", "/handle/1/2"),
         ("other.example.org", "/papers/2009/report"),
         ("mtc-m16c.sid.inpe.br", "/doi:10.5281/%FF%00"),
         ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678?servicesubject=urlRequest"),
-    ],
-)
-def test_other_paths_get_the_404_of_the_app(old: Flask, host: str, target: str) -> None:
-    answer = ask_at(old, host, target)
-    assert answer.status == 404
-    assert answer.body == ask_at(old, host, "/no/such/page").body
-    assert ask_at(old, host, target, "POST").status == 404
-
-
-# --- the same resolution as for persistent URLs
+    ]:
+        answer = ask_at(old, host, target)
+        assert answer.status == 404
+        assert answer.body == ask_at(old, host, "/no/such/page").body
+        assert ask_at(old, host, target, "POST").status == 404
 
 
 @pytest.mark.rule("FI-4")
-def test_an_item_that_is_removed_or_has_no_such_part_is_explained(old: Flask) -> None:
+def test_what_is_not_here_is_explained_or_left_to_the_resolver(old: Flask) -> None:
+    # an item that is removed or has no such part is explained
     for alias, target, status in (
         ("hdl:20.500.12345/gone", GONE, 410),
         ("hdl:20.500.12345/678/none.pdf", f"{REPORT_IBIP}/none.pdf", 404),
@@ -204,10 +186,7 @@ def test_an_item_that_is_removed_or_has_no_such_part_is_explained(old: Flask) ->
         for link in re.findall(r'href="http://urlib.net[^"]*"', expected.text):
             assert link in answer.text
         assert "urlib.net/hdl" not in answer.text
-
-
-@pytest.mark.rule("FI-4")
-def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
+    # an item of another archive is left to the resolver
     # the resolver does not know the aliases of this Archive
     target = "/hdl:20.500.12345/678+(fr)?ibiurl.requireditemstatus=Original"
     expected = location(ask(old, target.replace("/hdl:20.500.12345/678", f"/{REPORT_IBIP}")))
@@ -215,16 +194,36 @@ def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
     assert location(ask(old, target)) == expected
 
 
-# --- apps
-
-
-def test_without_local_resolution_the_app_answers(old_with: NewApp) -> None:
+def test_the_app_decides_who_answers(old_with: NewApp) -> None:
+    # without local resolution the app answers
     app = old_with(IBI_LOCAL_RESOLUTION=False)
     for host, target in (
         ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678"),
         (OLD_HOST, "/handle/1/2"),
     ):
         assert ask_at(app, host, target).status == 404
+    # a view of the host may let the archive answer
+    ibi = IBIArchive()
+
+    def show(**given: str) -> Any:
+        return ibi.answer_persistent_url() or "own page"
+
+    app = old_with(after=lambda app: app.add_url_rule("/<a>/<b>/<c>", "own", show))
+    assert location(ask(app, "/papers/2009/report")) == REPORT_URL
+    assert location(ask_at(app, OLD_HOST, "/handle/1/2")) == REPORT_URL
+    assert ask(app, "/handle/1/2").text == "own page"
+    # an app may be mounted under a path
+    app = old_with()
+    outer = Flask("outer")
+    server = DispatcherMiddleware(NotFound(), {"/repository": app})
+    outer.wsgi_app = server  # type: ignore[method-assign]
+    mounted = REPORT_URL.replace("/col/", "/repository/col/")
+    assert location(ask(outer, "/repository/hdl:20.500.12345/678")) == mounted
+    # the web server of the former host adds the path
+    assert location(ask_at(outer, OLD_HOST, "/repository/handle/1/2")) == mounted
+    assert location(ask(outer, "/repository/old/1")) == mounted
+    assert ask(outer, "/repository/old/2").status == 404
+    assert ask(outer, "/old/1").status == 404
 
 
 @pytest.mark.parametrize("process", ["own", "other"])
@@ -283,32 +282,6 @@ def test_a_route_for_all_paths_leaves_aliases_to_the_archive(
     assert ask_at(app, OLD_HOST, f"/other{end}").text == "own other"
     # a page of the app, although an item was there
     assert ask(app, f"/papers/2009/report{end}").text == "own papers/2009/report"
-
-
-def test_a_view_of_the_host_may_let_the_archive_answer(old_with: NewApp) -> None:
-    ibi = IBIArchive()
-
-    def show(**given: str) -> Any:
-        return ibi.answer_persistent_url() or "own page"
-
-    app = old_with(after=lambda app: app.add_url_rule("/<a>/<b>/<c>", "own", show))
-    assert location(ask(app, "/papers/2009/report")) == REPORT_URL
-    assert location(ask_at(app, OLD_HOST, "/handle/1/2")) == REPORT_URL
-    assert ask(app, "/handle/1/2").text == "own page"
-
-
-def test_an_app_may_be_mounted_under_a_path(old_with: NewApp) -> None:
-    app = old_with()
-    outer = Flask("outer")
-    server = DispatcherMiddleware(NotFound(), {"/repository": app})
-    outer.wsgi_app = server  # type: ignore[method-assign]
-    mounted = REPORT_URL.replace("/col/", "/repository/col/")
-    assert location(ask(outer, "/repository/hdl:20.500.12345/678")) == mounted
-    # the web server of the former host adds the path
-    assert location(ask_at(outer, OLD_HOST, "/repository/handle/1/2")) == mounted
-    assert location(ask(outer, "/repository/old/1")) == mounted
-    assert ask(outer, "/repository/old/2").status == 404
-    assert ask(outer, "/old/1").status == 404
 
 
 class OldShelf(Shelf):

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from flask import Flask, Response
+from hypothesis import given
+from hypothesis import strategies as st
 from support.accesses import stored
 from support.archives import FAR_SERVICE, archive_of, import_records
+from support.networks import PREFERENCES, make_wanted
 from support.operations import make_archives
 from support.pages import Page
+from support.stores import USERS, StoreMaker, rep_of
 from support.web import (
     CLOSED,
     CLOSED_URL,
@@ -41,7 +47,21 @@ from support.web import (
     rep,
 )
 
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service import local_resolution
+from flask_ibi_archive.archive.service.local_resolution import (
+    LocalOutcome,
+    create_local_acknowledgment,
+    resolve_locally,
+)
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.languages import parse_accept_language
+from flask_ibi_archive.core.protocol.messages import build_response, format_request, parse_request
+from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
+from flask_ibi_archive.core.resolution.outcome import Redirect
 
 NewApp = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"
@@ -79,9 +99,6 @@ def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **mo
     return ask(app, target, headers={name: text for name, text in headers.items() if text}, **more)
 
 
-# --- items of this Archive
-
-
 @pytest.mark.rule("R61-15", "R61-16", "R62-16")
 def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask) -> None:
     for target, url in [
@@ -104,19 +121,18 @@ def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask)
     ]:
         for method in ("GET", "HEAD"):
             assert redirect_of(ask(web, f"/{target}", method)) == url, target
-
-
-@pytest.mark.parametrize(
-    ("language", "found"),
-    [("pt-BR", PORTUGUESE), ("de, pt;q=0.5, en;q=0.4", PORTUGUESE), ("en", REPORT), ("", REPORT)],
-)
-def test_a_plus_sign_redirects_to_the_translation_that_the_reader_prefers(
-    web: Flask, language: str, found: str
-) -> None:
-    answer = ask_with(web, f"/{REPORT}+", language)
-    assert redirect_of(answer).startswith(col(found, "doc/"))
-    assert "Accept-Language" in answer.headers["Vary"]
-    assert ask_with(web, f"/{REPORT}+(pt)", language).headers["Vary"] == "Accept"
+        assert ask(web, f"/{target}", "POST").status == 405, target
+    # a plus sign redirects to the translation that the reader prefers
+    for language, found in [
+        ("pt-BR", PORTUGUESE),
+        ("de, pt;q=0.5, en;q=0.4", PORTUGUESE),
+        ("en", REPORT),
+        ("", REPORT),
+    ]:
+        answer = ask_with(web, f"/{REPORT}+", language)
+        assert redirect_of(answer).startswith(col(found, "doc/"))
+        assert "Accept-Language" in answer.headers["Vary"]
+        assert ask_with(web, f"/{REPORT}+(pt)", language).headers["Vary"] == "Accept"
 
 
 def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
@@ -135,18 +151,31 @@ def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: N
     )
 
 
-def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
+def test_loops_are_alerts_and_what_a_copy_lacks_is_left_to_the_resolver(app: Flask) -> None:
+    # a redirect to the requested url is a loop
     here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
     import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
     assert ask(app, f"/{rep(1)}").status == 508
     # the same item with another path is not a loop
     assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
+    # the missing parts of a copy and a removed copy are left to the resolver
+    copy = {"state": "Copy", "original_archive": FAR_SERVICE}
+    import_records(
+        archive_of(app), [{"rep": rep(11), "next_edition": rep(12), **copy}, {"rep": rep(12)}]
+    )
+    for target in (f"{rep(11)}/new.txt", f"{rep(11)}+(pt)", f"{rep(11)}!:"):
+        assert redirect_of(ask(app, f"/{target}")) == f"{BASE}/{target}"
+    assert ask(app, f"/{rep(12)}/new.txt").status == 404
+    assert redirect_of(ask(app, f"/{rep(11)}")) == col(rep(11), "")
+    archive_of(app).delete(rep(11), "no room")
+    assert redirect_of(ask(app, f"/{rep(11)}")) == f"{BASE}/{rep(11)}"
+    page = ask(app, f"/col/{rep(11)}/", headers={"Accept": BROWSER})
+    assert page.status == 410
+    assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
 
 
-# --- items of other Archives
-
-
-def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -> None:
+def test_other_persistent_urls_and_paths_are_not_resolved_here(web: Flask) -> None:
+    # other items are left to the resolver with the same target
     for target in [
         NOBODY,
         f"{NOBODY}!+(pt-BR):(oai_dc)/a%20b.pdf?x=1&ibiurl.requireditemstatus=Original",
@@ -156,6 +185,40 @@ def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -
     ]:
         for method in ("GET", "HEAD"):
             assert redirect_of(ask(web, f"/{target}", method)) == f"{BASE}/{target}", target
+    # a malformed target that begins with an ibi is explained
+    for target, reason in [
+        (f"{REPORT}::", '":" may not follow ":"'),
+        (f"{REPORT}?ibiurl.requireditemstatus=Copy", "Original"),
+        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.23", "did you mean"),
+        ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
+        ("8JMKD3MGP8W", "8JMKD3MGP8W"),
+    ]:
+        answer = ask(web, f"/{target}")
+        assert answer.status == 400, target
+        assert "persistent URL" in " ".join(answer.pairs["alert"]), target
+        assert reason in " ".join(answer.pairs["alert"]), target
+        assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
+    # other paths and messages are no persistent urls
+    # other paths get the 404 of the host
+    for target in [
+        "new/gadgets",
+        "%ff/%00",
+        "AWS/S3",
+        "docs/minutes/2009/02.16.09.pdf",
+        "software/linux/2023/12.04.01",
+    ]:
+        for method in ("GET", "POST"):
+            answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
+            assert answer.status == 404, target
+            assert "<h1>Not Found</h1>" in answer.text, target
+    # a message to another service is not a persistent url
+    for target in (REPORT, NOBODY):
+        message = f"/{target}?servicesubject=inclusionConfirmationRequest"
+        assert ask(web, message).status == ask(web, message, "POST").status == 404
+        for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
+            answer = ask(web, f"/{target}?{query}")
+            assert answer.status == 400
+            assert "may only be sent to the resolver's service" in answer.alert
 
 
 @pytest.mark.parametrize("base", [f"{HOST.upper()}:80/", "http://127.0.0.1:8000"])
@@ -188,27 +251,6 @@ def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     original = f"/{rep(2)}?ibiurl.requireditemstatus=Original"
     assert redirect_of(ask(app, original)) == BASE + original
     assert redirect_of(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
-
-
-def test_the_missing_parts_of_a_copy_and_a_removed_copy_are_left_to_the_resolver(
-    app: Flask,
-) -> None:
-    copy = {"state": "Copy", "original_archive": FAR_SERVICE}
-    import_records(
-        archive_of(app), [{"rep": rep(1), "next_edition": rep(2), **copy}, {"rep": rep(2)}]
-    )
-    for target in (f"{rep(1)}/new.txt", f"{rep(1)}+(pt)", f"{rep(1)}!:"):
-        assert redirect_of(ask(app, f"/{target}")) == f"{BASE}/{target}"
-    assert ask(app, f"/{rep(2)}/new.txt").status == 404
-    assert redirect_of(ask(app, f"/{rep(1)}")) == col(rep(1), "")
-    archive_of(app).delete(rep(1), "no room")
-    assert redirect_of(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
-    page = ask(app, f"/col/{rep(1)}/", headers={"Accept": BROWSER})
-    assert page.status == 410
-    assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
-
-
-# --- alerts
 
 
 @pytest.mark.rule("R62-17")
@@ -253,98 +295,54 @@ def test_a_removed_edition_is_passed_over_whether_or_not_editions_are_followed(
     assert ask(app, f"/{rep(3)}!").status == 410
 
 
-@pytest.mark.parametrize(
-    ("ibi", "rest", "missing_part", "missing_part_pt", "found"),
-    [
+def test_an_alert_links_to_the_parts_that_an_item_has(web: Flask) -> None:
+    for ibi, rest, missing_part, missing_part_pt, found in [
         (REPORT, "/none.txt", "not have the file", "o arquivo", PARTS),
         # a file is called a%20b.txt
         (REPORT, "/a%20b.txt", "not have the file", "o arquivo", PARTS),
         (REPORT, "+(de)", "not have the translation", "a tradução", PARTS),
         (REPORT, ":(marc)", "no metadata in the format", "no formato", PARTS),
         (ONLY_IBIP, ":", "no metadata", "metadados", [FILES]),
-    ],
-)  # fmt: skip
-def test_an_alert_links_to_the_parts_that_an_item_has(
-    web: Flask, ibi: str, rest: str, missing_part: str, missing_part_pt: str, found: list[str]
-) -> None:
-    target = ibi + rest
-    alternatives = [f"/{ibi}{one}" for one in found]
-    for language, text, heading in (
-        ("en", missing_part, "The item exists, but does not have what was requested"),
-        ("pt", missing_part_pt, "O item existe, mas não tem o que foi pedido"),
-    ):
-        answer = ask_with(web, f"/{target}", language, BROWSER)
-        assert answer.status == 404
-        page = Page(answer.text)
-        assert page.text("h1") == heading
-        assert text in page.text("p")
-        assert page.links == ["/ibi/items", f"/{ibi}", *alternatives, f"/{ibi}", f"{BASE}/{target}"]
-    pairs = ask(web, f"/{target}").pairs
-    assert pairs["url.persistent"] == (f"{BASE}/{target}",)
-    assert pairs["ibi"][1] == ibi
-    assert pairs["alternatives"] == tuple(alternatives)
-    for one in alternatives:
-        assert ask(web, one).status == 302
-
-
-def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> None:
-    for target, reason in [
-        (f"{REPORT}::", '":" may not follow ":"'),
-        (f"{REPORT}?ibiurl.requireditemstatus=Copy", "Original"),
-        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.23", "did you mean"),
-        ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
-        ("8JMKD3MGP8W", "8JMKD3MGP8W"),
     ]:
-        answer = ask(web, f"/{target}")
-        assert answer.status == 400, target
-        assert "persistent URL" in " ".join(answer.pairs["alert"]), target
-        assert reason in " ".join(answer.pairs["alert"]), target
-        assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
+        target = ibi + rest
+        alternatives = [f"/{ibi}{one}" for one in found]
+        for language, text, heading in (
+            ("en", missing_part, "The item exists, but does not have what was requested"),
+            ("pt", missing_part_pt, "O item existe, mas não tem o que foi pedido"),
+        ):
+            answer = ask_with(web, f"/{target}", language, BROWSER)
+            assert answer.status == 404
+            page = Page(answer.text)
+            assert page.text("h1") == heading
+            assert text in page.text("p")
+            assert page.links == [
+                "/ibi/items",
+                f"/{ibi}",
+                *alternatives,
+                f"/{ibi}",
+                f"{BASE}/{target}",
+            ]
+        pairs = ask(web, f"/{target}").pairs
+        assert pairs["url.persistent"] == (f"{BASE}/{target}",)
+        assert pairs["ibi"][1] == ibi
+        assert pairs["alternatives"] == tuple(alternatives)
+        for one in alternatives:
+            assert ask(web, one).status == 302
 
 
-def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
-    for target in [
-        "new/gadgets",
-        "%ff/%00",
-        "AWS/S3",
-        "docs/minutes/2009/02.16.09.pdf",
-        "software/linux/2023/12.04.01",
-    ]:
-        for method in ("GET", "POST"):
-            answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
-            assert answer.status == 404, target
-            assert "<h1>Not Found</h1>" in answer.text, target
-
-
-def test_a_message_to_another_service_is_not_a_persistent_url(web: Flask) -> None:
-    for target in (REPORT, NOBODY):
-        message = f"/{target}?servicesubject=inclusionConfirmationRequest"
-        assert ask(web, message).status == ask(web, message, "POST").status == 404
-        for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
-            answer = ask(web, f"/{target}?{query}")
-            assert answer.status == 400
-            assert "may only be sent to the resolver's service" in answer.alert
-
-
-def test_local_resolution_can_be_switched_off(web_with: NewApp) -> None:
+def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> None:
+    # local resolution can be switched off
     app = web_with(IBI_LOCAL_RESOLUTION=False)
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
         for method in ("GET", "POST"):
             assert ask(app, f"/{target}", method).status == 404
     assert ask(app, SERVICE_PATH).status == 400
-
-
-# --- the host's own routes
-
-
-def test_a_redirect_of_the_host_has_precedence(web_with: NewApp) -> None:
+    # a redirect of the host has precedence
     app = web_with()
     app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
     answer = ask(app, f"/{REPORT_IBIP}")
     assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
-
-
-def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
+    # a resolver of the same app answers persistent urls
     app = web_with()
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
     for target in (REPORT, f"{REPORT}:", NOBODY, GONE):
@@ -362,9 +360,6 @@ def test_a_resolver_answers_while_the_archive_of_the_app_is_not_ready(new_app: N
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
     assert ask(app, f"/{REPORT}").text == f"resolved {REPORT}"
     assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
-
-
-# --- counted accesses
 
 
 @pytest.fixture
@@ -405,6 +400,18 @@ def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
     for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
         ask(filled, f"/{target}")
     assert stored(archive_of(filled)) == []
+    # an acknowledgment by head is not counted
+    key = ask_urls(filled, rep(1))["urlkey"][0]
+    raw = (
+        f"{SERVICE_PATH}?servicesubject=acknowledgment&clientinformation.ipaddress={INSIDE}"
+        f"&contenttype=Data&state=Original&url.persistent=http://urlib.net/{rep(1)}"
+        f"&url={col(rep(1), 'doc/Relat%C3%B3rio%201.pdf')}&ibi=rep%20{rep(1)}&urlkey={key}"
+    )
+    assert ask(filled, raw, "HEAD").status == 200
+    assert stored(archive_of(filled)) == []
+    # the key can still be used
+    assert ask(filled, raw).status == 200
+    assert len(stored(archive_of(filled))) == 1
 
 
 def test_an_error_in_counting_does_not_affect_the_response(
@@ -419,15 +426,75 @@ def test_an_error_in_counting_does_not_affect_the_response(
     assert "could not be counted" in caplog.text
 
 
-def test_an_acknowledgment_by_head_is_not_counted(filled: Flask) -> None:
-    key = ask_urls(filled, rep(1))["urlkey"][0]
-    raw = (
-        f"{SERVICE_PATH}?servicesubject=acknowledgment&clientinformation.ipaddress={INSIDE}"
-        f"&contenttype=Data&state=Original&url.persistent=http://urlib.net/{rep(1)}"
-        f"&url={col(rep(1), 'doc/Relat%C3%B3rio%201.pdf')}&ibi=rep%20{rep(1)}&urlkey={key}"
+KEY = "1234567890-0123456789"
+PERSISTENT_URL = "http://archive.example:80/x%20y?z=%C3%A9+%252B"
+
+
+def answer_by_text(archive: Archive, question: Question, client_addresses: Any) -> Any:
+    """Return the answer to a question, formatted as text and parsed like an HTTP response."""
+    query = format_request(question.create_request(client_addresses))
+    message = parse_request(decode_query_string(query))
+    pairs = parse_pairs(build_response(message, archive.list_urls))
+    return pairs_as_dict(pairs)
+
+
+def without_key(outcome: LocalOutcome) -> LocalOutcome:
+    """Return an outcome with a fixed URL key, since each answer has a new key."""
+    if isinstance(outcome, Redirect) and outcome.url_key is not None:
+        return replace(outcome, url_key=KEY)
+    return outcome
+
+
+@pytest.mark.slow
+def test_values_give_the_same_outcome_as_text(
+    new_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random_ = random.Random(12)
+    archives = [archive_of(new_app(IBI_FILTER_URL_LIST=filtered)) for filtered in (True, False)]
+    archives[0].init()
+    maker = StoreMaker(3, 120)
+    import_records(archives[0], maker.records)
+    kinds = set()
+    for number in range(800):
+        archive = archives[number % 2]
+        wanted = make_wanted(random_, maker.records)
+        ranges = parse_accept_language(random_.choice(PREFERENCES))
+        users = (random_.choice(USERS),)
+        by_values = without_key(resolve_locally(archive, wanted, ranges, users))
+        with monkeypatch.context() as patch:
+            patch.setattr(local_resolution, "answer_question", answer_by_text)
+            by_text = without_key(resolve_locally(archive, wanted, ranges, users))
+        assert by_values == by_text, (wanted, ranges, users)
+        kinds.add((type(by_values).__name__, number % 2))
+        if isinstance(by_values, Redirect):
+            check_acknowledgment(by_values, users, PERSISTENT_URL)
+    assert len(kinds) == 4 * 2, kinds  # each Archive had all four kinds of outcomes
+
+
+def check_acknowledgment(redirect: Redirect, users: tuple[str, ...], url: str) -> None:
+    """Check that the acknowledgment is the same as after an HTTP request."""
+    sent = redirect.create_acknowledgment(users, url)
+    received = sent and parse_request(decode_query_string(format_request(sent)))
+    assert create_local_acknowledgment(redirect, users, url) == received
+
+
+@given(
+    st.text(st.characters(blacklist_categories=["Cs"])),
+    st.sampled_from(["", "%C3%A9", "%f3", "%", "%2525", "+", "a b", "?x=%26&y"]),
+    st.sampled_from([None, KEY]),
+)
+def test_an_acknowledgment_is_the_same_as_a_parsed_one(
+    path: str, end: str, key: str | None
+) -> None:
+    ibi = parse_identifier(rep_of(1))
+    redirect = Redirect(
+        f"http://a.br/{encode_word(path + end)}",
+        ArchiveSource(rep_of(2), "a.br", is_own=True),
+        "Data",
+        None,
+        key,
+        (ibi,),
+        depends_on_language=False,
+        question=Question(ibi, NO_VERBS),
     )
-    assert ask(filled, raw, "HEAD").status == 200
-    assert stored(archive_of(filled)) == []
-    # the key can still be used
-    assert ask(filled, raw).status == 200
-    assert len(stored(archive_of(filled))) == 1
+    check_acknowledgment(redirect, (USERS[0],), PERSISTENT_URL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable
@@ -9,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import SERVICE, archive_of, close, import_records, make_app
-from support.cases import for_each
-from support.vectors import load
+from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
+from support.vectors import FOLDER, load
 from support.web import (
     CLOSED,
     GONE,
@@ -27,6 +27,7 @@ from support.web import (
     ask,
     ask_service,
     ask_urls,
+    without_key,
 )
 
 from flask_ibi_archive.archive.items.archives import ArchiveRecord, create_archive
@@ -56,18 +57,13 @@ def refused(answer: Answer, status: int = 400) -> str:
     return answer.alert
 
 
-# --- the four subjects
-
-
-@pytest.mark.rule("R5-10")
-def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
+@pytest.mark.rule("R5-10", "R72-06", "R72-15", "R72-16", "R72-02")
+def test_each_subject_has_its_answer(web: Flask) -> None:
+    # an inclusion confirmation request is confirmed
     answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
     assert (answer.status, answer.body) == (200, b"confirmation yes")
     check_form(answer)
-
-
-@pytest.mark.rule("R72-06", "R72-15", "R72-16")
-def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
+    # a url request is answered with the url list
     answer = ask_service(web, SUBJECT, USER, IBI)
     check_form(answer)
     pairs = answer.pairs
@@ -82,48 +78,41 @@ def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
         "timestamp": ("2009-07-21T13:23:45Z",),
         "url": (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",),
     }
+    # an acknowledgment is always answered with the notice
+    for pairs in ACKNOWLEDGMENTS:
+        # the second request contains each pair twice
+        for more in ({}, pairs):
+            answer = ask_service(
+                web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
+            )
+            assert (answer.status, answer.body) == (200, NOTICE)
+            check_form(answer)
 
 
-@pytest.mark.rule("R61-14")
-@for_each(
-    ("name", "value", "said"),
-    [
+@pytest.mark.rule("R61-14", "R4-06", "R4-10")
+def test_a_wrong_message_is_refused_with_the_reason(web: Flask) -> None:
+    # the alert names a wrong pair and the reason
+    for name, value, said in [
         ("parsedibiurl.ibi", "8JMKD3MGP8W/35MME4V", "did you mean 8JMKD3MGP8W/35MME4U?"),
         ("clientinformation.ipaddress", " ", "the IP address of the user is missing"),
         ("parsedibiurl.verblist", "GetTranslation(pt) GetTranslation(en)", "GetTranslation(en)"),
-    ],
-)
-def test_the_alert_names_a_wrong_pair_and_the_reason(
-    web: Flask, name: str, value: str, said: str
-) -> None:
-    pairs = dict([SUBJECT, USER, IBI])
-    pairs[name] = value
-    alert = refused(ask_service(web, *pairs.items()))
-    assert alert.startswith(f"{name}: ")
-    assert said in alert
+    ]:
+        pairs = dict([SUBJECT, USER, IBI])
+        pairs[name] = value
+        alert = refused(ask_service(web, *pairs.items()))
+        assert alert.startswith(f"{name}: ")
+        assert said in alert
+    # the alert for an unknown subject names the known subjects
+    for subject in ["urlrequest", "é"]:
+        alert = refused(ask_service(web, ("servicesubject", subject), USER, IBI))
+        assert (
+            "is unknown; it must be one of urlRequest, acknowledgment, inclusionConfirmation"
+            in alert
+        )
+    # a request without a subject is refused
+    for query in ["", "?servicesubject=", "?&&=&"]:
+        assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
 
-
-@pytest.mark.rule("R4-06")
-@for_each(
-    "subject",
-    ["urlrequest", "é"],
-)
-def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
-    web: Flask, subject: str
-) -> None:
-    alert = refused(ask_service(web, ("servicesubject", subject), USER, IBI))
-    assert (
-        "is unknown; it must be one of urlRequest, acknowledgment, inclusionConfirmation" in alert
-    )
-
-
-@pytest.mark.rule("R4-06", "R4-10")
-@for_each("query", ["", "?servicesubject=", "?&&=&"])
-def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
-    assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
-
-
-# --- acknowledgments
 
 WHOLE = {
     "clientinformation.ipaddress": INSIDE,
@@ -139,57 +128,34 @@ WHOLE = {
 ACKNOWLEDGMENTS = [{}, WHOLE, *({**WHOLE, name: "\0{}é"} for name in WHOLE)]
 
 
-@pytest.mark.rule("R72-02")
-@for_each("pairs", ACKNOWLEDGMENTS)
-def test_an_acknowledgment_is_always_answered_with_the_notice(
-    web: Flask, pairs: dict[str, str]
-) -> None:
-    # the second request contains each pair twice
-    for more in ({}, pairs):
-        answer = ask_service(
-            web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
-        )
-        assert (answer.status, answer.body) == (200, NOTICE)
+@pytest.mark.rule("R4-03", "R5-10", "R62-15")
+def test_the_requests_in_the_report_are_answered(web_with: Callable[..., Flask]) -> None:
+    for number, body in [(0, b""), (3, b"confirmation yes"), (4, NOTICE)]:
+        request = load("messages.json")["requests"][number]
+        target = "/" + request["url"].partition("//")[2].partition("/")[2]
+        service = target[1:].partition("?")[0]
+        app = web_with(IBI_ARCHIVE_SERVICE_IBI=service)
+        archive_of(app).init()
+        answer = ask(app, target)
+        assert (answer.status, answer.body) == (200, body)
         check_form(answer)
 
 
-@pytest.mark.rule("R4-03", "R5-10", "R62-15")
-@for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
-def test_the_requests_in_the_report_are_answered(
-    web_with: Callable[..., Flask], number: int, body: bytes
-) -> None:
-    request = load("messages.json")["requests"][number]
-    target = "/" + request["url"].partition("//")[2].partition("/")[2]
-    service = target[1:].partition("?")[0]
-    app = web_with(IBI_ARCHIVE_SERVICE_IBI=service)
-    archive_of(app).init()
-    answer = ask(app, target)
-    assert (answer.status, answer.body) == (200, body)
-    check_form(answer)
-
-
-# --- methods and length
-
-
 @pytest.mark.rule("R4-01")
-@for_each("method", ["POST", "OPTIONS", "BREW"])
-@for_each("subject", ["acknowledgment", "urlRequest"])
-def test_methods_other_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
-    answer = ask_service(web, ("servicesubject", subject), method=method)
-    assert method in refused(answer, 405)
-    assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
-
-
-@pytest.mark.rule("R4-01")
-def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
+def test_methods_and_long_queries(web: Flask) -> None:
+    # methods other than get and head are refused
+    for method in ["POST", "OPTIONS", "BREW"]:
+        for subject in ["acknowledgment", "urlRequest"]:
+            answer = ask_service(web, ("servicesubject", subject), method=method)
+            assert method in refused(answer, 405)
+            assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
+    # head is answered like get without the body
     get = ask_service(web, SUBJECT, USER, IBI)
     head = ask_service(web, SUBJECT, USER, IBI, method="HEAD")
     assert (head.status, head.body) == (200, b"")
     assert dict(head.headers) == dict(get.headers)
     assert ask_service(web, SUBJECT, method="HEAD").status == 400
-
-
-def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
+    # a query of more than 8 kib is refused
     start = f"{SERVICE_PATH}?servicesubject=acknowledgment&x="
     room = 8192 - len(start.partition("?")[2])
     assert ask(web, start + "a" * room).body == NOTICE
@@ -199,11 +165,9 @@ def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
     assert refused(ask(web, start + "a" * 1_000_000), 414)
 
 
-# --- encoding of pairs
-
-
-@pytest.mark.rule("R62-07")
-def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> None:
+@pytest.mark.rule("R62-07", "R4-05")
+def test_addresses_and_pairs_in_any_order(web: Flask) -> None:
+    # addresses are separated by spaces with the user first
     for space in ("+", "%20"):
         target = (
             f"{SERVICE_PATH}?servicesubject=urlRequest&parsedibiurl.ibi={CLOSED}"
@@ -213,10 +177,7 @@ def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> No
         assert inside["contenttype"] == ("Data",)
         outside = ask(web, f"{target}{OUTSIDE}{space}{INSIDE}").pairs
         assert outside["contenttype"] == ("Metadata",)
-
-
-@pytest.mark.rule("R4-05")
-def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> None:
+    # pairs may have any order and unknown pairs are ignored
     expected = ask_service(web, SUBJECT, USER, IBI).pairs
     expected.pop("urlkey")
     odd = [
@@ -232,78 +193,57 @@ def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> N
         assert found == expected
 
 
+@pytest.mark.rule("R4-08")
 @pytest.mark.postgresql
-@for_each(
-    ("written", "path"),
-    [
+def test_a_filepath_leads_to_the_file_in_any_encoding_and_to_no_other(web: Flask) -> None:
+    # a filepath may have any encoding
+    for written, path in [
         ("Relat%c3%b3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
         ("/Relat%25f3rio%2520Final.txt", "Relat%C3%B3rio%20Final.txt"),
         ("a%2520b.txt", "a%2520b.txt"),
-    ],
-)
-def test_a_filepath_may_have_any_encoding(web: Flask, written: str, path: str) -> None:
-    answer = ask(
-        web,
-        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
-        f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={written}",
-    )
-    check_form(answer)
-    assert answer.pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{path}",)
-
-
-@for_each(
-    "path",
-    ["no.txt", "../table.csv", "a%00.txt", "%ED%A0%80", "%"],
-)  # fmt: skip
-def test_a_filepath_that_the_item_does_not_have_returns_no_url(web: Flask, path: str) -> None:
-    answer = ask(
-        web,
-        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
-        f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={path}",
-    )
-    assert answer.status == 200
-    assert {"url", "urlkey", "state"}.isdisjoint(answer.pairs)
-    assert answer.pairs["ibi"]
-
-
-@pytest.mark.rule("R4-08")
-def test_the_url_of_a_file_is_returned_unchanged(web: Flask) -> None:
+    ]:
+        answer = ask(
+            web,
+            f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+            f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={written}",
+        )
+        check_form(answer)
+        assert answer.pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{path}",)
+    # a filepath that the item does not have returns no url
+    for path in ["no.txt", "../table.csv", "a%00.txt", "%ED%A0%80", "%"]:
+        answer = ask(
+            web,
+            f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+            f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={path}",
+        )
+        assert answer.status == 200
+        assert {"url", "urlkey", "state"}.isdisjoint(answer.pairs)
+        assert answer.pairs["ibi"]
+    # the url of a file is returned unchanged
     pairs = ask_urls(web, SERVED_ELSEWHERE)
     assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
 
 
-# --- items
-
-
-@pytest.mark.rule("R62-08", "R72-05")
-@for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa"])
-def test_an_unknown_ibi_returns_an_empty_list(web: Flask, ibi: str) -> None:
-    answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
-    assert (answer.status, answer.body) == (200, b"")
-    check_form(answer)
-
-
-@for_each("ibi", [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS])
-def test_an_item_is_found_by_each_of_its_identifiers_in_any_case(web: Flask, ibi: str) -> None:
-    assert ask_urls(web, ibi)["ibi"] == ("rep", REPORT, "ibip", REPORT_IBIP)
-
-
-def test_a_legacy_identifier_is_case_sensitive(web: Flask) -> None:
+@pytest.mark.rule("R62-08", "R72-05", "R72-07", "R72-15")
+def test_items_are_found_by_their_identifiers(web: Flask) -> None:
+    # an unknown ibi returns an empty list
+    for ibi in [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa"]:
+        answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
+        assert (answer.status, answer.body) == (200, b"")
+        check_form(answer)
+    # an item is found by each of its identifiers in any case
+    for ibi in [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS]:
+        assert ask_urls(web, ibi)["ibi"] == ("rep", REPORT, "ibip", REPORT_IBIP)
+    # a legacy identifier is case sensitive
     answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", REPORT_ALIAS.swapcase()))
     assert "url" not in answer.pairs
-
-
-@pytest.mark.rule("R72-07", "R72-15")
-def test_a_deleted_item_is_answered_with_its_tombstone(web: Flask) -> None:
+    # a deleted item is answered with its tombstone
     pairs = ask_urls(web, GONE, "GetMetadata GetFileList")
     assert set(pairs) == {
         "archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware", "state", "timestamp"
     }  # fmt: skip
     assert pairs["state"] == ("Deleted",)
     assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
-
-
-# --- the address of the service
 
 
 @pytest.mark.rule("R4-03")
@@ -322,21 +262,15 @@ def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
     assert ask(app, f"/{percent}?servicesubject=inclusionConfirmationRequest").status == 200
 
 
-@for_each(
-    "path",
-    [
+def test_other_paths_are_not_found(web: Flask) -> None:
+    for path in [
         f"/{REPORT}",
         "/abc/def",
         "/x" + SERVICE_PATH,
-    ],
-)
-@for_each("method", ["GET", "POST"])
-def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
-    target = f"{path}?servicesubject=inclusionConfirmationRequest"
-    assert ask(web, target, method).status == 404
-
-
-# --- an Archive that is not ready
+    ]:
+        for method in ["GET", "POST"]:
+            target = f"{path}?servicesubject=inclusionConfirmationRequest"
+            assert ask(web, target, method).status == 404
 
 
 def unreachable_uri(tmp_path: Path, kind: str) -> str:
@@ -433,3 +367,36 @@ def test_an_app_can_replace_the_service_with_a_route_for_its_address(
     assert ask(app, SERVICE_PATH).text == "own"
     other = f"{SERVICE_PATH.upper()}?servicesubject=inclusionConfirmationRequest"
     assert ask(app, other).body == b"confirmation yes"
+
+
+FOLDERS = sorted((FOLDER / "archive").iterdir())
+
+
+@pytest.mark.rule(
+    "R4-10",
+    "R4-15",
+    "R72-04",
+    "R72-14",
+    "R72-22",
+    "R72-23",
+    "R72-24",
+    "R72-30",
+    "R72-31",
+    "R72-33",
+    "R8-01",
+    "R8-02",
+)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_answer_is_equal_to_the_example(new_app: Callable[..., Flask], folder: Path) -> None:
+    case = json.loads((folder / "case.json").read_text())
+    app = new_app(**case["config"])
+    archive_of(app).init()
+    import_file(archive_of(app), folder / "items.jsonl")
+    for request in case["requests"]:
+        url = f"/{case['config']['IBI_ARCHIVE_SERVICE_IBI']}?{request['query']}"
+        answer = app.test_client().get(url)
+        assert answer.status_code == 200, url
+        assert answer.headers["Content-Type"] == "text/plain"
+        assert answer.headers["Cache-Control"] == "no-store"
+        expected = (folder / request["answer"]).read_bytes()
+        assert without_key(answer.data) == without_key(expected), url

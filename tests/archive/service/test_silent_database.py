@@ -109,50 +109,31 @@ def wait_for_service(app: Flask) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("connections", ["open", "new"])
-def test_requests_fail_in_time_and_pages_without_a_database_work(
+def test_requests_fail_in_time_and_are_answered_again_when_the_server_is_back(
     tmp_path: Path, connections: str
 ) -> None:
-    def check(timeout: float) -> None:
-        with relayed_app(tmp_path, timeout) as (app, relay):
-            if connections == "open":
-                assert all(ask(app, target).status != 503 for target in NEEDING.values())
-            relay.hangs = True
-            answers = ask_in_time(app, LIVE, *NEEDING.values())
-            assert answers.pop(LIVE).status == 200
-            found = {target: is_unavailable(answer) for target, answer in answers.items()}
-            assert found == dict.fromkeys(NEEDING.values(), True)
-
-    pass_in_time(check)
-
-
-@pytest.mark.slow
-def test_requests_are_answered_again_when_the_server_is_back(tmp_path: Path) -> None:
-    def check(timeout: float) -> None:
-        with relayed_app(tmp_path, timeout) as (app, relay):
-            assert ask(app, URL_LIST).status == 200
-            relay.hangs = True
-            # the first request had an open connection, the second one opens a new one
-            for _ in range(2):
-                assert is_unavailable(ask_in_time(app, URL_LIST)[URL_LIST])
-            relay.hangs = False
-            # 5 s, and more for a busy machine
-            assert wait_for_service(app) < 7 + timeout
-
-    pass_in_time(check)
-
-
-@pytest.mark.slow
-def test_an_acknowledgment_is_refused_in_time_and_counts_later(tmp_path: Path) -> None:
     def check(timeout: float) -> None:
         with relayed_app(tmp_path, timeout) as (app, relay):
             archive = archive_of(app)
             messages = [acknowledge(archive, REP, persistent_url=f"http://a/{n}") for n in range(2)]
             before, during = (f"{SERVICE_PATH}?{format_request(message)}" for message in messages)
             assert ask(app, before).status == 200
+            if connections == "open":
+                assert all(ask(app, target).status != 503 for target in NEEDING.values())
+            else:
+                close(app)
             relay.hangs = True
-            assert is_unavailable(ask_in_time(app, during)[during])
+            # pages without a database work
+            answers = ask_in_time(app, LIVE, during, *NEEDING.values())
+            assert answers.pop(LIVE).status == 200
+            found = {target: is_unavailable(answer) for target, answer in answers.items()}
+            assert found == dict.fromkeys((during, *NEEDING.values()), True)
+            # the first requests had open connections, this one opens a new one
+            assert is_unavailable(ask_in_time(app, URL_LIST)[URL_LIST])
             relay.hangs = False
-            wait_for_service(app)
+            # 5 s, and more for a busy machine
+            assert wait_for_service(app) < 7 + timeout
+            # an acknowledgment that was refused counts later
             assert ask(app, during).status == 200
             counted = {row["persistent_url"] for row in stored(archive)}
             assert {"http://a/0", "http://a/1"} <= counted

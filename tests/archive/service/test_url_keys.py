@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 from flask import Flask
 from support.archives import archive_of
-from support.cases import for_each
 
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, MAX_LENGTH, KeyFacts, URLKeys
 from flask_ibi_archive.core.protocol.inclusion import is_key
@@ -29,21 +28,20 @@ def verify(ours: URLKeys, key: str) -> KeyFacts | None:
     return facts if facts is not None and ours.is_current(facts) else None
 
 
-@pytest.mark.rule("R72-09")
-@for_each("ibi", [IBI, "sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "x" * 255])
-@for_each("now", [1.0, NOW, 99_999_999_999.0])
-def test_a_key_contains_the_unix_second_and_the_identifier(ibi: str, now: float) -> None:
-    ours = keys(now=now)
-    key = ours.issue(ibi)
-    assert is_key(key)
-    assert re.fullmatch(rf"0*{int(now)}-[0-9]{{70,}}", key)
-    assert len(key) <= MAX_LENGTH
-    facts = verify(ours, key)
-    assert facts is not None
-    assert (facts.ibi, facts.issued, len(facts.nonce)) == (ibi, int(now), 8)
-
-
-def test_all_keys_are_different() -> None:
+@pytest.mark.rule("R72-09", "R72-10")
+def test_a_key_is_unique_and_valid_for_an_hour() -> None:
+    # a key contains the unix second and the identifier
+    for ibi in [IBI, "sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "x" * 255]:
+        for now in [1.0, NOW, 99_999_999_999.0]:
+            ours = keys(now=now)
+            key = ours.issue(ibi)
+            assert is_key(key)
+            assert re.fullmatch(rf"0*{int(now)}-[0-9]{{70,}}", key)
+            assert len(key) <= MAX_LENGTH
+            facts = verify(ours, key)
+            assert facts is not None
+            assert (facts.ibi, facts.issued, len(facts.nonce)) == (ibi, int(now), 8)
+    # all keys are different
     ours = keys()
     issued = [ours.issue(IBI) for _ in range(2000)]
     assert len(set(issued)) == len(issued)
@@ -53,27 +51,38 @@ def test_all_keys_are_different() -> None:
         again.append(ours.issue(IBI))
     assert again[0] != again[1]
     assert len({facts.nonce for key in issued if (facts := verify(ours, key))}) == len(issued)
-
-
-@for_each("secrets", [("another",), (b"A secret",), ("a", "secret")])
-def test_a_key_signed_with_another_secret_is_invalid(secrets: tuple[str | bytes, ...]) -> None:
-    assert verify(keys(*secrets), keys().issue(IBI)) is None
-
-
-@pytest.mark.rule("R72-10")
-@for_each(
-    ("later", "good"),
-    [
+    # a key is valid for an hour and not before it is issued
+    for later, good in [
         (3599, True),
         (3599.25, True),  # an hour after the issued second
         (3600.25, False),
         (-CLOCK_LEEWAY - 0.75, True),
         (-CLOCK_LEEWAY - 1, False),
-    ],
-)
-def test_a_key_is_valid_for_an_hour_and_not_before_it_is_issued(later: float, good: bool) -> None:
-    key = keys().issue(IBI)
-    assert (verify(keys(now=NOW + later), key) is not None) is good
+    ]:
+        key = keys().issue(IBI)
+        assert (verify(keys(now=NOW + later), key) is not None) is good
+
+
+def test_other_texts_are_no_keys() -> None:
+    # a key signed with another secret is invalid
+    for secrets in [("another",), (b"A secret",), ("a", "secret")]:
+        assert verify(keys(*secrets), keys().issue(IBI)) is None
+    # keys that an earlier version issued are valid
+    facts = verify(keys(), sign(b"\2" + IBI.encode() + NONCE))
+    assert facts is not None
+    assert (facts.ibi, facts.issued, facts.nonce) == (IBI, int(NOW), NONCE)
+    # a signed text of another form is no key
+    for value in [b"\1" + (7).to_bytes(8, "big") + NONCE, b"\3" + IBI.encode() + NONCE, b""]:
+        assert verify(keys(), sign(value)) is None
+    # text that is not one of our keys is invalid
+    for key in [
+        "",
+        "1424636122",
+        "1424636122-5331490054869684",
+        "1424636122-" + "9" * 5000,
+        "1424636122-1234567890\n",
+    ]:
+        assert verify(keys(), key) is None
 
 
 def sign(value: bytes) -> str:
@@ -84,31 +93,6 @@ def sign(value: bytes) -> str:
 
 
 NONCE = bytes(range(8))
-
-
-def test_keys_that_an_earlier_version_issued_are_valid() -> None:
-    facts = verify(keys(), sign(b"\2" + IBI.encode() + NONCE))
-    assert facts is not None
-    assert (facts.ibi, facts.issued, facts.nonce) == (IBI, int(NOW), NONCE)
-
-
-@for_each("value", [b"\1" + (7).to_bytes(8, "big") + NONCE, b"\3" + IBI.encode() + NONCE, b""])
-def test_a_signed_text_of_another_form_is_no_key(value: bytes) -> None:
-    assert verify(keys(), sign(value)) is None
-
-
-@for_each(
-    "key",
-    [
-        "",
-        "1424636122",
-        "1424636122-5331490054869684",
-        "1424636122-" + "9" * 5000,
-        "1424636122-1234567890\n",
-    ],
-)
-def test_text_that_is_not_one_of_our_keys_is_invalid(key: str) -> None:
-    assert verify(keys(), key) is None
 
 
 @pytest.mark.rule("R72-10")
