@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from ipaddress import ip_address, ip_network
 from itertools import pairwise, product
 from typing import Any
@@ -69,9 +69,8 @@ class MemoryItem:
         return "Data" if self.record is None else self.record.content_type
 
     @property
-    def timestamp(self) -> str:
-        moment = self.record and self.record.timestamp
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else "unknown"
+    def timestamp(self) -> datetime | None:
+        return self.record and self.record.timestamp
 
     @property
     def formats(self) -> Mapping[str, str]:
@@ -110,12 +109,7 @@ class MemoryItem:
         if isinstance(found, MetadataItem):
             return self.world.node(found.ibi).as_target()
         if isinstance(found, MetadataAddress):
-            moment = found.timestamp
-            return OwnMetadata(
-                found.url,
-                found.formats,
-                moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            )
+            return OwnMetadata(found.url, found.formats, found.timestamp)
         if isinstance(found, DublinCoreMetadata):
             return OwnMetadata(None, {"oai_dc": None})
         return None
@@ -303,7 +297,7 @@ def expect_url_list(
         ("ibi.platformsoftware", ()),
     ]
     if item.state == "Deleted":
-        return [*pairs, ("state", "Deleted"), ("timestamp", item.timestamp)]
+        return [*pairs, ("state", "Deleted"), ("timestamp", as_text(item.timestamp))]
     pairs.append(("urlkey", key))
     following = item.next_edition()
     if following is not None:
@@ -322,16 +316,23 @@ def expect_url_list(
             pairs.append(("ibi" + name, list_ibi_words(place.item.rep, place.item.ibip)))
         seen = see(place, request, f"http://{address}")
         if seen is not None:
+            url, content_type, state, moment = seen
             pairs += [
-                (kind + name, value)
-                for kind, value in zip(
-                    ("url", "contenttype", "state", "timestamp"), seen, strict=True
-                )
+                ("url" + name, url),
+                ("contenttype" + name, content_type),
+                ("state" + name, state),
+                ("timestamp" + name, as_text(moment)),
             ]
     return pairs
 
 
-def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, str] | None:
+def as_text(moment: datetime | None) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
+
+
+def see(
+    place: Place, request: UrlRequest, base: str
+) -> tuple[str, str, str, datetime | None] | None:
     """Return url, contenttype, state and timestamp of a relation's target for one user."""
     item, user = place.item, request.client_addresses[0]
     if item.state is None:

@@ -23,7 +23,6 @@ from flask_ibi_archive.archive.items.operations import (
 )
 from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records.record import (
@@ -240,7 +239,7 @@ class RecordItem(CatalogueItem):
             record.rep,
             record.ibip,
             record.content_type,
-            format_timestamp(record.timestamp) or "",
+            record.timestamp,
             record.language,
             record.formats,
             networks=record.networks,
@@ -260,7 +259,7 @@ class RecordItem(CatalogueItem):
         if isinstance(stated, MetadataItem):
             return self._reader.follow(stated.ibi)
         if isinstance(stated, MetadataAddress):
-            return OwnMetadata(stated.url, stated.formats, format_timestamp(stated.timestamp))
+            return OwnMetadata(stated.url, stated.formats, stated.timestamp)
         if isinstance(stated, DublinCoreMetadata):
             return OwnMetadata(None, self.scope.own_formats)
         return None

@@ -35,7 +35,6 @@ from flask_ibi_archive.archive.items.tables import (
 )
 from flask_ibi_archive.archive.items.write import find_same_as_holders, has_addresses
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.protocol.access import HIDDEN
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
@@ -69,9 +68,13 @@ COLUMNS = [
 ]
 
 
+#: The identifier of an item by which references name it.
+NAME_OF_ITEM = sa.func.coalesce(ITEM.c.rep, ITEM.c.ibip)
+
+
 @lru_cache(maxsize=64)
 def select_requested(paths: int) -> sa.Select[Any]:
-    """Return the statement that reads the requested item by its identifier.
+    """Return the statement that reads the requested item alone, by its identifier.
 
     The SQL parameters are archive_id, ibi, path_0, path_1 and so on. The result has one row for
     each file that was asked for.
@@ -79,58 +82,78 @@ def select_requested(paths: int) -> sa.Select[Any]:
     :param paths: the number of possible paths of the requested file.
     """
     named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
+    requested = sa.literal(True).label("is_requested")
     return (
-        sa.select(ITEM.c.state, *COLUMNS)
+        sa.select(NAME_OF_ITEM.label("name"), requested, ITEM.c.state, *COLUMNS)
         .select_from(_join_files(named, paths))
         .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE)
     )
 
 
 @lru_cache(maxsize=256)
-def select_related(paths: int, lists: frozenset[str], with_metadata: bool) -> sa.Select[Any]:
+def select_related(
+    paths: int, letters: frozenset[str], with_metadata: bool, from_requested: bool
+) -> sa.Select[Any]:
     """Return the statement that reads the items to which one step leads from some items.
 
-    The SQL parameters are archive_id, path_0, path_1 and so on, and lists of identifiers.
-    The list u contains next editions, which are read with all editions that follow them; the list
-    t, items whose translations are read; the list m, metadata items. An item of another Archive has
-    a row in which only its identifier is not NULL. An item that was transferred to another Archive
-    has no state.
+    The SQL parameters are archive_id, path_0, path_1 and so on. Either the step begins at the
+    requested item, which is read with the others; its identifier is the parameter ibi. Or there is
+    a list of identifiers for each letter: u, next editions, which are read with all editions that
+    follow them; t, items whose translations are read; m, metadata items. An item of another Archive
+    has a row in which only its identifier is not NULL. An item that was transferred to another
+    Archive has no state, unless it is the requested item.
 
     :param paths: the number of possible paths of the requested file.
-    :param lists: the letters of the lists that are not empty.
+    :param letters: the letters of the step.
     :param with_metadata: whether the metadata items of all these items are read with them. They are
         always read for items whose files not everybody may read: some users get them instead.
+    :param from_requested: whether the step begins at the requested item.
     """
-    parts: list[sa.Select[Any]] = []
+    named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
+    is_named = NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE
+    start = sa.select(NAME_OF_ITEM.label("value")).select_from(named).where(*is_named).cte("start")
+    requested = sa.select(start.c.value)
+    parts: list[sa.Select[Any]] = [requested] if from_requested else []
     groups: list[Any] = []
-    if "u" in lists:
-        following = _list_given("u")
+    if "u" in letters:
+        following = requested if from_requested else _list_given("u")
         editions = following.cte("editions", recursive=True)
         parts.append(sa.select(editions.union(_follow(editions, "next_edition")).c.value))
-    if "t" in lists:
+    if "t" in letters:
         own, member = MEMBER.alias(), MEMBER.alias()
-        heads = sa.select(own.c.head).where(own.c.archive_id == ARCHIVE, is_listed(own.c.ibi, "t"))
+        is_own = own.c.ibi == requested.scalar_subquery()
+        heads = sa.select(own.c.head).where(
+            own.c.archive_id == ARCHIVE, is_own if from_requested else is_listed(own.c.ibi, "t")
+        )
         members = sa.select(member.c.ibi.label("value"))
         parts.append(members.where(member.c.archive_id == ARCHIVE, member.c.head.in_(heads)))
-    if "m" in lists:
-        parts.append(_list_given("m"))
+    if "m" in letters:
+        parts.append(_follow(start, "metadata_ibi") if from_requested else _list_given("m"))
     reached = [sa.union(*parts).cte("reached")]
     if with_metadata:
         reached.append(_follow(reached[0], "metadata_ibi").cte("metadata"))
     instead = _follow(reached[-1], "metadata_ibi", is_limited=True)
     names = list_few(sa.union(*(sa.select(part.c.value) for part in reached), instead))
-    if "t" in lists:
+    if "t" in letters:
         groups = [
             _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
             _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
         ]
+    is_requested = names.c.value == requested.scalar_subquery() if from_requested else sa.false()
     item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
-    named = names.outerjoin(ITEM, ITEM.c.id == item_id)
-    named = named.outerjoin(TOMBSTONE, TOMBSTONE.c.item_id == ITEM.c.id)
-    state = sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state")
+    items = names.outerjoin(ITEM, ITEM.c.id == item_id)
+    items = items.outerjoin(TOMBSTONE, TOMBSTONE.c.item_id == ITEM.c.id)
+    is_here = sa.or_(is_requested, TOMBSTONE.c.original_archive.is_(None))
+    state = sa.case((is_here, ITEM.c.state)).label("state")
     return (
-        sa.select(names.c.value.label("name"), *groups, state, *COLUMNS)
-        .select_from(_join_files(named, paths))
+        sa.select(
+            names.c.value.label("name"),
+            is_requested.label("is_requested"),
+            *groups,
+            state,
+            *COLUMNS,
+        )
+        .select_from(_join_files(items, paths))
         .where(names.c.value.is_not(None))
     )
 
@@ -202,7 +225,7 @@ class StoredItem(CatalogueItem):
             row.rep,
             row.ibip,
             row.content_type,
-            format_timestamp(row.timestamp),
+            row.timestamp,
             row.language,
             row.formats or {},
             row.is_service,
@@ -223,8 +246,8 @@ class StoredItem(CatalogueItem):
         if row.metadata_ibi is not None:
             return self._related.get(row.metadata_ibi)
         if row.metadata_url is not None:
-            changed_at = format_timestamp(row.metadata_timestamp)
-            return OwnMetadata(row.metadata_url, row.metadata_formats or {}, changed_at)
+            formats = row.metadata_formats or {}
+            return OwnMetadata(row.metadata_url, formats, row.metadata_timestamp)
         return OwnMetadata(None, self.scope.own_formats) if row.has_dublin_core else None
 
     def next_edition(self) -> CatalogueItem | None:
@@ -318,26 +341,55 @@ class StoredCatalogue:
         """
         parameters: dict[str, Any] = {"archive_id": self.archive_id}
         parameters |= {f"path_{number}": path for number, path in enumerate(scope.paths)}
-        rows = self.connection.execute(
-            select_requested(len(scope.paths)), {**parameters, "ibi": ibi}
-        ).all()
-        if not rows:
-            return None
+        paths, first = len(scope.paths), split_shapes(scope.shapes)
+        letters = {letter for letter, _ in first} | ({"u"} if scope.next_edition else set())
+        statement = (
+            select_related(paths, frozenset(letters), any("m" in rest for _, rest in first), True)
+            if first
+            else select_requested(paths)
+        )
         related = RelatedItems(scope)
-        name = rows[0].rep or rows[0].ibip
-        for row in rows:
-            related.add(name, row, self.today)
+        has_groups = bool(first) and "t" in letters
+        name = self._read(statement, {**parameters, "ibi": ibi}, related, has_groups)
+        if name is None:
+            return None
         item = related.get(name)
         if isinstance(item, StoredItem) and item.state != State.DELETED:
-            self._follow(item, related, parameters)
+            self._follow(item, related, parameters, is_read=bool(first))
         return item
 
+    def _read(
+        self,
+        statement: sa.Select[Any],
+        parameters: Mapping[str, Any],
+        related: RelatedItems,
+        has_groups: bool,
+    ) -> str | None:
+        """Add the items of a statement to the related items, and return the requested one's name.
+
+        :param has_groups: whether the rows have columns about groups of translations.
+        :returns: None if the statement does not read the requested item.
+        """
+        requested: str | None = None
+        for row in self.connection.execute(statement, parameters).all():
+            related.add(row.name, row, self.today)
+            if row.is_requested:
+                requested = row.name
+            if has_groups and row.head is not None:
+                related.add_member(row.name, row.head, row.member_language)
+        return requested
+
     def _follow(
-        self, requested: StoredItem, related: RelatedItems, parameters: dict[str, Any]
+        self,
+        requested: StoredItem,
+        related: RelatedItems,
+        parameters: dict[str, Any],
+        is_read: bool,
     ) -> None:
         """Read the items to which the shapes of the scope lead, with one statement for each step.
 
         :param parameters: the SQL parameters of the Archive and the paths.
+        :param is_read: whether the items to which the first step leads have been read.
         """
         scope, nothing = related.scope, frozenset[str]()
         others = [(requested, "u", nothing)] if scope.next_edition else []
@@ -352,17 +404,14 @@ class StoredCatalogue:
             ]
             lists: dict[str, list[str]] = {}
             for item, letter, _ in steps:
-                if (name := related.find_start(item, letter)) is not None:
+                if not is_read and (name := related.find_start(item, letter)) is not None:
                     lists.setdefault(letter, []).append(name)
             if lists:
                 # the statement that reads the editions or translations also reads their metadata
                 with_metadata = any("m" in rest for _, _, rest in steps)
-                statement = select_related(len(scope.paths), frozenset(lists), with_metadata)
-                for row in self.connection.execute(statement, {**parameters, **lists}).all():
-                    related.add(row.name, row, self.today)
-                    if "t" in lists and row.head is not None:
-                        related.add_member(row.name, row.head, row.member_language)
-            reached, others = {}, []
+                statement = select_related(len(scope.paths), frozenset(lists), with_metadata, False)
+                self._read(statement, {**parameters, **lists}, related, "t" in lists)
+            reached, others, is_read = {}, [], False
             for item, letter, rest in steps:
                 # from the last step, no other one follows
                 for following in list_next_items(item, letter) if rest > {""} else ():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from typing import Protocol
 
 from flask_ibi_archive.core.protocol.access import may_read
@@ -63,12 +63,12 @@ class OwnMetadata:
     :param url: the URL of the metadata in free form if the metadata are on another server.
     :param formats: the formats of the metadata. The value for a format is a URL if the metadata in
         this format are on another server; otherwise None.
-    :param timestamp: the timestamp of the metadata (``YYYY-MM-DDThh:mm:ssZ``); None if unknown.
+    :param timestamp: when the metadata were updated last; None if unknown.
     """
 
     url: str | None
     formats: Mapping[str, str | None]
-    timestamp: str | None = None
+    timestamp: datetime | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -82,8 +82,7 @@ class CatalogueItem:
         the item is the requested item, and None if it is the target of a relation.
     :param ibip: the IBIp, or the legacy identifier of an item of another Archive.
     :param content_type: Data or Metadata.
-    :param timestamp: the time when the item was updated last or removed, as
-        ``YYYY-MM-DDThh:mm:ssZ``.
+    :param timestamp: when the item was updated last or removed; None if unknown.
     :param language: the language of the item, ``xx`` or ``xx-YY``; None if it is unknown.
     :param formats: the formats of an item of content type Metadata. The values are the URLs.
     :param is_service: True if the item represents the Archive service.
@@ -110,7 +109,7 @@ class CatalogueItem:
     rep: str | None
     ibip: str | None
     content_type: str = "Data"
-    timestamp: str = ""
+    timestamp: datetime | None = None
     language: str | None = None
     formats: Mapping[str, str] = field(default_factory=dict)
     is_service: bool = False

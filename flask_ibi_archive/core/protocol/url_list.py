@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
@@ -188,7 +189,8 @@ def _find_item(
         ("ibi.platformsoftware", facts.platform_software),
     ]
     if item.state == State.DELETED:
-        return None, [*pairs, ("state", State.DELETED.value), ("timestamp", item.timestamp)]
+        removed_at = format_timestamp(item.timestamp) or ""
+        return None, [*pairs, ("state", State.DELETED.value), ("timestamp", removed_at)]
     return item, pairs
 
 
@@ -227,7 +229,8 @@ class _View:
             content_type = "Metadata"
         if url is None or item.state is None:
             return Description(target, words, None)
-        return Description(target, words, (content_type, item.state, timestamp, url))
+        values = content_type, item.state, format_timestamp(timestamp) or "", url
+        return Description(target, words, values)
 
     def _may_read(self, item: CatalogueItem) -> bool:
         return self._facts.may_read(item, self.user)

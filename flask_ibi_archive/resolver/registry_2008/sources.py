@@ -20,7 +20,6 @@ from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.registry_2008.model import DocumentLocation, MetadataLocation
@@ -245,7 +244,7 @@ def _create_item(
         state,
         ibi if is_rep else None,
         None if is_rep else ibi,
-        timestamp=format_timestamp(updated_at) or "",
+        timestamp=updated_at,
         networks=() if url is None else None,
         files={} if url is None else {"": url},
         target_path=None if url is None else "",
