@@ -42,7 +42,6 @@ from flask_ibi_archive.server.commands.terminal import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.import_export import IdentifiedWork
     from flask_ibi_archive.archive.items.minting import Minted
     from flask_ibi_archive.core.records.record import Record
 
@@ -851,7 +850,7 @@ def import_command(
             on_conflict,
             take_back,
             dry_run,
-            progress=bars.show if bars.shown else None,
+            progress=bars.show,
             on_error=write_error,
         )
         if mint:
@@ -898,7 +897,7 @@ def _parse_column(text: str) -> tuple[str, str]:
 @contextmanager
 def _write_identifiers(
     archive: Archive, path: Path | None
-) -> Iterator[Callable[[IdentifiedWork], None] | None]:
+) -> Iterator[Callable[[str, str, Minted, str], None] | None]:
     """Yield a function that adds a row to the table of identifiers; None without a table.
 
     An existing file is replaced when the import is complete.
@@ -914,9 +913,9 @@ def _write_identifiers(
         rows = csv.writer(text)
         rows.writerow(COLUMNS)
 
-        def add(work: IdentifiedWork) -> None:
-            url = archive.persistent_url(work.ibip)
-            rows.writerow((work.place, work.key, work.rep, work.ibip, url, work.title))
+        def add(place: str, key: str, minted: Minted, title: str) -> None:
+            url = archive.persistent_url(minted)
+            rows.writerow((place, key, minted.rep, minted.ibip, url, title))
 
         yield add
         text.detach()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import stat
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,6 +38,7 @@ from flask_ibi_archive.archive.items.read import (
     Owner,
     find_owners,
     find_owners_and_originals,
+    primary_form,
 )
 from flask_ibi_archive.archive.items.relations import STORING, lock_items
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
@@ -84,17 +85,18 @@ from flask_ibi_archive.server.database.dialects import (
     is_one_of,
     run_on_postgresql,
 )
+from flask_ibi_archive.server.files import new_file
 from flask_ibi_archive.signals import Notice, item_deposited, item_minted
 
 NUMBERS = ("accesses", "double_clicks", "robots")
-#: The number of counts that are stored with one statement.
-COUNTS_BATCH = 500
 
 #: The counts of items, by the row IDs of the items.
 CountsByItem = Mapping[int, Sequence[DailyCount]]
 
 
-def read_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
+def read_counts(
+    connection: Connection, items: Collection[int]
+) -> dict[int, tuple[DailyCount, ...]]:
     """Return the counts of items that have any."""
     columns = (ItemIdentifier.item_id, AccessCount.day, AccessCount.content_type)
     is_name = and_(
@@ -105,14 +107,17 @@ def read_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple
         .join(AccessCount, is_name)
         .where(is_one_of(ItemIdentifier.item_id, items))
         .group_by(*columns)
+        .order_by(*columns)
     )
-    counts: dict[int, list[DailyCount]] = {}
-    for item_id, *values in rows:
-        counts.setdefault(item_id, []).append(DailyCount(*values))
-    return {item_id: tuple(sorted(of_item)) for item_id, of_item in counts.items()}
+    return {
+        item_id: tuple(DailyCount._make(row[1:]) for row in of_item)
+        for item_id, of_item in groupby(rows, itemgetter(0))
+    }
 
 
-def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
+def take_counts(
+    connection: Connection, items: Collection[int]
+) -> dict[int, tuple[DailyCount, ...]]:
     """Remove the counts of items, and return them."""
     counts = read_counts(connection, items)
     names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(
@@ -126,7 +131,7 @@ def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple
 
 def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
     """Add counts to those of items."""
-    selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(is_one_of(Item.id, counts))
+    selected = select(Item.id, primary_form()).where(is_one_of(Item.id, counts))
     names = {row[0]: row[1] for row in connection.execute(selected)}
     _add(
         connection,
@@ -140,23 +145,29 @@ def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) ->
 
 
 def replace_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
-    """Replace the counts of items, and correct the sums of the Archive."""
+    """Replace the counts of items that change, and correct the sums of the Archive."""
+    stored = read_counts(connection, counts)
+    changed = {
+        item_id: of_item
+        for item_id, of_item in counts.items()
+        if stored.get(item_id, ()) != tuple(sorted(of_item))
+    }
+    if not changed:
+        return
     run_on_postgresql(connection, STORING)  # no access is counted meanwhile
-    before = take_counts(connection, list(counts))
-    add_counts(connection, archive_id, counts)
-    sums: Counter[tuple[Any, ...]] = Counter()
-    for sign, some in ((-1, before), (1, counts)):
-        for count in (count for of_item in some.values() for count in of_item):
+    before = take_counts(connection, changed)
+    add_counts(connection, archive_id, changed)
+    sums: dict[tuple[Any, str], Counter[str]] = defaultdict(Counter)
+    for sign, by_item in ((-1, before), (1, changed)):
+        for count in chain.from_iterable(by_item.values()):
             for name in NUMBERS:
-                sums[count.day, count.content_type, name] += sign * getattr(count, name)
-    days = sorted({key[:2] for key in sums})
+                sums[count.day, count.content_type][name] += sign * getattr(count, name)
     _add(
         connection,
         ArchiveAccessCount,
         [
-            {"archive_id": archive_id, "day": day, "content_type": content_type}
-            | {name: sums[day, content_type, name] for name in NUMBERS}
-            for day, content_type in days
+            {"archive_id": archive_id, "day": key[0], "content_type": key[1], **sums[key]}
+            for key in sorted(sums)
         ],
     )
 
@@ -168,8 +179,8 @@ def _add(connection: Connection, model: Any, rows: Sequence[dict[str, Any]]) -> 
         index_elements=[*table.primary_key.columns],
         set_={name: table.c[name] + statement.excluded[name] for name in NUMBERS},
     )
-    for part in batched(rows, COUNTS_BATCH):
-        connection.execute(statement, part)
+    if rows:
+        connection.execute(statement, rows)
 
 
 MAX_LINE = 16 << 20
@@ -205,20 +216,14 @@ class ImportSource:
         there if ``files_folder`` has no file with this path.
     :param files_folder: the fields ``source`` may name files in this folder and below. None: they
         may name no files.
+    :param identifiers: the identifiers of the items, if the lines of the file contain none.
     """
 
     name: str
     stream: BinaryIO
     folder: Path
     files_folder: Path | None = None
-
-    @property
-    def size(self) -> int:
-        """The size of the file in bytes."""
-        position = self.stream.tell()
-        size = self.stream.seek(0, os.SEEK_END)
-        self.stream.seek(position)
-        return size
+    identifiers: Sequence[Minted] = ()
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the lines that are not empty, and their numbers. The first line has the number 1.
@@ -230,6 +235,9 @@ class ImportSource:
             if len(text) > MAX_LINE:
                 reason = f"the line is longer than {MAX_LINE} bytes"
                 raise RecordError(self.name, number, None, reason)
+            if self.identifiers:
+                forms = self.identifiers[number - 1]
+                text = f'{{"rep": "{forms.rep}", "ibip": "{forms.ibip}", '.encode() + text[1:]
             if text.strip():
                 yield number, text.removeprefix(b"\xef\xbb\xbf") if number == 1 else text
 
@@ -345,20 +353,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """The relations of a line that contradict the present relations of other items.
+    """A line whose relations contradict the present relations of other items.
 
-    They are stored after the last line, because another line may change the other items.
+    The relations are stored after the last line, because another line may change the other items.
 
     :param item_id: the row ID of the item of the line.
-    :param next_edition: the next edition to set, or None. Also ``translations``.
     :param heads: the heads of the groups that the item has left, and its language there.
     """
 
     line: Line
     item_id: int
-    heads: tuple[tuple[str, str], ...]
-    next_edition: str | None
-    translations: Mapping[str, str]
+    heads: list[tuple[str, str]]
 
 
 @dataclass
@@ -404,25 +409,19 @@ class ImportPass:
                 self._attempt(lines)
                 return
         for line in lines:
-            try:
-                self._write_one(line)
-            except RecordError as error:
-                self.importer.handle(error)
+            self._write_one(line)
 
     def _write_one(self, line: Line) -> None:
-        """Store one line; if its relations are refused, without them.
-
-        :raises RecordError: if the line is wrong.
-        """
-        try:
-            self._attempt([line])
-        except (IntegrityError, StorageError) as error:
-            if self._explain(line, error).field not in RELATIONS:
-                raise self._explain(line, error) from error
+        """Store one line; if its relations are refused, without them."""
+        for postpones in (False, True):
             try:
-                self._attempt([line], postpones=True)
-            except (IntegrityError, StorageError) as again:
-                raise self._explain(line, again) from again
+                self._attempt([line], postpones)
+                return
+            except (IntegrityError, StorageError) as error:
+                explained = self._explain(line, error)
+                if postpones or explained.field not in RELATIONS:
+                    self.importer.handle(explained)
+                    return
 
     def _explain(self, line: Line, error: IntegrityError | StorageError) -> RecordError:
         """Return the error of a line."""
@@ -462,30 +461,22 @@ class ImportPass:
         named, seen = self._find_present(present, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
-        stored_lines: dict[int, Line] = {}
+        heads = self._leave(lines[0]) if postpones else []
+        stored = dict(named)
         if new:
-            stored_lines.update(zip(self._insert(new, postpones), new, strict=True))
+            stored.update(zip(self._insert(new, postpones), new, strict=True))
         self._update(named, postpones)
-        stored_lines.update(named)
-        counts = {item_id: line.counts for item_id, line in stored_lines.items() if line.counts}
+        if postpones:
+            self._postponed += [Postponed(line, item_id, heads) for item_id, line in stored.items()]
+            self._left.update(head for head, _ in heads)
+        counts = {item_id: line.counts for item_id, line in stored.items() if line.counts}
         if counts:
-            stored = read_counts(store.connection, list(counts))
-            changed = {
-                item_id: of_item
-                for item_id, of_item in counts.items()
-                if stored.get(item_id, ()) != tuple(sorted(of_item))
-            }
-            if changed:
-                replace_counts(store.connection, store.archive_id, changed)
+            replace_counts(store.connection, store.archive_id, counts)
         self._named |= seen
 
     def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
         """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
-        records = [line.record for line in lines]
-        heads: Sequence[tuple[str, str]] = ()
-        if postpones:
-            heads = self._leave(lines[0])
-            records = [structs.replace(records[0], next_edition=None, translations={})]
+        records = [without_relations(line.record) if postpones else line.record for line in lines]
         ids = self.store.insert(records, [line.contents for line in lines], self.now)
         self.counts.added += len(ids)
         silent = {
@@ -499,28 +490,22 @@ class ImportPass:
                 note_signal(self.store, item_deposited, record)
             else:
                 note_change(self.store, None, record)
-        if postpones:
-            self._postpone(lines[0], ids[0], heads)
         return ids
 
     def _leave(self, line: Line) -> list[tuple[str, str]]:
-        """Remove the item of a line from its groups; return the heads and the language there."""
+        """Remove the item of a line from its groups; return the heads and the language there.
+
+        An item without a language stays in its group: no other record can list it.
+        """
         texts = line.record.identifiers
         members = [
             member
             for text in texts
             for member in self.store.relations.find_members(text)
-            if member.ibi in texts and member.head not in texts
+            if member.ibi in texts and member.head not in texts and member.language is not None
         ]
         self.store.relations.remove([member.ibi for member in members])
         return [(member.head, str(member.language)) for member in members]
-
-    def _postpone(self, line: Line, item_id: int, heads: Sequence[tuple[str, str]]) -> None:
-        record = line.record
-        self._postponed.append(
-            Postponed(line, item_id, tuple(heads), record.next_edition, record.translations)
-        )
-        self._left |= {head for head, _ in heads}
 
     def _find_present(
         self, lines: Sequence[Line], owners: Mapping[str, Owner]
@@ -574,7 +559,7 @@ class ImportPass:
             ibi = before.identifiers[0]
             if view.head is not None and before.language is not None:
                 # the record of another item lists this item
-                record = self._join_present(view, record, postpones)
+                record = self._join_present(view, record)
             # a line may omit the timestamp
             stated = structs.replace(record, timestamp=record.timestamp or before.timestamp)
             if before == stated and ibi not in self._left:
@@ -583,15 +568,12 @@ class ImportPass:
             if view.head is not None and before.language is None:
                 relations.leave(ibi)  # no other record can list the item any more
             store.copies.check_no_copies(item_id, record)
+            if postpones:
+                record = without_relations(record)
             if record.translations != before.translations or ibi in self._left:
                 left += self._dissolve(ibi)
                 if record.translations:
                     lists[record.identifiers[0]] = record.translations
-            if postpones:
-                heads = self._leave(line)
-                left += self._dissolve(ibi)
-                self._postpone(line, item_id, heads)
-                record, lists = structs.replace(record, next_edition=None), {}
             updates.append(Update(item_id, before, record, line.contents))
             # the line of another item of the group may change the translations, too
             note_change(store, before, structs.replace(record, translations=before.translations))
@@ -609,10 +591,8 @@ class ImportPass:
         """
         members = self.store.relations.find_members(head)
         self.store.relations.dissolve(head)
-        self._postponed = [
-            replace(one, heads=tuple(left for left in one.heads if left[0] != head))
-            for one in self._postponed
-        ]
+        for one in self._postponed:
+            one.heads[:] = [left for left in one.heads if left[0] != head]
         return [one.item_id for one in members if one.head == head and one.item_id is not None]
 
     def _merge(self, line: Line, before: Record) -> Record:
@@ -641,7 +621,7 @@ class ImportPass:
             target_file=None if record.target_file == first else record.target_file,
         )
 
-    def _join_present(self, view: ItemView, record: Record, postpones: bool) -> Record:
+    def _join_present(self, view: ItemView, record: Record) -> Record:
         """Return the record of an item that the record of another item lists as a translation.
 
         The item keeps the language of the list, and stays in its group.
@@ -655,12 +635,10 @@ class ImportPass:
             for language, text in record.translations.items()
             if others.get(language) != text
         }
-        if not postpones:
-            check_language(ibi, record.language, before.language)
+        check_language(ibi, record.language, before.language)
         if record.language is None and view.id is not None:
             self._without_language.add(view.id)
-        language = record.language if postpones else before.language
-        return structs.replace(record, language=language, translations=listed)
+        return structs.replace(record, language=before.language, translations=listed)
 
     def _check(self, line: Line, owners: Mapping[str, Owner], elsewhere: Collection[str]) -> None:
         """Check what the database would refuse without naming the field.
@@ -701,8 +679,9 @@ class ImportPass:
         relations = self.store.relations
         record = self.store.reader.read_record(one.item_id)
         ibi = record.identifiers[0]
+        line = one.line.record
         stated = structs.replace(
-            record, next_edition=one.next_edition, translations=one.translations
+            record, next_edition=line.next_edition, translations=line.translations
         )
         [stated] = self.store.resolve([stated])
         if stated.next_edition is not None:
@@ -732,8 +711,9 @@ def check_language(ibi: str, stated: str | None, listed: str | None) -> None:
         )
 
 
-class _Rollback(Exception):
-    """Raised at the end of a dry run to roll back the transaction."""
+def without_relations(record: Record) -> Record:
+    """Return a record without its next edition and its translations."""
+    return structs.replace(record, next_edition=None, translations={})
 
 
 @dataclass
@@ -745,7 +725,7 @@ class Importer:
         Archive.
     :param dry_run: if true, the file is only checked and nothing is changed.
     :param progress: called with the stage, the number of units of work that are done, and the total
-        number of units. None: the progress is not reported.
+        number of units.
     :param on_error: a function that is called with each error of a dry run. The dry run then
         ignores the line. None means that the first error ends the dry run.
     :param stage: the stage of the work, for ``progress``.
@@ -755,7 +735,7 @@ class Importer:
     on_conflict: str = "error"
     take_back: bool = False
     dry_run: bool = False
-    progress: Callable[[str, int, int], None] | None = None
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None
     on_error: Callable[[RecordError], None] | None = None
     stage: str = "work"
 
@@ -777,7 +757,8 @@ class Importer:
             was changed.
         """
         context = self.context
-        self._report(source, 0)
+        size = source.stream.seek(0, os.SEEK_END)
+        self.progress(self.stage, 0, size)
         notices: list[Notice] = []
         counts = Counts()
         try:
@@ -792,21 +773,20 @@ class Importer:
                     store = ItemStore(connection, context.archive.id)
                     store.lock_relations(limited=False)
                     lines = ImportPass(store, source.name, self, context.now())
-                    for batch in chain([first] if first else [], batches):
+                    for batch in chain([first], batches):
                         lines.write(batch)
-                        self._report(source, source.stream.tell())
+                        self.progress(self.stage, source.stream.tell(), size)
                     lines.finish()
                     counts = lines.counts
                     if self.dry_run:
-                        raise _Rollback
-                    staging.move_all_to_store()
-                    notices = name_archives(store, {})
-        except _Rollback:
-            pass
+                        connection.rollback()
+                    else:
+                        staging.move_all_to_store()
+                        notices = name_archives(store, {})
         except RecordError as error:
             self.handle(error)  # some errors end a dry run, too
         context.notifier.send(notices)
-        self._report(source, source.size)
+        self.progress(self.stage, size, size)
         return counts
 
     def _read_batches(self, source: ImportSource, add_file: AddFile) -> Iterator[list[Line]]:
@@ -847,27 +827,9 @@ class Importer:
             line = None
         return line
 
-    def _report(self, source: ImportSource, done: int) -> None:
-        if self.progress is not None:
-            self.progress(self.stage, done, source.size)
-
 
 #: The number of works that get identifiers together.
 WORKS_PER_BATCH = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class IdentifiedWork:
-    """A work that has been imported, and its identifiers.
-
-    :param place: where the work is in the file, such as ``row 7``.
-    """
-
-    place: str
-    key: str
-    rep: str
-    ibip: str
-    title: str
 
 
 @dataclass
@@ -877,17 +839,15 @@ class WorksImporter:
     :param importer: imports the records of the works. With ``on_conflict="update"``, entries that
         were imported earlier update their items. Otherwise they are skipped. Its ``on_error`` is
         called with each error of the file. If there is one, nothing is imported.
-    :param on_identified: called with each work and its identifiers, also if it was imported before.
+    :param on_identified: called with each work, also if it was imported before: its place in the
+        file, such as ``row 7``, its key, its identifiers and its title.
     """
 
     importer: Importer
-    on_identified: Callable[[IdentifiedWork], None] | None = None
+    on_identified: Callable[[str, str, Minted, str], None] | None = None
     _errors: int = 0
-    _places: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.importer.on_conflict != "update":
-            self.importer = replace(self.importer, on_conflict="skip")
+    #: The keys and the places of the works.
+    _works: list[tuple[str, str]] = field(default_factory=list)
 
     def run(self, source: ImportSource, works: WorksFile, prefix: str) -> Counts:
         """Import the works of a file.
@@ -899,50 +859,45 @@ class WorksImporter:
         :raises RecordError: if a work cannot be imported although the check has found no error.
         :raises MintingError: if no identifiers can be minted.
         """
-        self.importer.context.get_minter()  # reports wrong settings before anything is read
+        invented = self.importer.context.get_minter().invent()  # reports wrong settings first
+        if self.importer.on_conflict != "update":
+            self.importer = replace(self.importer, on_conflict="skip")
         with tempfile.TemporaryFile() as records:
             self._write_records(records, source.name, works, prefix)
-            counts = self._check(records, source, works)
-            if self._errors or self.importer.dry_run:
-                return counts
-            return self._import(records, source, works)
-
-    def _write_records(self, records: BinaryIO, name: str, works: WorksFile, prefix: str) -> None:
-        """Write the record of each entry as a line, without identifiers and with its key."""
-        places: dict[str, str] = {}
-        for entry in works.entries:
-            for error in entry.errors:
-                self._report(RecordError(name, 0, error.field or None, error.reason, entry.place))
-            if not entry.data:
-                if not entry.errors:
-                    self._report(RecordError(name, 0, None, "nothing is stated", entry.place))
-                continue
-            key = entry.data.get("key") or f"{prefix}:{entry.key}"
-            try:
-                earlier = places.setdefault(parse_key("key", key), entry.place)
-            except FieldError as error:
-                field = name_field("key", works.names)
-                self._report(RecordError(name, 0, field, error.reason, entry.place))
-                continue
-            if earlier is not entry.place:
-                reason = f"this is the same work as in {earlier}"
-                if "key" in entry.data:
-                    reason = f"{earlier} has the same key"
-                self._report(RecordError(name, 0, None, reason, entry.place))
-                continue
-            self._places.append(entry.place)
-            records.write(json.dumps({**entry.data, "key": key}).encode() + b"\n")
-
-    def _check(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
-        """Check the records together, and report their errors."""
-        dates = self.importer.context.get_minter().invent()
-        with self._identify(records, lambda count: list(islice(dates, count))) as identified:
+            source = replace(source, stream=records)
 
             def report(error: RecordError) -> None:
                 self._report(self._explain(error, works))
 
-            importer = replace(self.importer, dry_run=True, on_error=report, stage="check")
-            return importer.run(replace(source, stream=identified))
+            check = replace(self.importer, dry_run=True, on_error=report, stage="check")
+            counts = check.run(self._identify(source, partial(islice, invented)))
+            if self._errors or self.importer.dry_run:
+                return counts
+            return self._import(source, works)
+
+    def _write_records(self, records: BinaryIO, name: str, works: WorksFile, prefix: str) -> None:
+        """Write the record of each entry as a line, without identifiers and with its key."""
+        places: dict[str, str] = {}
+        key_field = str(name_field("key", works.names))
+        for entry in works.entries:
+            errors = [*entry.errors]
+            if entry.data:
+                key = entry.data.get("key") or f"{prefix}:{entry.key}"
+                try:
+                    earlier = places.setdefault(parse_key(key_field, key), entry.place)
+                    if earlier is not entry.place:
+                        reason = f"this is the same work as in {earlier}"
+                        if "key" in entry.data:
+                            reason = f"{earlier} has the same key"
+                        raise FieldError("", reason)
+                    records.write(json.dumps({**entry.data, "key": key}).encode() + b"\n")
+                except FieldError as error:
+                    errors.append(error)
+            elif not errors:
+                errors.append(FieldError("", "nothing is stated"))
+            for wrong in errors:
+                self._report(RecordError(name, 0, wrong.field or None, wrong.reason, entry.place))
+        self._works = [*places.items()]
 
     def _report(self, error: RecordError) -> None:
         self._errors += 1
@@ -951,74 +906,58 @@ class WorksImporter:
 
     def _explain(self, error: RecordError, works: WorksFile) -> RecordError:
         """Return the error with the place and the field of the file instead of those of records."""
-        place = self._places[error.line - 1]
+        _, place = self._works[error.line - 1]
         field = name_field(error.field, works.names)
         return RecordError(error.source, 0, field, error.reason, place)
 
-    def _import(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
-        with self._identify(records, self._mint) as identified:
-            try:
-                counts = self.importer.run(replace(source, stream=identified))
-            except RecordError as error:
-                raise self._explain(error, works) from error
-            identified.seek(0)
-            self._report_identifiers(identified)
-        return counts
+    def _identify(
+        self, source: ImportSource, mint: Callable[[int], Iterable[Minted]]
+    ) -> ImportSource:
+        """Return the source of the records, with their identifiers.
+
+        A work whose key belongs to an item gets the identifiers of this item.
+        """
+        identifiers: list[Minted] = []
+        for works in batched(self._works, WORKS_PER_BATCH):
+            keys = [key for key, _ in works]
+            with self.importer.context.reading() as store:
+                holders = find_holders(store.connection, store.archive_id, keys)
+            known = {
+                key: Minted(holder.rep, holder.ibip)
+                for key, holder in holders.items()
+                if holder.item_id is not None and holder.rep and holder.ibip
+            }
+            new = iter(mint(len(keys) - len(known)))
+            identifiers += [known.get(key) or next(new) for key in keys]
+        return replace(source, identifiers=identifiers)
 
     def _mint(self, count: int) -> list[Minted]:
         """Return new identifiers, and send the signals about them."""
         context = self.importer.context
-        minted = context.get_minter().for_many(count).mint(count)
-        archive = context.archive.service_ibi
-        context.notifier.send(
-            [
-                Notice(
-                    item_minted,
-                    {"ibi": new.ibi, "rep": new.rep, "ibip": new.ibip, "archive": archive},
-                )
-                for new in minted
-                if item_minted.receivers
-            ]
-        )
+        minted = context.get_minter().for_many(count).mint(count) if count else []
+        for new in minted if item_minted.receivers else ():
+            names = {"ibi": new.ibi, "rep": new.rep, "ibip": new.ibip}
+            notice = Notice(item_minted, {**names, "archive": context.archive.service_ibi})
+            context.notifier.send([notice])
         return minted
 
-    @contextmanager
-    def _identify(
-        self, records: BinaryIO, mint: Callable[[int], list[Minted]]
-    ) -> Iterator[BinaryIO]:
-        """Yield a file with the records and their identifiers, which is deleted at the end.
-
-        A work whose key belongs to an item gets the identifiers of this item.
-        """
-        records.seek(0)
-        with tempfile.TemporaryFile() as identified:
-            while lines := list(islice(records, WORKS_PER_BATCH)):
-                keys = [json.loads(line)["key"] for line in lines]
-                with self.importer.context.reading() as store:
-                    holders = find_holders(store.connection, store.archive_id, keys)
-                known = {
-                    key: Minted(holder.rep, holder.ibip)
-                    for key, holder in holders.items()
-                    if holder.item_id is not None and holder.rep and holder.ibip
-                }
-                missing = len(keys) - len(known)
-                new = iter(mint(missing) if missing else ())
-                for key, line in zip(keys, lines, strict=True):
-                    forms = known.get(key) or next(new)
-                    text = f'{{"rep": "{forms.rep}", "ibip": "{forms.ibip}", '
-                    identified.write(text.encode() + line[1:])
-            yield identified
-
-    def _report_identifiers(self, identified: BinaryIO) -> None:
-        if self.on_identified is None:
-            return
-        for place, line in zip(self._places, identified, strict=True):
-            data = json.loads(line)
-            title = next(iter(data.get("metadata", {}).get("work", {}).get("titles", [])), "")
-            if isinstance(title, dict):
-                title = title["value"]
-            work = IdentifiedWork(place, data["key"], data["rep"], data["ibip"], title)
-            self.on_identified(work)
+    def _import(self, source: ImportSource, works: WorksFile) -> Counts:
+        source = self._identify(source, self._mint)
+        try:
+            counts = self.importer.run(source)
+        except RecordError as error:
+            raise self._explain(error, works) from error
+        if self.on_identified is not None:
+            source.stream.seek(0)
+            for (key, place), forms, line in zip(
+                self._works, source.identifiers, source.stream, strict=True
+            ):
+                titles = json.loads(line).get("metadata", {}).get("work", {}).get("titles", [])
+                title = next(iter(titles), "")
+                if isinstance(title, dict):
+                    title = title["value"]
+                self.on_identified(place, key, forms, title)
+        return counts
 
 
 TABLES = (".csv", ".tsv")
@@ -1045,9 +984,13 @@ def read_works(
         if ending == ".jsonl":
             return read_json_lines(source.stream)
         if ending == ".json":
-            return read_csl_json(_read_text(source))
+            return read_csl_json(source.stream.read().decode("utf-8-sig"))
     except FieldError as error:
         raise StorageError(f"{source.name}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise StorageError(
+            f"{source.name} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
+        ) from error
     if ending in CONVERTED:
         path = Path(source.name)
         raise StorageError(
@@ -1057,15 +1000,6 @@ def read_works(
     raise StorageError(
         f"{source.name} is not a file of works; its name must end with {', '.join(ENDINGS)}"
     )
-
-
-def _read_text(source: ImportSource) -> str:
-    try:
-        return source.stream.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise StorageError(
-            f"{source.name} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
-        ) from error
 
 
 #: The number of items that are read with one statement.
@@ -1154,17 +1088,9 @@ def copy_content(source: Path, sha256: str, folder: Path) -> Path:
     :raises ValueError: if the file does not have the stated checksum.
     """
     target = folder / sha256
-    if target.exists() and measure(target).sha256 == sha256:
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
-    new = folder / f".new-{secrets.token_hex(8)}"
-    try:
-        with source.open("rb") as stream, new.open("xb") as copy:
+    if not target.exists() or measure(target).sha256 != sha256:
+        folder.mkdir(parents=True, exist_ok=True)
+        with source.open("rb") as stream, new_file(target, mode=0o666) as copy:
             if copy_and_measure(stream, copy).sha256 != sha256:
                 raise ValueError(f"{source} does not have the checksum {sha256}")
-            copy.flush()
-            os.fsync(copy.fileno())
-        new.replace(target)
-    finally:
-        new.unlink(missing_ok=True)
     return target
