@@ -74,7 +74,7 @@ from flask_ibi_archive.core.records.readers import (
     read_csv,
     read_json_lines,
 )
-from flask_ibi_archive.core.records.record import ItemView, Record
+from flask_ibi_archive.core.records.record import FileRecord, ItemView, Record
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
@@ -378,12 +378,14 @@ class ImportPass:
 
     :param name: the name of the file in messages.
     :param now: the timestamp of items whose records have no timestamp.
+    :param newest: the row ID of the newest item that was present before the import.
     """
 
     store: ItemStore
     name: str
     importer: Importer
     now: datetime
+    newest: int
     counts: Counts = field(default_factory=Counts)
     #: The row IDs of the items that were present before the import, and that a line has named.
     _named: set[int] = field(default_factory=set)
@@ -392,18 +394,9 @@ class ImportPass:
     _left: set[str] = field(default_factory=set)
     #: The row IDs of the items in groups whose lines state no language.
     _without_language: set[int] = field(default_factory=set)
-    _newest: int = 0
-    _batches: int = 0
-
-    def __post_init__(self) -> None:
-        newest = self.store.connection.scalar(select(func.max(Item.id)))
-        self._newest = newest or 0
 
     def write(self, lines: Sequence[Line]) -> None:
         """Store a batch of lines."""
-        self._batches += 1
-        if self._batches.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
-            examine_tables(self.store.connection)
         if len(lines) > 1 and not self.importer.collects:
             with suppress(IntegrityError, StorageError):
                 self._attempt(lines)
@@ -454,11 +447,7 @@ class ImportPass:
         store = self.store
         texts = [text for line in lines for text in line.record.identifiers]
         owners, elsewhere = find_owners_and_originals(store.connection, store.archive_id, texts)
-        new: list[Line] = []
-        present: list[Line] = []
-        for line in lines:
-            (new if owners.keys().isdisjoint(line.record.identifiers) else present).append(line)
-        named, seen = self._find_present(present, owners)
+        new, named, seen = self._sort(lines, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
         heads = self._leave(lines[0]) if postpones else []
@@ -507,21 +496,25 @@ class ImportPass:
         self.store.relations.remove([member.ibi for member in members])
         return [(member.head, str(member.language)) for member in members]
 
-    def _find_present(
+    def _sort(
         self, lines: Sequence[Line], owners: Mapping[str, Owner]
-    ) -> tuple[dict[int, Line], set[int]]:
-        """Return the lines that update items, by the row IDs of the items, and all these IDs.
+    ) -> tuple[list[Line], dict[int, Line], set[int]]:
+        """Return the lines of new items, and those that update items, by the row IDs of the items.
 
-        The IDs are those of skipped lines, too.
+        The third value has the row IDs of all items that lines name, also those of skipped lines.
 
         :raises RecordError: if a line is refused, because an item already has its identifiers.
         """
+        new: list[Line] = []
         named: dict[int, Line] = {}
         seen: set[int] = set()
         for line in lines:
             texts = [text for text in line.record.identifiers if text in owners]
             items = {owners[text].id for text in texts}
-            in_file = any(item > self._newest for item in items) or not (
+            if not items:
+                new.append(line)
+                continue
+            in_file = max(items) > self.newest or not (
                 items.isdisjoint(self._named) and items.isdisjoint(seen)
             )
             seen |= items
@@ -541,7 +534,7 @@ class ImportPass:
                 place = find_field(line.record, texts[0])
                 raise RecordError(self.name, line.number, place, reason.format(texts[0]))
             named[items.pop()] = line
-        return named, seen
+        return new, named, seen
 
     def _update(self, lines: Mapping[int, Line], postpones: bool) -> None:
         """Update items from lines. An item that does not change is not written."""
@@ -605,19 +598,20 @@ class ImportPass:
         record = keep_same_as(record, before)
         check_record(record)
         checksums = {file.path: file.sha256 for file in before.files if file.url is None}
-        files = []
-        for file in record.files:
-            sha256 = file.sha256
-            if file.path in line.contents:
-                sha256 = line.contents[file.path].sha256
-            elif sha256 is None and file.url is None:
-                sha256 = checksums.get(file.path)
-            files.append(structs.replace(file, source=None, sha256=sha256))
+        checksums.update((path, content.sha256) for path, content in line.contents.items())
+        files = tuple(
+            structs.replace(
+                file,
+                source=None,
+                sha256=file.sha256 or (checksums.get(file.path) if file.url is None else None),
+            )
+            for file in record.files
+        )
         first = files[0].path if files else None
         return structs.replace(
             record,
             key=record.key or before.key,
-            files=tuple(files),
+            files=files,
             target_file=None if record.target_file == first else record.target_file,
         )
 
@@ -646,23 +640,21 @@ class ImportPass:
         :raises RecordError: if the line conflicts with another item.
         """
         record, store = line.record, self.store
-        own = {owner.id for owner in owners.values()}
+        own = {None, *(owner.id for owner in owners.values())}
         for text in record.identifiers:
             if text in elsewhere and record.state == State.ORIGINAL:
                 raise RuleBroken(3, text, RULES[3])
         store.copies.check_original_of(record)
-        if record.key is not None:
-            holder = find_holders(store.connection, store.archive_id, [record.key]).get(record.key)
-            if holder is not None and holder.item_id is not None and holder.item_id not in own:
-                reason = (
-                    f"the item {holder.ibi} of the Archive already has the key {quoted(record.key)}"
-                )
+        keys = [] if record.key is None else [record.key]
+        for key, holder in find_holders(store.connection, store.archive_id, keys).items():
+            if holder.item_id not in own:
+                reason = f"the item {holder.ibi} of the Archive already has the key {quoted(key)}"
                 raise RecordError(self.name, line.number, "key", reason)
         digests = [parse_foreign(text).digest for text in record.same_as]
         holders = find_same_as_holders(store.connection, store.archive_id, digests)
         for number, digest in enumerate(digests):
-            holder_id, holder_ibi = holders.get(digest, (0, ""))
-            if holder_ibi and holder_id not in own:
+            holder_id, holder_ibi = holders.get(digest, (None, ""))
+            if holder_id not in own:
                 reason = explain_taken(record.same_as[number], holder_ibi)
                 raise RecordError(self.name, line.number, f"same_as[{number}]", reason)
 
@@ -772,8 +764,11 @@ class Importer:
                     begin_change(connection)
                     store = ItemStore(connection, context.archive.id)
                     store.lock_relations(limited=False)
-                    lines = ImportPass(store, source.name, self, context.now())
-                    for batch in chain([first], batches):
+                    newest = connection.scalar(select(func.max(Item.id))) or 0
+                    lines = ImportPass(store, source.name, self, context.now(), newest)
+                    for number, batch in enumerate(chain([first], batches), 1):
+                        if number.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
+                            examine_tables(connection)
                         lines.write(batch)
                         self.progress(self.stage, source.stream.tell(), size)
                     lines.finish()
@@ -1056,41 +1051,27 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
     :raises StorageError: if a file cannot be copied, or a stored file is damaged.
     """
     for record in records:
-        copies = []
-        for file in record.files:
-            if file.source is None:
-                copies.append(file)
-                continue
-            try:
-                source = Path(file.source)
-                copy = copy_content(source, file.sha256 or measure(source).sha256, folder)
-            except OSError as error:
-                raise StorageError(
-                    f"file {file.path} of {record.identifiers[0]} can't be copied to {folder}: "
-                    f"{error.strerror}: {error.filename}"
-                ) from error
-            except ValueError as error:
-                raise StorageError(
-                    f"file {file.path} of {record.identifiers[0]} is damaged; run flask ibi verify"
-                ) from error
-            copies.append(
-                structs.replace(file, source=Path(os.path.relpath(copy, base)).as_posix())
-            )
-        yield structs.replace(record, files=tuple(copies))
+        ibi = record.identifiers[0]
+        files = tuple(
+            file if file.source is None else _copy_file(file, ibi, folder, base)
+            for file in record.files
+        )
+        yield structs.replace(record, files=files)
 
 
-def copy_content(source: Path, sha256: str, folder: Path) -> Path:
-    """Copy a file to a folder and return the path of the copy.
-
-    The name of the copy is the checksum of the file. If the folder already contains the copy,
-    nothing is copied.
-
-    :raises ValueError: if the file does not have the stated checksum.
-    """
-    target = folder / sha256
-    if not target.exists() or measure(target).sha256 != sha256:
-        folder.mkdir(parents=True, exist_ok=True)
-        with source.open("rb") as stream, new_file(target, mode=0o666) as copy:
-            if copy_and_measure(stream, copy).sha256 != sha256:
-                raise ValueError(f"{source} does not have the checksum {sha256}")
-    return target
+def _copy_file(file: FileRecord, ibi: str, folder: Path, base: Path) -> FileRecord:
+    """Copy a file of an item to a folder, unless the copy is there; its name is the checksum."""
+    source, target = Path(str(file.source)), folder / str(file.sha256)
+    try:
+        if not target.exists() or measure(target).sha256 != file.sha256:
+            folder.mkdir(parents=True, exist_ok=True)
+            with source.open("rb") as stream, new_file(target, mode=0o666) as copy:
+                if copy_and_measure(stream, copy).sha256 != file.sha256:
+                    reason = "is damaged; run flask ibi verify"
+                    raise StorageError(f"file {file.path} of {ibi} {reason}")
+    except OSError as error:
+        raise StorageError(
+            f"file {file.path} of {ibi} can't be copied to {folder}: "
+            f"{error.strerror}: {error.filename}"
+        ) from error
+    return structs.replace(file, source=Path(os.path.relpath(target, base)).as_posix())
