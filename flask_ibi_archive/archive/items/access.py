@@ -55,15 +55,14 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecisi
     :raises TypeError: if the policy returns a value of a wrong type.
     """
     policy: AccessPolicy | None = current_app.extensions[EXTENSION].functions.access_policy
-    if policy is None:
-        return AccessDecision(item.allows(user_address()))
-    answer: bool | AnyResponse | HTTPException | None
-    # an error of the policy is not for shared caches, either
-    after_this_request(partial(_forbid_sharing, directive="no-cache"))
-    try:
-        answer = policy(item, file, request)
-    except HTTPException as refusal:
-        answer = refusal
+    answer: bool | AnyResponse | HTTPException | None = None
+    if policy is not None:
+        # an error of the policy is not for shared caches, either
+        after_this_request(partial(_forbid_sharing, directive="no-cache"))
+        try:
+            answer = policy(item, file, request)
+        except HTTPException as refusal:
+            answer = refusal
     if answer is None:
         return AccessDecision(item.allows(user_address()))
     # only this user of the host gets the response

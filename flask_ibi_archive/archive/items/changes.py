@@ -35,12 +35,7 @@ from sqlalchemy.orm import Mapped, aliased, mapped_column
 from flask_ibi_archive.archive.items.read import primary_form
 from flask_ibi_archive.archive.items.tables import Base, Item
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.server.database.dialects import (
-    Key,
-    UTCDateTime,
-    insert_or_update,
-    is_one_of,
-)
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, insert_or_update, is_one_of
 
 #: The end of a log that has never been written.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

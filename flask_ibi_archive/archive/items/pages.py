@@ -57,7 +57,7 @@ def find_media_type(name: str) -> str:
     """Return the media type of a file without parameters, which is guessed from its name."""
     guessed, encoding = TYPES.guess_type(name)
     if encoding is not None:
-        return COMPRESSED.get(encoding, "application/octet-stream")
+        guessed = COMPRESSED.get(encoding)
     return guessed or "application/octet-stream"
 
 
