@@ -23,16 +23,9 @@ from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, and_, cast, delete, func, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.items import operations
 from flask_ibi_archive.archive.items.files import Content, FileStore, copy_and_measure, measure
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.operations import (
-    OperationContext,
-    begin_change,
-    name_archives,
-    note_change,
-    note_signal,
-    with_all_identifiers,
-)
 from flask_ibi_archive.archive.items.read import (
     ItemReader,
     Owner,
@@ -59,6 +52,7 @@ from flask_ibi_archive.archive.items.write import (
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records.lines import (
     check_record,
     find_errors,
@@ -67,13 +61,6 @@ from flask_ibi_archive.core.records.lines import (
     read_json,
 )
 from flask_ibi_archive.core.records.messages import DailyCount, format_counts, parse_counts
-from flask_ibi_archive.core.records.readers import (
-    WorksFile,
-    name_field,
-    read_csl_json,
-    read_csv,
-    read_json_lines,
-)
 from flask_ibi_archive.core.records.record import FileRecord, ItemView, Record
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
@@ -94,9 +81,7 @@ NUMBERS = ("accesses", "double_clicks", "robots")
 CountsByItem = Mapping[int, Sequence[DailyCount]]
 
 
-def read_counts(
-    connection: Connection, items: Collection[int]
-) -> dict[int, tuple[DailyCount, ...]]:
+def read_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple[DailyCount, ...]]:
     """Return the counts of items that have any."""
     columns = (ItemIdentifier.item_id, AccessCount.day, AccessCount.content_type)
     is_name = and_(
@@ -115,9 +100,7 @@ def read_counts(
     }
 
 
-def take_counts(
-    connection: Connection, items: Collection[int]
-) -> dict[int, tuple[DailyCount, ...]]:
+def take_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple[DailyCount, ...]]:
     """Remove the counts of items, and return them."""
     counts = read_counts(connection, items)
     names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(
@@ -199,12 +182,15 @@ class Line:
     :param number: the number of the line. The first line has the number 1.
     :param contents: the checksum and size of each file that the record adds, by path.
     :param counts: the daily counts of accesses to the item; None if the line has none.
+    :param heads: if the relations are stored after the last line: the heads of the groups that the
+        item has left, and its language there.
     """
 
     number: int
     record: Record
     contents: dict[str, Content] = field(default_factory=dict)
     counts: tuple[DailyCount, ...] | None = None
+    heads: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(slots=True)
@@ -326,7 +312,6 @@ def open_file(path: str, folder: Path | None) -> Iterator[BinaryIO]:
 #: A batch of lines that are stored together ends with the line that reaches one of these numbers.
 BATCH = 500
 BATCH_BYTES = 4 << 20
-BATCH_IDENTIFIERS = 5000
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 #: The fields that may contradict other items until a later line changes these items.
@@ -335,11 +320,8 @@ RELATIONS = ("next_edition", "translations", "language")
 
 def find_field(record: Record, text: str | None) -> str | None:
     """Return the name of the field of a record that contains an identifier of the item."""
-    if text == record.rep:
-        return "rep"
-    if text == record.ibip:
-        return "ibip"
-    return "aliases" if text in record.aliases else None
+    fields: dict[str | None, str] = {record.rep: "rep", record.ibip: "ibip"}
+    return fields.get(text) or ("aliases" if text in record.aliases else None)
 
 
 @dataclass
@@ -349,21 +331,6 @@ class Counts:
     added: int = 0
     updated: int = 0
     skipped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """A line whose relations contradict the present relations of other items.
-
-    The relations are stored after the last line, because another line may change the other items.
-
-    :param item_id: the row ID of the item of the line.
-    :param heads: the heads of the groups that the item has left, and its language there.
-    """
-
-    line: Line
-    item_id: int
-    heads: list[tuple[str, str]]
 
 
 @dataclass
@@ -389,7 +356,8 @@ class ImportPass:
     counts: Counts = field(default_factory=Counts)
     #: The row IDs of the items that were present before the import, and that a line has named.
     _named: set[int] = field(default_factory=set)
-    _postponed: list[Postponed] = field(default_factory=list)
+    #: The row IDs of the items and the lines whose relations are stored after the last line.
+    _postponed: list[tuple[int, Line]] = field(default_factory=list)
     #: The heads of the groups that items have left because their relations are postponed.
     _left: set[str] = field(default_factory=set)
     #: The row IDs of the items in groups whose lines state no language.
@@ -450,14 +418,14 @@ class ImportPass:
         new, named, seen = self._sort(lines, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
-        heads = self._leave(lines[0]) if postpones else []
+        if postpones:
+            self._leave(lines[0])
         stored = dict(named)
         if new:
             stored.update(zip(self._insert(new, postpones), new, strict=True))
         self._update(named, postpones)
         if postpones:
-            self._postponed += [Postponed(line, item_id, heads) for item_id, line in stored.items()]
-            self._left.update(head for head, _ in heads)
+            self._postponed += stored.items()
         counts = {item_id: line.counts for item_id, line in stored.items() if line.counts}
         if counts:
             replace_counts(store.connection, store.archive_id, counts)
@@ -476,13 +444,13 @@ class ImportPass:
         self._without_language |= {silent[ibi] for ibi in self.store.relations.find_heads(silent)}
         for record in records:
             if record.state == State.ORIGINAL.value:
-                note_signal(self.store, item_deposited, record)
+                operations.note_signal(self.store, item_deposited, record)
             else:
-                note_change(self.store, None, record)
+                operations.note_change(self.store, None, record)
         return ids
 
-    def _leave(self, line: Line) -> list[tuple[str, str]]:
-        """Remove the item of a line from its groups; return the heads and the language there.
+    def _leave(self, line: Line) -> None:
+        """Remove the item of a line from its groups; store the heads and the language there.
 
         An item without a language stays in its group: no other record can list it.
         """
@@ -494,7 +462,8 @@ class ImportPass:
             if member.ibi in texts and member.head not in texts and member.language is not None
         ]
         self.store.relations.remove([member.ibi for member in members])
-        return [(member.head, str(member.language)) for member in members]
+        line.heads = [(member.head, str(member.language)) for member in members]
+        self._left.update(head for head, _ in line.heads)
 
     def _sort(
         self, lines: Sequence[Line], owners: Mapping[str, Owner]
@@ -569,7 +538,8 @@ class ImportPass:
                     lists[record.identifiers[0]] = record.translations
             updates.append(Update(item_id, before, record, line.contents))
             # the line of another item of the group may change the translations, too
-            note_change(store, before, structs.replace(record, translations=before.translations))
+            record = structs.replace(record, translations=before.translations)
+            operations.note_change(store, before, record)
         store.replace(updates, self.now)
         # they had their languages from the groups
         store.clear_languages([item_id for item_id in left if item_id in self._without_language])
@@ -584,8 +554,8 @@ class ImportPass:
         """
         members = self.store.relations.find_members(head)
         self.store.relations.dissolve(head)
-        for one in self._postponed:
-            one.heads[:] = [left for left in one.heads if left[0] != head]
+        for _, line in self._postponed:
+            line.heads = [left for left in line.heads if left[0] != head]
         return [one.item_id for one in members if one.head == head and one.item_id is not None]
 
     def _merge(self, line: Line, before: Record) -> Record:
@@ -594,7 +564,7 @@ class ImportPass:
         if elsewhere and record.state == State.ORIGINAL and not self.importer.take_back:
             reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
             raise FieldError("state", reason)
-        record = with_all_identifiers(record, before)
+        record = operations.with_all_identifiers(record, before)
         record = keep_same_as(record, before)
         check_record(record)
         checksums = {file.path: file.sha256 for file in before.files if file.url is None}
@@ -660,30 +630,25 @@ class ImportPass:
 
     def finish(self) -> None:
         """Set the relations that were postponed."""
-        for one in self._postponed:
+        for item_id, line in self._postponed:
             try:
                 with self.store.connection.begin_nested():
-                    self._set_relations(one)
+                    self._set_relations(item_id, line)
             except (IntegrityError, StorageError) as error:
-                self.importer.handle(self._explain(one.line, error))
+                self.importer.handle(self._explain(line, error))
 
-    def _set_relations(self, one: Postponed) -> None:
+    def _set_relations(self, item_id: int, line: Line) -> None:
         relations = self.store.relations
-        record = self.store.reader.read_record(one.item_id)
+        record = self.store.reader.read_record(item_id)
         ibi = record.identifiers[0]
-        line = one.line.record
-        stated = structs.replace(
-            record, next_edition=line.next_edition, translations=line.translations
-        )
-        [stated] = self.store.resolve([stated])
+        relation = {name: getattr(line.record, name) for name in ("next_edition", "translations")}
+        [stated] = self.store.resolve([structs.replace(record, **relation)])
         if stated.next_edition is not None:
-            relations.set_next_edition(one.item_id, stated.next_edition)
-        is_member = bool(relations.find_heads([ibi]))
-        for head, language in one.heads:
-            if is_member or not relations.find_members(head):
-                continue
-            check_language(ibi, record.language, language)
-            relations.join({head: {language: ibi}})
+            relations.set_next_edition(item_id, stated.next_edition)
+        for head, language in () if relations.find_heads([ibi]) else line.heads:
+            if relations.find_members(head):
+                check_language(ibi, record.language, language)
+                relations.join({head: {language: ibi}})
         if stated.translations:
             relations.join({ibi: stated.translations})
 
@@ -723,7 +688,7 @@ class Importer:
     :param stage: the stage of the work, for ``progress``.
     """
 
-    context: OperationContext
+    context: operations.OperationContext
     on_conflict: str = "error"
     take_back: bool = False
     dry_run: bool = False
@@ -759,9 +724,9 @@ class Importer:
                 add_file = measure_file if self.dry_run else staging.add_stream
                 batches = self._read_batches(source, add_file)
                 # the first files are copied before the transaction, which blocks other writers
-                first = next(batches, [])
+                first = next(batches)
                 with context.database.writing() as connection:
-                    begin_change(connection)
+                    operations.begin_change(connection)
                     store = ItemStore(connection, context.archive.id)
                     store.lock_relations(limited=False)
                     newest = connection.scalar(select(func.max(Item.id))) or 0
@@ -777,7 +742,7 @@ class Importer:
                         connection.rollback()
                     else:
                         staging.move_all_to_store()
-                        notices = name_archives(store, {})
+                        notices = operations.name_archives(store, {})
         except RecordError as error:
             self.handle(error)  # some errors end a dry run, too
         context.notifier.send(notices)
@@ -786,32 +751,27 @@ class Importer:
 
     def _read_batches(self, source: ImportSource, add_file: AddFile) -> Iterator[list[Line]]:
         lines: list[Line] = []
-        size = identifiers = 0
+        size = 0
         for number, text in source.read_lines():
             line = self._read_line(source, number, text, add_file)
-            if line is None:
-                continue
-            lines.append(line)
-            size += len(text)
-            identifiers += len(line.record.identifiers)
-            if len(lines) >= BATCH or size >= BATCH_BYTES or identifiers >= BATCH_IDENTIFIERS:
+            if line is not None:
+                lines.append(line)
+                size += len(text)
+            if len(lines) >= BATCH or size >= BATCH_BYTES:
                 yield lines
-                lines, size, identifiers = [], 0, 0
-        if lines:
-            yield lines
+                lines, size = [], 0
+        yield lines
 
     def _read_line(
         self, source: ImportSource, number: int, text: bytes, add_file: AddFile
     ) -> Line | None:
         """Parse a line, and add its files; None if the line is wrong."""
-        line: Line | None = None
-        errors: Iterable[FieldError]
         try:
             data, counts = read_json(text), None
             if isinstance(data, dict) and "counts" in data:
                 counts = parse_counts("counts", data.pop("counts"))
             line = Line(number, parse_record(data), counts=counts)
-            errors = add_files(source, line, add_file)
+            errors = list(add_files(source, line, add_file))
         except FieldError as error:
             # "counts" is a field of the line, but not of the record
             found = find_errors(text) if self.collects else ()
@@ -819,8 +779,7 @@ class Importer:
             errors = [each for each in found if each.field != "counts"] or [error]
         for each in errors:
             self.handle(RecordError(source.name, number, each.field or None, each.reason))
-            line = None
-        return line
+        return None if errors else line
 
 
 #: The number of works that get identifiers together.
@@ -842,9 +801,11 @@ class WorksImporter:
     on_identified: Callable[[str, str, Minted, str], None] | None = None
     _errors: int = 0
     #: The keys and the places of the works.
-    _works: list[tuple[str, str]] = field(default_factory=list)
+    _works: Sequence[tuple[str, str]] = ()
+    #: The names of the fields in the file, by the paths of records.
+    _names: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, source: ImportSource, works: WorksFile, prefix: str) -> Counts:
+    def run(self, source: ImportSource, works: readers.WorksFile, prefix: str) -> Counts:
         """Import the works of a file.
 
         :param source: the file. Its folder contains the files that the works name.
@@ -860,20 +821,23 @@ class WorksImporter:
         with tempfile.TemporaryFile() as records:
             self._write_records(records, source.name, works, prefix)
             source = replace(source, stream=records)
-
-            def report(error: RecordError) -> None:
-                self._report(self._explain(error, works))
-
-            check = replace(self.importer, dry_run=True, on_error=report, stage="check")
+            check = replace(
+                self.importer,
+                dry_run=True,
+                on_error=lambda error: self._report(self._explain(error)),
+                stage="check",
+            )
             counts = check.run(self._identify(source, partial(islice, invented)))
             if self._errors or self.importer.dry_run:
                 return counts
-            return self._import(source, works)
+            return self._import(source)
 
-    def _write_records(self, records: BinaryIO, name: str, works: WorksFile, prefix: str) -> None:
+    def _write_records(
+        self, records: BinaryIO, name: str, works: readers.WorksFile, prefix: str
+    ) -> None:
         """Write the record of each entry as a line, without identifiers and with its key."""
-        places: dict[str, str] = {}
-        key_field = str(name_field("key", works.names))
+        self._names, places = works.names, dict[str, str]()
+        key_field = str(readers.name_field("key", self._names))
         for entry in works.entries:
             errors = [*entry.errors]
             if entry.data:
@@ -899,10 +863,10 @@ class WorksImporter:
         if self.importer.on_error is not None:
             self.importer.on_error(error)
 
-    def _explain(self, error: RecordError, works: WorksFile) -> RecordError:
+    def _explain(self, error: RecordError) -> RecordError:
         """Return the error with the place and the field of the file instead of those of records."""
         _, place = self._works[error.line - 1]
-        field = name_field(error.field, works.names)
+        field = readers.name_field(error.field, self._names)
         return RecordError(error.source, 0, field, error.reason, place)
 
     def _identify(
@@ -936,12 +900,12 @@ class WorksImporter:
             context.notifier.send([notice])
         return minted
 
-    def _import(self, source: ImportSource, works: WorksFile) -> Counts:
+    def _import(self, source: ImportSource) -> Counts:
         source = self._identify(source, self._mint)
         try:
             counts = self.importer.run(source)
         except RecordError as error:
-            raise self._explain(error, works) from error
+            raise self._explain(error) from error
         if self.on_identified is not None:
             source.stream.seek(0)
             for (key, place), forms, line in zip(
@@ -966,7 +930,7 @@ def read_works(
     columns: Mapping[str, str],
     separator: str,
     ignored: Collection[str],
-) -> WorksFile:
+) -> readers.WorksFile:
     """Return the works of a file. The parameters after ``source`` are those of a table.
 
     :raises StorageError: if the file has an unknown kind or cannot be read as a whole.
@@ -975,11 +939,11 @@ def read_works(
     try:
         if ending in TABLES:
             lines = (line.decode("utf-8", "replace") for line in source.stream)
-            return read_csv(lines, columns, separator, ignored)
+            return readers.read_csv(lines, columns, separator, ignored)
         if ending == ".jsonl":
-            return read_json_lines(source.stream)
+            return readers.read_json_lines(source.stream)
         if ending == ".json":
-            return read_csl_json(source.stream.read().decode("utf-8-sig"))
+            return readers.read_csl_json(source.stream.read().decode("utf-8-sig"))
     except FieldError as error:
         raise StorageError(f"{source.name}: {error}") from error
     except UnicodeDecodeError as error:
