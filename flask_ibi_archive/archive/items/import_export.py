@@ -23,16 +23,10 @@ from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, and_, cast, delete, func, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.items import operations
+from flask_ibi_archive.archive.items import operations, write
 from flask_ibi_archive.archive.items.files import Content, FileStore, copy_and_measure, measure
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.read import (
-    ItemReader,
-    Owner,
-    find_owners,
-    find_owners_and_originals,
-    primary_form,
-)
+from flask_ibi_archive.archive.items.read import ItemReader, Owner, find_owners_and_originals
 from flask_ibi_archive.archive.items.relations import STORING, lock_items
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
 from flask_ibi_archive.archive.items.tables import (
@@ -40,15 +34,6 @@ from flask_ibi_archive.archive.items.tables import (
     ArchiveAccessCount,
     Item,
     ItemIdentifier,
-)
-from flask_ibi_archive.archive.items.write import (
-    ItemStore,
-    Update,
-    examine_tables,
-    explain_taken,
-    find_holders,
-    find_same_as_holders,
-    keep_same_as,
 )
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
@@ -64,14 +49,8 @@ from flask_ibi_archive.core.records.messages import DailyCount, format_counts, p
 from flask_ibi_archive.core.records.record import FileRecord, ItemView, Record
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
+from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import (
-    Key,
-    batched,
-    insert_or_update,
-    is_one_of,
-    run_on_postgresql,
-)
 from flask_ibi_archive.server.files import new_file
 from flask_ibi_archive.signals import Notice, item_deposited, item_minted
 
@@ -87,10 +66,11 @@ def read_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple
     is_name = and_(
         ItemIdentifier.archive_id == AccessCount.archive_id, ItemIdentifier.text == AccessCount.ibi
     )
+    sums = (cast(func.sum(getattr(AccessCount, name)), dialects.Key) for name in NUMBERS)
     rows = connection.execute(
-        select(*columns, *(cast(func.sum(getattr(AccessCount, name)), Key) for name in NUMBERS))
+        select(*columns, *sums)
         .join(AccessCount, is_name)
-        .where(is_one_of(ItemIdentifier.item_id, items))
+        .where(dialects.is_one_of(ItemIdentifier.item_id, items))
         .group_by(*columns)
         .order_by(*columns)
     )
@@ -103,9 +83,8 @@ def read_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple
 def take_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple[DailyCount, ...]]:
     """Remove the counts of items, and return them."""
     counts = read_counts(connection, items)
-    names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(
-        is_one_of(ItemIdentifier.item_id, items)
-    )
+    are_theirs = dialects.is_one_of(ItemIdentifier.item_id, items)
+    names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(are_theirs)
     connection.execute(
         delete(AccessCount).where(tuple_(AccessCount.archive_id, AccessCount.ibi).in_(names))
     )
@@ -114,7 +93,8 @@ def take_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple
 
 def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
     """Add counts to those of items."""
-    selected = select(Item.id, primary_form()).where(is_one_of(Item.id, counts))
+    is_chosen = dialects.is_one_of(Item.id, counts)
+    selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(is_chosen)
     names = {row[0]: row[1] for row in connection.execute(selected)}
     _add(
         connection,
@@ -137,7 +117,7 @@ def replace_counts(connection: Connection, archive_id: int, counts: CountsByItem
     }
     if not changed:
         return
-    run_on_postgresql(connection, STORING)  # no access is counted meanwhile
+    dialects.run_on_postgresql(connection, STORING)  # no access is counted meanwhile
     before = take_counts(connection, changed)
     add_counts(connection, archive_id, changed)
     sums: dict[tuple[Any, str], Counter[str]] = defaultdict(Counter)
@@ -157,7 +137,7 @@ def replace_counts(connection: Connection, archive_id: int, counts: CountsByItem
 
 def _add(connection: Connection, model: Any, rows: Sequence[dict[str, Any]]) -> None:
     table = model.__table__
-    statement = insert_or_update(connection, table)
+    statement = dialects.insert_or_update(connection, table)
     statement = statement.on_conflict_do_update(
         index_elements=[*table.primary_key.columns],
         set_={name: table.c[name] + statement.excluded[name] for name in NUMBERS},
@@ -348,7 +328,7 @@ class ImportPass:
     :param newest: the row ID of the newest item that was present before the import.
     """
 
-    store: ItemStore
+    store: write.ItemStore
     name: str
     importer: Importer
     now: datetime
@@ -536,7 +516,7 @@ class ImportPass:
                 left += self._dissolve(ibi)
                 if record.translations:
                     lists[record.identifiers[0]] = record.translations
-            updates.append(Update(item_id, before, record, line.contents))
+            updates.append(write.Update(item_id, before, record, line.contents))
             # the line of another item of the group may change the translations, too
             record = structs.replace(record, translations=before.translations)
             operations.note_change(store, before, record)
@@ -565,7 +545,7 @@ class ImportPass:
             reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
             raise FieldError("state", reason)
         record = operations.with_all_identifiers(record, before)
-        record = keep_same_as(record, before)
+        record = write.keep_same_as(record, before)
         check_record(record)
         checksums = {file.path: file.sha256 for file in before.files if file.url is None}
         checksums.update((path, content.sha256) for path, content in line.contents.items())
@@ -616,16 +596,16 @@ class ImportPass:
                 raise RuleBroken(3, text, RULES[3])
         store.copies.check_original_of(record)
         keys = [] if record.key is None else [record.key]
-        for key, holder in find_holders(store.connection, store.archive_id, keys).items():
+        for key, holder in write.find_holders(store.connection, store.archive_id, keys).items():
             if holder.item_id not in own:
                 reason = f"the item {holder.ibi} of the Archive already has the key {quoted(key)}"
                 raise RecordError(self.name, line.number, "key", reason)
         digests = [parse_foreign(text).digest for text in record.same_as]
-        holders = find_same_as_holders(store.connection, store.archive_id, digests)
+        holders = write.find_same_as_holders(store.connection, store.archive_id, digests)
         for number, digest in enumerate(digests):
             holder_id, holder_ibi = holders.get(digest, (None, ""))
             if holder_id not in own:
-                reason = explain_taken(record.same_as[number], holder_ibi)
+                reason = write.explain_taken(record.same_as[number], holder_ibi)
                 raise RecordError(self.name, line.number, f"same_as[{number}]", reason)
 
     def finish(self) -> None:
@@ -727,13 +707,13 @@ class Importer:
                 first = next(batches)
                 with context.database.writing() as connection:
                     operations.begin_change(connection)
-                    store = ItemStore(connection, context.archive.id)
+                    store = write.ItemStore(connection, context.archive.id)
                     store.lock_relations(limited=False)
                     newest = connection.scalar(select(func.max(Item.id))) or 0
                     lines = ImportPass(store, source.name, self, context.now(), newest)
                     for number, batch in enumerate(chain([first], batches), 1):
                         if number.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
-                            examine_tables(connection)
+                            write.examine_tables(connection)
                         lines.write(batch)
                         self.progress(self.stage, source.stream.tell(), size)
                     lines.finish()
@@ -877,10 +857,10 @@ class WorksImporter:
         A work whose key belongs to an item gets the identifiers of this item.
         """
         identifiers: list[Minted] = []
-        for works in batched(self._works, WORKS_PER_BATCH):
+        for works in dialects.batched(self._works, WORKS_PER_BATCH):
             keys = [key for key, _ in works]
             with self.importer.context.reading() as store:
-                holders = find_holders(store.connection, store.archive_id, keys)
+                holders = write.find_holders(store.connection, store.archive_id, keys)
             known = {
                 key: Minted(holder.rep, holder.ibip)
                 for key, holder in holders.items()
@@ -950,15 +930,14 @@ def read_works(
         raise StorageError(
             f"{source.name} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
         ) from error
+    path = Path(source.name)
+    reason = f"is not a file of works; its name must end with {', '.join(ENDINGS)}"
     if ending in CONVERTED:
-        path = Path(source.name)
-        raise StorageError(
-            f"{path} is not read; export CSL JSON from Zotero, or run: pandoc -f "
-            f"{CONVERTED[ending]} -t csljson {path} -o {path.with_suffix('.json')}"
+        reason = (
+            f"is not read; export CSL JSON from Zotero, or run: pandoc -f {CONVERTED[ending]} "
+            f"-t csljson {path} -o {path.with_suffix('.json')}"
         )
-    raise StorageError(
-        f"{source.name} is not a file of works; its name must end with {', '.join(ENDINGS)}"
-    )
+    raise StorageError(f"{source.name} {reason}")
 
 
 #: The number of items that are read with one statement.
@@ -995,10 +974,10 @@ def format_with_counts(
     records: Iterable[Record], database: Database, archive_id: int
 ) -> Iterator[str]:
     """Yield records as lines of JSON, with the daily counts of accesses to their items."""
-    for batch in batched(records, EXPORT_BATCH):
+    for batch in dialects.batched(records, EXPORT_BATCH):
         names = [record.identifiers[0] for record in batch]
         with database.reading() as connection:
-            owners = find_owners(connection, archive_id, names)
+            owners = write.ItemStore(connection, archive_id).find_owners(names)
             counts = read_counts(connection, [owner.id for owner in owners.values()])
         for record, name in zip(batch, names, strict=True):
             line = format_record(record)
