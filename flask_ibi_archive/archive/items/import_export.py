@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -345,24 +345,30 @@ class ImportPass:
 
     def write(self, lines: Sequence[Line]) -> None:
         """Store a batch of lines."""
-        if len(lines) > 1 and not self.importer.collects:
-            with suppress(IntegrityError, StorageError):
-                self._attempt(lines)
-                return
-        for line in lines:
-            self._write_one(line)
+        for part in [[line] for line in lines] if self.importer.collects else [lines]:
+            self._attempt(part)
 
-    def _write_one(self, line: Line) -> None:
-        """Store one line; if its relations are refused, without them."""
-        for postpones in (False, True):
-            try:
-                self._attempt([line], postpones)
+    def _attempt(self, lines: Sequence[Line], postpones: bool = False) -> None:
+        """Store lines in a savepoint; if they are refused, one by one and without their relations.
+
+        :param postpones: whether the relations of the lines are set after the last line.
+        """
+        before = replace(self.counts), len(self.store.notices), len(self._postponed)
+        try:
+            with self.store.connection.begin_nested():
+                self._write(lines, postpones)
+        except (IntegrityError, StorageError) as error:
+            self.counts, notices, postponed = before
+            del self.store.notices[notices:], self._postponed[postponed:]
+            if len(lines) > 1:
+                for line in lines:
+                    self._attempt([line])
                 return
-            except (IntegrityError, StorageError) as error:
-                explained = self._explain(line, error)
-                if postpones or explained.field not in RELATIONS:
-                    self.importer.handle(explained)
-                    return
+            explained = self._explain(lines[0], error)
+            if postpones or explained.field not in RELATIONS:
+                self.importer.handle(explained)
+            else:
+                self._attempt(lines, postpones=True)
 
     def _explain(self, line: Line, error: IntegrityError | StorageError) -> RecordError:
         """Return the error of a line."""
@@ -376,20 +382,6 @@ class ImportPass:
             return RecordError(self.name, line.number, name, reason)
         field = error.field or FIELD_OF_RULE.get(error.rule) or find_field(line.record, error.ibi)
         return RecordError(self.name, line.number, field, str(error))
-
-    def _attempt(self, lines: Sequence[Line], postpones: bool = False) -> None:
-        """Store lines in a savepoint. If this fails, nothing has changed.
-
-        :param postpones: whether the relations of the lines are set after the last line.
-        """
-        before = replace(self.counts), len(self.store.notices), len(self._postponed)
-        try:
-            with self.store.connection.begin_nested():
-                self._write(lines, postpones)
-        except BaseException:
-            self.counts, notices, postponed = before
-            del self.store.notices[notices:], self._postponed[postponed:]
-            raise
 
     def _write(self, lines: Sequence[Line], postpones: bool) -> None:
         store = self.store
