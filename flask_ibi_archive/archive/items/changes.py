@@ -280,27 +280,15 @@ def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]
     return [*connection.scalars(statement)]
 
 
-def find_word(connection: sa.Connection, archive_id: int, number: int) -> str | None:
-    """Return the word that belongs to a number; None if no change has had this number yet."""
-    statement = _select_batch(ChangeBatch.word, archive_id, sa.literal(number))
-    word: str | None = connection.scalar(statement)
-    return word
-
-
 def select_datestamp() -> sa.ScalarSelect[datetime]:
     """Return the expression for the time at which a change became visible."""
-    batch = _select_batch(ChangeBatch.datestamp, Change.archive_id, Change.number)
-    return batch.correlate(Change).scalar_subquery()
-
-
-def _select_batch(column: Any, archive_id: Any, number: Any) -> sa.Select[Any]:
-    """Return the statement that selects a column of the batch to which a number belongs."""
-    return (
-        sa.select(column)
-        .where(ChangeBatch.archive_id == archive_id, ChangeBatch.number >= number)
+    batch = (
+        sa.select(ChangeBatch.datestamp)
+        .where(ChangeBatch.archive_id == Change.archive_id, ChangeBatch.number >= Change.number)
         .order_by(ChangeBatch.number)
         .limit(1)
     )
+    return batch.correlate(Change).scalar_subquery()
 
 
 def is_within(

@@ -277,13 +277,7 @@ def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
     "--remove-file", "remove_files", metavar="NAME", help="Remove the file with this name."
 )
 @flag_option("--take-back", help="Make an item that was moved the Original again.")
-def edit_command(
-    ibi: str,
-    assignments: tuple[str, ...],
-    add_files: tuple[Path, ...],
-    remove_files: tuple[str, ...],
-    take_back: bool,
-) -> None:
+def edit_command(ibi: str, assignments: tuple[str, ...], **options: Any) -> None:
     """Change fields of the record of an item, or its files.
 
     FIELD is a field of the record, such as title, creators, issued, language, embargo,
@@ -311,7 +305,7 @@ def edit_command(
     """
     from flask_ibi_archive.core.records.lines import format_record
 
-    if not (assignments or add_files or remove_files or take_back):
+    if not (assignments or any(options.values())):
         raise click.UsageError('nothing says what to change; write for example title="A report"')
     pairs = [_read_assignment(text) for text in assignments]
     archive = get_archive_for_change()
@@ -319,9 +313,7 @@ def edit_command(
     before = format_record(item.record)
     changes = read_fields(pairs, {**before, **before.get("metadata", {}).get("work", {})})
     with naming_arguments():
-        archive.edit(
-            ibi, add_files=add_files, remove_files=remove_files, take_back=take_back, **changes
-        )
+        archive.edit(ibi, **options, **changes)
     terminal.write(f"edited {item.record.identifiers[0]}")
 
 
