@@ -12,7 +12,6 @@ from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -130,7 +129,7 @@ def _replace_part(old: Any, parts: Sequence[str], value: Any) -> Any:
 
 
 @contextmanager
-def naming_arguments(options: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+def naming_arguments(options: Mapping[str, str]) -> Iterator[None]:
     """Report an error of a field as a wrong argument, with exit status 2.
 
     :param options: the options that set fields, and these fields.
@@ -312,7 +311,7 @@ def edit_command(ibi: str, assignments: tuple[str, ...], **options: Any) -> None
     item = group.find_item(archive, ibi)
     before = format_record(item.record)
     changes = read_fields(pairs, {**before, **before.get("metadata", {}).get("work", {})})
-    with naming_arguments():
+    with naming_arguments({}):
         archive.edit(ibi, **options, **changes)
     terminal.write(f"edited {item.record.identifiers[0]}")
 

@@ -340,7 +340,7 @@ class ImportPass:
     _postponed: list[tuple[int, Line]] = field(default_factory=list)
     #: The heads of the groups that items have left because their relations are postponed.
     _left: set[str] = field(default_factory=set)
-    #: The row IDs of the items in groups whose lines state no language.
+    #: The row IDs of the items whose lines state no language.
     _without_language: set[int] = field(default_factory=set)
 
     def write(self, lines: Sequence[Line]) -> None:
@@ -395,6 +395,9 @@ class ImportPass:
         stored = dict(named)
         if new:
             stored.update(zip(self._insert(new, postpones), new, strict=True))
+        self._without_language.update(
+            item_id for item_id, line in stored.items() if line.record.language is None
+        )
         self._update(named, postpones)
         if postpones:
             self._postponed += stored.items()
@@ -408,12 +411,6 @@ class ImportPass:
         records = [without_relations(line.record) if postpones else line.record for line in lines]
         ids = self.store.insert(records, [line.contents for line in lines], self.now)
         self.counts.added += len(ids)
-        silent = {
-            record.identifiers[0]: item_id
-            for record, item_id in zip(records, ids, strict=True)
-            if record.language is None
-        }
-        self._without_language |= {silent[ibi] for ibi in self.store.relations.find_heads(silent)}
         for record in records:
             if record.state == State.ORIGINAL.value:
                 operations.note_signal(self.store, item_deposited, record)
@@ -536,8 +533,7 @@ class ImportPass:
         if elsewhere and record.state == State.ORIGINAL and not self.importer.take_back:
             reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
             raise FieldError("state", reason)
-        record = operations.with_all_identifiers(record, before)
-        record = write.keep_same_as(record, before)
+        record = write.keep_same_as(operations.with_all_identifiers(record, before), before)
         check_record(record)
         checksums = {file.path: file.sha256 for file in before.files if file.url is None}
         checksums.update((path, content.sha256) for path, content in line.contents.items())
@@ -572,8 +568,6 @@ class ImportPass:
             if others.get(language) != text
         }
         check_language(ibi, record.language, before.language)
-        if record.language is None and view.id is not None:
-            self._without_language.add(view.id)
         return structs.replace(record, language=before.language, translations=listed)
 
     def _check(self, line: Line, owners: Mapping[str, Owner], elsewhere: Collection[str]) -> None:
