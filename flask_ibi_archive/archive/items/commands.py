@@ -779,10 +779,8 @@ def import_command(
     if (mapped or ignored) and not source.lower().endswith(import_export.TABLES):
         raise click.UsageError("--map and --ignore are for the columns of a CSV file.")
     columns = dict(map(_parse_column, mapped))
-    archive = group.get_archive()
-    archive.check_has_items()
+    archive = get_archive_for_change()
     context = archive.context  # fails if there is no Archive, before anything is read
-    terminal.standard_output()
     errors = 0
 
     def write_error(error: RecordError) -> None:
