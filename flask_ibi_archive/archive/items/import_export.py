@@ -239,35 +239,26 @@ def open_source(
 def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[FieldError]:
     """Add the files that a record names to the contents of its line.
 
-    Yield an error for each file that cannot be read or has a wrong checksum.
-    """
-    for number, file in enumerate(line.record.files):
-        if file.source is None:
-            continue
-        path, name = find_file(source, file.source), f"files[{number}]"
-        try:
-            with open_file(path, source.files_folder) as stream:
-                content = line.contents[file.path] = add_file(stream)
-        except (OSError, ValueError) as error:
-            reason = f"{quoted(path)} can't be read: {getattr(error, 'strerror', error)}"
-            yield FieldError(f"{name}.source", reason)
-            continue
-        if file.sha256 not in (None, content.sha256):
-            reason = f"the file {quoted(path)} has the checksum {content.sha256}"
-            yield FieldError(f"{name}.sha256", reason)
-
-
-def find_file(source: ImportSource, name: str) -> str:
-    """Return the path of the file that a field ``source`` names.
-
     A relative path begins at ``files_folder``. If this folder has no such file, the path begins at
     the folder of the file of records, as in an export whose files are not below its folder.
 
-    :param name: the value of the field.
+    Yield an error for each file that cannot be read or has a wrong checksum.
     """
     folders = (source.files_folder or source.folder, source.folder)
-    paths = [os.path.join(folder, name) for folder in folders]  # noqa: PTH118 - name may be wrong
-    return next(filter(os.path.exists, paths), paths[0])
+    for number, file in enumerate(line.record.files):
+        if file.source is None:
+            continue
+        paths = [os.path.join(folder, file.source) for folder in folders]  # noqa: PTH118 - any text
+        path = next(filter(os.path.exists, paths), paths[0])
+        try:
+            with open_file(path, source.files_folder) as stream:
+                content = line.contents[file.path] = add_file(stream)
+            if file.sha256 not in (None, content.sha256):
+                reason = f"the file {quoted(path)} has the checksum {content.sha256}"
+                yield FieldError(f"files[{number}].sha256", reason)
+        except (OSError, ValueError) as error:
+            reason = f"{quoted(path)} can't be read: {getattr(error, 'strerror', error)}"
+            yield FieldError(f"files[{number}].source", reason)
 
 
 @contextmanager
@@ -990,17 +981,15 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
 
 def _copy_file(file: FileRecord, ibi: str, folder: Path, base: Path) -> FileRecord:
     """Copy a file of an item to a folder, unless the copy is there; its name is the checksum."""
+    name = f"file {file.path} of {ibi}"
     source, target = Path(str(file.source)), folder / str(file.sha256)
     try:
         if not target.exists() or measure(target).sha256 != file.sha256:
             folder.mkdir(parents=True, exist_ok=True)
             with source.open("rb") as stream, new_file(target, mode=0o666) as copy:
                 if copy_and_measure(stream, copy).sha256 != file.sha256:
-                    reason = "is damaged; run flask ibi verify"
-                    raise StorageError(f"file {file.path} of {ibi} {reason}")
+                    raise StorageError(f"{name} is damaged; run flask ibi verify")
     except OSError as error:
-        raise StorageError(
-            f"file {file.path} of {ibi} can't be copied to {folder}: "
-            f"{error.strerror}: {error.filename}"
-        ) from error
+        reason = f"can't be copied to {folder}: {error.strerror}: {error.filename}"
+        raise StorageError(f"{name} {reason}") from error
     return structs.replace(file, source=Path(os.path.relpath(target, base)).as_posix())
