@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.rules import find_broken_rule
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
@@ -62,8 +61,8 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
         .order_by(ArchiveRow.id)
     )
     if service_ibi is not None:
-        name = aliased(ItemIdentifier)
-        statement = statement.join(name, name.item_id == Item.id).where(name.text == service_ibi)
+        statement = statement.join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
+        statement = statement.where(ItemIdentifier.text == service_ibi)
     return [ServedArchive(*row) for row in connection.execute(statement)]
 
 

@@ -29,7 +29,6 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from flask_ibi_archive.archive.items.read import primary_form
@@ -49,7 +48,7 @@ class ChangeNote(Base):
 
     __tablename__ = "ibi_change_note"
     __table_args__ = (
-        Index("ix_ibi_change_note_archive", "archive_id", "id"),
+        sa.Index("ix_ibi_change_note_archive", "archive_id", "id"),
         {"sqlite_autoincrement": True},
     )
 
@@ -63,18 +62,18 @@ class Change(Base):
 
     __tablename__ = "ibi_change"
     __table_args__ = (
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_change_item",
             ondelete="CASCADE",
         ),
-        UniqueConstraint("archive_id", "number", name="uq_ibi_change_number"),
+        sa.UniqueConstraint("archive_id", "number", name="uq_ibi_change_number"),
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     archive_id: Mapped[int] = mapped_column(Key)
-    number: Mapped[int] = mapped_column(BigInteger)
+    number: Mapped[int] = mapped_column(sa.BigInteger)
     #: Whether the item is deleted for harvesters. None: they must not see the item, and have never
     #: seen it.
     is_deleted: Mapped[bool | None]
@@ -82,7 +81,7 @@ class Change(Base):
     #: its sets.
     sets: Mapped[str] = mapped_column(sa.Text)
     #: The digest of what harvesters see of the item; "" if they see nothing.
-    digest: Mapped[str] = mapped_column(String(64))
+    digest: Mapped[str] = mapped_column(sa.String(64))
 
 
 class ChangeBatch(Base):
@@ -95,12 +94,12 @@ class ChangeBatch(Base):
 
     archive_id: Mapped[int] = mapped_column(
         Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_change_batch_archive", ondelete="CASCADE"),
+        sa.ForeignKey("ibi_archive.id", name="fk_ibi_change_batch_archive", ondelete="CASCADE"),
         primary_key=True,
     )
     #: The last number of the batch.
-    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    word: Mapped[str] = mapped_column(String(16))
+    number: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
+    word: Mapped[str] = mapped_column(sa.String(16))
     datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
 
 
@@ -111,11 +110,11 @@ class ChangeEnd(Base):
 
     archive_id: Mapped[int] = mapped_column(
         Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_change_end_archive", ondelete="CASCADE"),
+        sa.ForeignKey("ibi_archive.id", name="fk_ibi_change_end_archive", ondelete="CASCADE"),
         primary_key=True,
     )
     #: The last number.
-    number: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    number: Mapped[int] = mapped_column(sa.BigInteger, server_default="0")
     #: Changes that are numbered later get this datestamp or a later one.
     datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
 

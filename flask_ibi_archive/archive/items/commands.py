@@ -885,9 +885,8 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
     from flask_ibi_archive.core.records.lines import format_line
 
     archive = group.get_archive()
-    exported = archive.list_records()
     # closing() ends the transaction of the generator, also after an error
-    with closing(exported), terminal.Bars(items="Exporting") as bars:
+    with closing(archive.list_records()) as exported, terminal.Bars(items="Exporting") as bars:
         records: Iterator[Record] = exported
         if files is not None:
             base = Path() if target == "-" else Path(target).resolve().parent

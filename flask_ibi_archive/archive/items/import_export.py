@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, groupby, islice
@@ -851,10 +851,9 @@ class WorksImporter:
         """Return new identifiers, and send the signals about them."""
         context = self.importer.context
         minted = context.get_minter().for_many(count).mint(count) if count else []
-        for new in minted if item_minted.receivers else ():
-            names = {"ibi": new.ibi, "rep": new.rep, "ibip": new.ibip}
-            notice = Notice(item_minted, {**names, "archive": context.archive.service_ibi})
-            context.notifier.send([notice])
+        for new in minted:
+            values = {**asdict(new), "ibi": new.ibi, "archive": context.archive.service_ibi}
+            context.notifier.send([Notice(item_minted, values)])
         return minted
 
     def _import(self, source: ImportSource) -> Counts:
