@@ -177,7 +177,7 @@ class Archive:
     def _find(self) -> tuple[archives.ServedArchive, ArchiveFacts]:
         wanted = self.config.archive_service_ibi
         served = self.database.read(lambda connection: archives.find_served(connection, wanted))
-        facts = archives.build_facts(self.config, self.addresses, served, self.formats)
+        facts = archives.build_facts(self, served)
         self._served = served, facts
         return self._served
 

@@ -45,6 +45,12 @@ class AccessDecision:
     refusal: AnyResponse | HTTPException | None = None
 
 
+def find_policy() -> AccessPolicy | None:
+    """Return the access policy of the host; None if the host has none."""
+    policy: AccessPolicy | None = current_app.extensions[EXTENSION].functions.access_policy
+    return policy
+
+
 def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecision:
     """Return whether the user of the request may read a file of an item.
 
@@ -54,16 +60,15 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecisi
     :param file: the file; None for the files as a whole, for example for their list.
     :raises TypeError: if the policy returns a value of a wrong type.
     """
-    policy: AccessPolicy | None = current_app.extensions[EXTENSION].functions.access_policy
-    if policy is None:
-        return AccessDecision(item.allows(user_address()))
-    answer: bool | AnyResponse | HTTPException | None
-    # an error of the policy is not for shared caches, either
-    after_this_request(partial(_forbid_sharing, directive="no-cache"))
-    try:
-        answer = policy(item, file, request)
-    except HTTPException as refusal:
-        answer = refusal
+    policy = find_policy()
+    answer: bool | AnyResponse | HTTPException | None = None
+    if policy is not None:
+        # an error of the policy is not for shared caches, either
+        after_this_request(partial(_forbid_sharing, directive="no-cache"))
+        try:
+            answer = policy(item, file, request)
+        except HTTPException as refusal:
+            answer = refusal
     if answer is None:
         return AccessDecision(item.allows(user_address()))
     # only this user of the host gets the response

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.rules import find_broken_rule
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import DUBLIN_CORE
 from flask_ibi_archive.core.protocol.messages import list_ibi_words, name_form
-from flask_ibi_archive.core.records.formats import FormatRegistry
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
-from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 
@@ -52,20 +50,6 @@ class ServedArchive:
         return self.rep or self.ibip or ""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveRecord:
-    """The facts that an Archive publishes about itself ([R] 3.2, Figure 3.3).
-
-    :param address: the host name of the Archive, with the port if the port is not the default.
-    :param ip: the IP address of the Archive, if it is known.
-    """
-
-    address: str
-    ip: str | None
-    platform_version: str
-    admin_email: str | None
-
-
 def find_archives(connection: Connection, service_ibi: str | None = None) -> list[ServedArchive]:
     """Return the Archives of the database.
 
@@ -77,8 +61,8 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
         .order_by(ArchiveRow.id)
     )
     if service_ibi is not None:
-        name = aliased(ItemIdentifier)
-        statement = statement.join(name, name.item_id == Item.id).where(name.text == service_ibi)
+        statement = statement.join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
+        statement = statement.where(ItemIdentifier.text == service_ibi)
     return [ServedArchive(*row) for row in connection.execute(statement)]
 
 
@@ -113,17 +97,19 @@ def has_archive(database: Database) -> bool:
 
 
 def create_archive(
-    connection: Connection, facts: ArchiveRecord, rep: str | None, ibip: str | None
+    connection: Connection, facts: Mapping[str, str | None], rep: str | None, ibip: str | None
 ) -> ServedArchive:
     """Insert an Archive and its service item.
 
+    :param facts: what the Archive publishes about itself ([R] 3.2, Figure 3.3), by the columns of
+        :class:`.ArchiveRow`.
     :param rep: the rep of the service item, or None.
     :param ibip: the ibip of the service item, or None. At least one of the two must be given.
     """
     now = datetime.now(timezone.utc).replace(microsecond=0)
     word = connection.scalar(select(ArchiveRow.database).limit(1)) or secrets.token_hex(16)
     # The two rows refer to each other. The foreign key is checked at the end of the transaction.
-    values = {"service_item_id": 0, "database": word, **asdict(facts)}
+    values = {"service_item_id": 0, "database": word, **facts}
     archive_id = connection.execute(
         insert(ArchiveRow).values(values).returning(ArchiveRow.id)
     ).scalar_one()
@@ -159,12 +145,12 @@ def init(archive: Archive) -> tuple[ServedArchive, bool]:
     elif not has_archive(database):  # another process may have created the Archive meanwhile
         [minted] = archive.minter.mint()
         rep, ibip = minted.rep, minted.ibip
-    facts = ArchiveRecord(
-        config.archive_address,
-        config.archive_ip,
-        config.archive_platform_version,
-        config.archive_admin_email,
-    )
+    facts = {
+        "address": config.archive_address,
+        "ip": config.archive_ip,
+        "platform_version": config.archive_platform_version,
+        "admin_email": config.archive_admin_email,
+    }
     try:
         with database.writing() as connection:
             lock_table_setup(connection)
@@ -172,7 +158,7 @@ def init(archive: Archive) -> tuple[ServedArchive, bool]:
                 return create_archive(connection, facts, rep, ibip), True
             served = find_served(connection, service_ibi)
             row = update(ArchiveRow).where(ArchiveRow.id == served.id)
-            connection.execute(row.values(**asdict(facts)))
+            connection.execute(row.values(**facts))
             return served, False
     except IntegrityError as error:
         raise find_broken_rule(error, service_ibi) or StorageError(str(error.orig)) from error
@@ -216,25 +202,18 @@ def downgrade(archive: Archive, revision: str) -> None:
     archive.forget()
 
 
-def build_facts(
-    config: ArchiveConfig,
-    addresses: ArchiveUrls,
-    served: ServedArchive,
-    formats: FormatRegistry,
-) -> ArchiveFacts:
+def build_facts(archive: Archive, served: ServedArchive) -> ArchiveFacts:
     """Return the facts that an Archive publishes about itself in each answer.
 
     URL lists contain oai_dc and the XML formats that the host has added; the other formats only if
     a resolver asks for one of them.
-
-    :param addresses: builds the URLs of items and pages.
-    :param formats: the metadata formats of the app.
     """
+    config, formats = archive.config, archive.formats
     software = config.platform_software_ibi
     return ArchiveFacts(
         address=config.archive_address,
         service=list_ibi_words(served.rep, served.ibip),
-        addresses=addresses,
+        addresses=archive.addresses,
         platform_software=(() if software is None else (name_form(software), software.text)),
         relations=config.relations,
         filter_url_list=config.filter_url_list,

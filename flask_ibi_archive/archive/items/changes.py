@@ -29,18 +29,12 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from flask_ibi_archive.archive.items.read import primary_form
 from flask_ibi_archive.archive.items.tables import Base, Item
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.server.database.dialects import (
-    Key,
-    UTCDateTime,
-    insert_or_update,
-    is_one_of,
-)
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, insert_or_update, is_one_of
 
 #: The end of a log that has never been written.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -54,7 +48,7 @@ class ChangeNote(Base):
 
     __tablename__ = "ibi_change_note"
     __table_args__ = (
-        Index("ix_ibi_change_note_archive", "archive_id", "id"),
+        sa.Index("ix_ibi_change_note_archive", "archive_id", "id"),
         {"sqlite_autoincrement": True},
     )
 
@@ -68,18 +62,18 @@ class Change(Base):
 
     __tablename__ = "ibi_change"
     __table_args__ = (
-        ForeignKeyConstraint(
+        sa.ForeignKeyConstraint(
             ["item_id", "archive_id"],
             ["ibi_item.id", "ibi_item.archive_id"],
             name="fk_ibi_change_item",
             ondelete="CASCADE",
         ),
-        UniqueConstraint("archive_id", "number", name="uq_ibi_change_number"),
+        sa.UniqueConstraint("archive_id", "number", name="uq_ibi_change_number"),
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     archive_id: Mapped[int] = mapped_column(Key)
-    number: Mapped[int] = mapped_column(BigInteger)
+    number: Mapped[int] = mapped_column(sa.BigInteger)
     #: Whether the item is deleted for harvesters. None: they must not see the item, and have never
     #: seen it.
     is_deleted: Mapped[bool | None]
@@ -87,7 +81,7 @@ class Change(Base):
     #: its sets.
     sets: Mapped[str] = mapped_column(sa.Text)
     #: The digest of what harvesters see of the item; "" if they see nothing.
-    digest: Mapped[str] = mapped_column(String(64))
+    digest: Mapped[str] = mapped_column(sa.String(64))
 
 
 class ChangeBatch(Base):
@@ -100,12 +94,12 @@ class ChangeBatch(Base):
 
     archive_id: Mapped[int] = mapped_column(
         Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_change_batch_archive", ondelete="CASCADE"),
+        sa.ForeignKey("ibi_archive.id", name="fk_ibi_change_batch_archive", ondelete="CASCADE"),
         primary_key=True,
     )
     #: The last number of the batch.
-    number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    word: Mapped[str] = mapped_column(String(16))
+    number: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
+    word: Mapped[str] = mapped_column(sa.String(16))
     datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
 
 
@@ -116,11 +110,11 @@ class ChangeEnd(Base):
 
     archive_id: Mapped[int] = mapped_column(
         Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_change_end_archive", ondelete="CASCADE"),
+        sa.ForeignKey("ibi_archive.id", name="fk_ibi_change_end_archive", ondelete="CASCADE"),
         primary_key=True,
     )
     #: The last number.
-    number: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    number: Mapped[int] = mapped_column(sa.BigInteger, server_default="0")
     #: Changes that are numbered later get this datestamp or a later one.
     datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
 
@@ -285,27 +279,15 @@ def find_pending(connection: sa.Connection, items: Collection[int]) -> list[int]
     return [*connection.scalars(statement)]
 
 
-def find_word(connection: sa.Connection, archive_id: int, number: int) -> str | None:
-    """Return the word that belongs to a number; None if no change has had this number yet."""
-    statement = _select_batch(ChangeBatch.word, archive_id, sa.literal(number))
-    word: str | None = connection.scalar(statement)
-    return word
-
-
 def select_datestamp() -> sa.ScalarSelect[datetime]:
     """Return the expression for the time at which a change became visible."""
-    batch = _select_batch(ChangeBatch.datestamp, Change.archive_id, Change.number)
-    return batch.correlate(Change).scalar_subquery()
-
-
-def _select_batch(column: Any, archive_id: Any, number: Any) -> sa.Select[Any]:
-    """Return the statement that selects a column of the batch to which a number belongs."""
-    return (
-        sa.select(column)
-        .where(ChangeBatch.archive_id == archive_id, ChangeBatch.number >= number)
+    batch = (
+        sa.select(ChangeBatch.datestamp)
+        .where(ChangeBatch.archive_id == Change.archive_id, ChangeBatch.number >= Change.number)
         .order_by(ChangeBatch.number)
         .limit(1)
     )
+    return batch.correlate(Change).scalar_subquery()
 
 
 def is_within(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gc
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,34 +19,15 @@ import click
 from flask_ibi_archive.core.identifiers import decode_identifier, format_date, parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import RecordError, StorageError
-from flask_ibi_archive.server.commands.group import (
-    find_item,
-    get_archive,
-    json_option,
-    read_ibi,
-    warn_of_private_address,
-    yes_option,
-)
-from flask_ibi_archive.server.commands.terminal import (
-    Bars,
-    confirm,
-    say,
-    standard_input,
-    standard_output,
-    write,
-    write_json,
-    write_json_list,
-    write_table,
-)
+from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.import_export import IdentifiedWork
     from flask_ibi_archive.archive.items.minting import Minted
     from flask_ibi_archive.core.records.record import Record
 
-ibi_argument = click.argument("ibi", type=read_ibi)
-ibi_option = partial(click.option, type=read_ibi, metavar="IBI")
+ibi_argument = click.argument("ibi", type=group.read_ibi)
+ibi_option = partial(click.option, type=group.read_ibi, metavar="IBI")
 repeatable_option = partial(click.option, multiple=True)
 flag_option = partial(click.option, is_flag=True)
 file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -55,8 +35,8 @@ file_type = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 def get_archive_for_change() -> Archive:
     """Return the Archive of the app. Fails if standard output is closed; see standard_output()."""
-    archive = get_archive()
-    standard_output()
+    archive = group.get_archive()
+    terminal.standard_output()
     return archive
 
 
@@ -72,14 +52,10 @@ OPTIONS = (
 #: The fields that the options of the command add set.
 OPTION_FIELDS = {
     **{name: f"metadata.dc.{name}" for name in OPTIONS},
-    "title": "title",
+    **{name: name for name in ("title", "language", "content_type", "embargo", "same_as")},
     "creator": "creators",
-    "language": "language",
-    "content_type": "content_type",
     "network": "access.networks",
     "others": "access.others",
-    "embargo": "embargo",
-    "same_as": "same_as",
 }
 #: The beginning of a text that is JSON. Cataloguers write titles such as [Untitled].
 JSON_TEXT = re.compile(r'\s*(\{|\[\s*[]["{])')
@@ -128,7 +104,7 @@ def _read_value(field: str, text: str) -> Any:
     if field in ("list_files", "transferable") and text in ("true", "false"):
         return text == "true"
     if field in ("next_edition", "metadata.ibi") or field.startswith("translations."):
-        return read_ibi(text)
+        return group.read_ibi(text)
     return text
 
 
@@ -153,7 +129,7 @@ def _replace_part(old: Any, parts: Sequence[str], value: Any) -> Any:
 
 
 @contextmanager
-def naming_arguments(options: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+def naming_arguments(options: Mapping[str, str]) -> Iterator[None]:
     """Report an error of a field as a wrong argument, with exit status 2.
 
     :param options: the options that set fields, and these fields.
@@ -213,7 +189,7 @@ def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="A Handle, DOI, ARK or URN of the item, or an address at which it used to be.",
 )
 @flag_option("--no-file-list", help="Do not publish the list of the files.")
-@json_option
+@group.json_option
 def add_command(
     files: tuple[Path, ...],
     edition_of: str | None,
@@ -268,12 +244,12 @@ def add_command(
             **read_fields(assignments, {}),
         )
     if reserved is None:
-        warn_of_private_address(archive)
+        group.warn_of_private_address(archive)
     if as_json:
-        write_json(build_identifier_json(archive, minted))
+        terminal.write_json(build_identifier_json(archive, minted))
         return
     write_identifiers(minted)
-    say(f"persistent URL: {archive.persistent_url(minted)}")
+    terminal.say(f"persistent URL: {archive.persistent_url(minted)}")
 
 
 def _name_option(name: str) -> str:
@@ -282,16 +258,12 @@ def _name_option(name: str) -> str:
 
 def write_identifiers(minted: Minted) -> None:
     """Write both forms of the identifier of an item as a line."""
-    write(f"{minted.rep}\t{minted.ibip}")
+    terminal.write(f"{minted.rep}\t{minted.ibip}")
 
 
 def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
     """Return the identifiers and the persistent URL of an item for JSON output."""
-    return {
-        "rep": minted.rep,
-        "ibip": minted.ibip,
-        "persistent_url": archive.persistent_url(minted),
-    }
+    return {**asdict(minted), "persistent_url": archive.persistent_url(minted)}
 
 
 @click.command("edit")
@@ -304,13 +276,7 @@ def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
     "--remove-file", "remove_files", metavar="NAME", help="Remove the file with this name."
 )
 @flag_option("--take-back", help="Make an item that was moved the Original again.")
-def edit_command(
-    ibi: str,
-    assignments: tuple[str, ...],
-    add_files: tuple[Path, ...],
-    remove_files: tuple[str, ...],
-    take_back: bool,
-) -> None:
+def edit_command(ibi: str, assignments: tuple[str, ...], **options: Any) -> None:
     """Change fields of the record of an item, or its files.
 
     FIELD is a field of the record, such as title, creators, issued, language, embargo,
@@ -338,18 +304,16 @@ def edit_command(
     """
     from flask_ibi_archive.core.records.lines import format_record
 
-    if not (assignments or add_files or remove_files or take_back):
+    if not (assignments or any(options.values())):
         raise click.UsageError('nothing says what to change; write for example title="A report"')
     pairs = [_read_assignment(text) for text in assignments]
     archive = get_archive_for_change()
-    item = find_item(archive, ibi)
+    item = group.find_item(archive, ibi)
     before = format_record(item.record)
     changes = read_fields(pairs, {**before, **before.get("metadata", {}).get("work", {})})
-    with naming_arguments():
-        archive.edit(
-            ibi, add_files=add_files, remove_files=remove_files, take_back=take_back, **changes
-        )
-    write(f"edited {item.record.identifiers[0]}")
+    with naming_arguments({}):
+        archive.edit(ibi, **options, **changes)
+    terminal.write(f"edited {item.record.identifiers[0]}")
 
 
 def _read_assignment(text: str) -> tuple[str, str]:
@@ -421,7 +385,7 @@ def add_alias_command(ibi: str, names: tuple[str, ...]) -> None:
     from flask_ibi_archive.archive.items.operations import change_names
 
     changed = change_names(get_archive_for_change(), ibi, add=names)
-    write(f"added {changed}, unchanged {len(names) - changed}")
+    terminal.write(f"added {changed}, unchanged {len(names) - changed}")
 
 
 @alias_command.command("remove")
@@ -439,12 +403,12 @@ def remove_alias_command(ibi: str, names: tuple[str, ...]) -> None:
     """
     from flask_ibi_archive.archive.items.operations import change_names
 
-    write(f"removed {change_names(get_archive_for_change(), ibi, remove=names)}")
+    terminal.write(f"removed {change_names(get_archive_for_change(), ibi, remove=names)}")
 
 
 @alias_command.command("list")
-@click.argument("ibi", type=read_ibi, required=False)
-@json_option
+@click.argument("ibi", type=group.read_ibi, required=False)
+@group.json_option
 def list_aliases_command(ibi: str | None, as_json: bool) -> None:
     """List the other names of an item, or of all items.
 
@@ -453,14 +417,14 @@ def list_aliases_command(ibi: str | None, as_json: bool) -> None:
       flask --app example_app ibi alias list
       flask --app example_app ibi alias list 8JMKD3MGP8W/35MME4E --json
     """
-    archive = get_archive()
-    records = archive.list_records() if ibi is None else [find_item(archive, ibi).record]
+    archive = group.get_archive()
+    records = archive.list_records() if ibi is None else [group.find_item(archive, ibi).record]
     rows = (
         {"identifier": record.ibip or record.rep, "alias": name}
         for record in records
         for name in (*record.aliases, *record.same_as)
     )
-    write_table(("identifier", "alias"), rows, as_json)
+    terminal.write_table(("identifier", "alias"), rows, as_json)
 
 
 # --- copies, transfers, removal ----------------------------------------------------------------
@@ -488,8 +452,8 @@ def copy_command(ibi: str, to: str | None) -> None:
     ibi = parse_identifier(ibi).text
     target = None if to is None else parse_identifier(to).text
     archive.make_copy(ibi, target)
-    name = find_item(archive, ibi).record.identifiers[0]
-    write(f"copied {name} to {target or archive.served().service_ibi}")
+    name = group.find_item(archive, ibi).record.identifiers[0]
+    terminal.write(f"copied {name} to {target or archive.served().service_ibi}")
 
 
 @click.command("transfer")
@@ -513,11 +477,11 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02 --keep-copy
     """
     archive = get_archive_for_change()
-    name = find_item(archive, ibi).record.identifiers[0]
+    name = group.find_item(archive, ibi).record.identifiers[0]
     target = parse_identifier(to).text
     archive.transfer(ibi, target, keep_copy=keep_copy)
     remaining = "a copy" if keep_copy else "a tombstone"
-    write(f"transferred {name} to {target}; {remaining} remains here")
+    terminal.write(f"transferred {name} to {target}; {remaining} remains here")
 
 
 @click.command("delete")
@@ -535,7 +499,7 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     "--discard-description",
     help="Also delete the metadata of the item. The tombstone then has no title.",
 )
-@yes_option
+@group.yes_option
 def delete_command(ibi: str, reason: str, yes: bool, **options: Any) -> None:
     """Delete an item and leave a tombstone.
 
@@ -556,12 +520,12 @@ def delete_command(ibi: str, reason: str, yes: bool, **options: Any) -> None:
     if not reason.strip():
         raise click.UsageError("--reason is empty; --reason must say why the item is deleted")
     archive = get_archive_for_change()
-    item = find_item(archive, ibi)
+    item = group.find_item(archive, ibi)
     name, title = item.record.identifiers[0], " ".join(item.title.split())
     about = name if title == name else f"{name} ({title})"
-    confirm(f"Delete {about}? This cannot be undone.", yes)
+    terminal.confirm(f"Delete {about}? This cannot be undone.", yes)
     archive.delete(ibi, reason, **options)
-    write(f"deleted {name}; {archive.addresses.item(item)} now shows the tombstone (410)")
+    terminal.write(f"deleted {name}; {archive.addresses.item(item)} now shows the tombstone (410)")
 
 
 # --- identifiers -------------------------------------------------------------------------------
@@ -571,7 +535,7 @@ def delete_command(ibi: str, reason: str, yes: bool, **options: Any) -> None:
 @click.option(
     "-n", "count", default=1, type=click.IntRange(1, 1_000_000), help="The number of identifiers."
 )
-@json_option
+@group.json_option
 def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 
@@ -585,21 +549,21 @@ def mint_command(count: int, as_json: bool) -> None:
     """
     archive = get_archive_for_change()
     minted = archive.mint(count)
-    warn_of_private_address(archive)
+    group.warn_of_private_address(archive)
     if as_json:
-        write_json_list(build_identifier_json(archive, identifiers) for identifiers in minted)
+        terminal.write_json_list(build_identifier_json(archive, new) for new in minted)
         return
-    for identifiers in minted:
-        write_identifiers(identifiers)
+    for new in minted:
+        write_identifiers(new)
     if count == 1:
-        say(f"persistent URL: {archive.persistent_url(minted[0])}")
+        terminal.say(f"persistent URL: {archive.persistent_url(minted[0])}")
     else:
-        say(f"persistent URLs: {archive.persistent_url('')}IDENTIFIER")
+        terminal.say(f"persistent URLs: {archive.persistent_url('')}IDENTIFIER")
 
 
 @click.command("decode")
 @ibi_argument
-@json_option
+@group.json_option
 def decode_command(ibi: str, as_json: bool) -> None:
     """Show the address, port and date in an identifier.
 
@@ -619,10 +583,10 @@ def decode_command(ibi: str, as_json: bool) -> None:
     }
     known = {name: value for name, value in facts.items() if value is not None}
     if as_json:
-        write_json(known)
+        terminal.write_json(known)
         return
     for name, value in known.items():
-        write(f"{name} {value}")
+        terminal.write(f"{name} {value}")
 
 
 @click.command("reserve")
@@ -631,7 +595,7 @@ def decode_command(ibi: str, as_json: bool) -> None:
 )
 @click.option("--note", metavar="TEXT", help="A note on the purpose of the reservation.")
 @flag_option("--list", "listing", help="List the reservations. Reserve nothing.")
-@json_option
+@group.json_option
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
 
@@ -653,15 +617,13 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
         _write_reservations(as_json)
         return
     archive = get_archive_for_change()
-    warn_of_private_address(archive)
-    reserved = []
-    for _ in range(count or 1):
-        identifiers = archive.reserve(note)
-        if not as_json:
-            write_identifiers(identifiers)
-        reserved.append({"rep": identifiers.rep, "ibip": identifiers.ibip})
+    group.warn_of_private_address(archive)
+    reserved = (archive.reserve(note) for _ in range(count or 1))
     if as_json:
-        write_json(reserved)
+        terminal.write_json([asdict(new) for new in reserved])
+        return
+    for new in reserved:
+        write_identifiers(new)
 
 
 def _write_reservations(as_json: bool) -> None:
@@ -672,18 +634,18 @@ def _write_reservations(as_json: bool) -> None:
             "reserved_at": format_timestamp(reservation.reserved_at),
             "settled_at": format_timestamp(reservation.settled_at),
         }
-        for reservation in get_archive().reservations()
+        for reservation in group.get_archive().reservations()
     ]
     if as_json:
-        write_json(rows)
+        terminal.write_json(rows)
         return
     for row in rows:
         values = [row[name] or "" for name in ("rep", "ibip", "status", "reserved_at", "note")]
-        write("\t".join(" ".join(value.split()) for value in values))
+        terminal.write("\t".join(" ".join(value.split()) for value in values))
 
 
 @click.command("release")
-@click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
+@click.argument("ibis", metavar="IBI...", type=group.read_ibi, nargs=-1, required=True)
 @flag_option("--dry-run", help="Check the identifiers. Change nothing.")
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers forever.
@@ -696,37 +658,27 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
       flask --app example_app ibi release 8JMKD3MGP8W/35MME4E
     """
     archive = get_archive_for_change()
-    for rep in _find_held_names(archive, ibis):
-        if not dry_run:
-            archive.release(rep)
-        write(f"{'would release' if dry_run else 'released'} {rep}")
-
-
-def _find_held_names(archive: Archive, ibis: Iterable[str]) -> list[str]:
-    """Return the repository names of reservations, without repetition.
-
-    :param ibis: the repository names or IBIps of the reservations.
-    :raises StorageError: if an identifier is not reserved, or is already used or released.
-    """
-    known = {}
-    for reservation in archive.reservations():
-        known[reservation.rep] = known[reservation.ibip] = reservation
-    names: dict[str, None] = {}
-    for ibi in ibis:
-        text = parse_identifier(ibi).text
+    known = {
+        name: reservation
+        for reservation in archive.reservations()
+        for name in (reservation.rep, reservation.ibip)
+    }
+    held: dict[str, None] = {}  # without repetition
+    for text in (parse_identifier(ibi).text for ibi in ibis):
         if text not in known:
             raise StorageError(f"{text} is not reserved; see flask ibi reserve --list")
         if known[text].status != "held":
             raise StorageError(f"the reservation of {text} was already {known[text].status}")
-        names[known[text].rep] = None
-    return list(names)
+        held[known[text].rep] = None
+    for rep in held:
+        if not dry_run:
+            archive.release(rep)
+        terminal.write(f"{'would release' if dry_run else 'released'} {rep}")
 
 
 # --- import and export -------------------------------------------------------------------------
 
 
-#: The columns of the table of new identifiers.
-COLUMNS = ("place", "key", "rep", "ibip", "url", "title")
 #: The number of lines that export writes to standard output at a time.
 LINES_PER_WRITE = 400
 #: The number of items after which the progress bar is updated.
@@ -780,8 +732,6 @@ ITEMS_PER_UPDATE = 100
 )
 def import_command(
     source: str,
-    on_conflict: str,
-    take_back: bool,
     files_folder: Path | None,
     dry_run: bool,
     mint: bool,
@@ -789,6 +739,7 @@ def import_command(
     ignored: tuple[str, ...],
     separator: str,
     identifiers: Path | None,
+    **options: Any,
 ) -> None:
     """Import items from JSON Lines, or works from a table.
 
@@ -828,31 +779,26 @@ def import_command(
     if (mapped or ignored) and not source.lower().endswith(import_export.TABLES):
         raise click.UsageError("--map and --ignore are for the columns of a CSV file.")
     columns = dict(map(_parse_column, mapped))
-    archive = get_archive()
-    archive.check_has_items()
+    archive = get_archive_for_change()
     context = archive.context  # fails if there is no Archive, before anything is read
-    standard_output()
     errors = 0
 
     def write_error(error: RecordError) -> None:
         nonlocal errors
         errors += 1
         bars.clear()
-        write(str(error))
+        terminal.write(str(error))
 
     with (
-        import_export.open_source(source, standard_input, files_folder) as opened,
-        Bars(check="Checking", work="Importing") as bars,
+        import_export.open_source(source, terminal.standard_input, files_folder) as opened,
+        terminal.Bars(check="Checking", work="Importing") as bars,
         _write_identifiers(archive, None if dry_run else identifiers) as on_identified,
-        _without_old_garbage(),
+        ExitStack() as stack,
     ):
+        gc.freeze()  # the garbage collector need not examine the objects of the app again and again
+        stack.callback(gc.unfreeze)
         importer = import_export.Importer(
-            context,
-            on_conflict,
-            take_back,
-            dry_run,
-            progress=bars.show if bars.shown else None,
-            on_error=write_error,
+            context, dry_run=dry_run, progress=bars.show, on_error=write_error, **options
         )
         if mint:
             works = import_export.read_works(opened, columns, separator, ignored)
@@ -864,20 +810,10 @@ def import_command(
             text = "1 error" if errors == 1 else f"{errors} errors"
             raise click.ClickException(f"{opened.name} has {text}; nothing was changed")
     would = "would be " if dry_run else ""
-    write(
+    terminal.write(
         f"{would}added {counts.added}, {would}updated {counts.updated}, "
         f"{would}skipped {counts.skipped}"
     )
-
-
-@contextmanager
-def _without_old_garbage() -> Iterator[None]:
-    """Let the garbage collector not examine the objects of the app again and again."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _parse_column(text: str) -> tuple[str, str]:
@@ -898,7 +834,7 @@ def _parse_column(text: str) -> tuple[str, str]:
 @contextmanager
 def _write_identifiers(
     archive: Archive, path: Path | None
-) -> Iterator[Callable[[IdentifiedWork], None] | None]:
+) -> Iterator[Callable[[str, str, Minted, str], None] | None]:
     """Yield a function that adds a row to the table of identifiers; None without a table.
 
     An existing file is replaced when the import is complete.
@@ -910,16 +846,14 @@ def _write_identifiers(
 
     with new_file(path.resolve(), mode=0o666) as stream:
         # spreadsheets recognise UTF-8 by the mark at the beginning
-        text = io.TextIOWrapper(stream, "utf-8-sig", newline="", write_through=True)
-        rows = csv.writer(text)
-        rows.writerow(COLUMNS)
+        rows = csv.writer(codecs.getwriter("utf-8-sig")(stream))
+        rows.writerow(("place", "key", "rep", "ibip", "url", "title"))
 
-        def add(work: IdentifiedWork) -> None:
-            url = archive.persistent_url(work.ibip)
-            rows.writerow((work.place, work.key, work.rep, work.ibip, url, work.title))
+        def add(place: str, key: str, minted: Minted, title: str) -> None:
+            url = archive.persistent_url(minted)
+            rows.writerow((place, key, minted.rep, minted.ibip, url, title))
 
         yield add
-        text.detach()
 
 
 @click.command("export")
@@ -950,16 +884,15 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
     from flask_ibi_archive.archive.items import import_export as exporting
     from flask_ibi_archive.core.records.lines import format_line
 
-    archive = get_archive()
-    exported = archive.list_records()
+    archive = group.get_archive()
     # closing() ends the transaction of the generator, also after an error
-    with closing(exported), Bars(items="Exporting") as bars:
+    with closing(archive.list_records()) as exported, terminal.Bars(items="Exporting") as bars:
         records: Iterator[Record] = exported
         if files is not None:
             base = Path() if target == "-" else Path(target).resolve().parent
             records = exporting.copy_files(records, files.resolve(), base)
         # there is no bar if the records themselves are written to a terminal
-        is_shown = target != "-" or not standard_output().isatty()
+        is_shown = target != "-" or not terminal.standard_output().isatty()
         total = archive.items.count() if is_shown else None
         counted = records if total is None else _show_progress(records, bars, total)
         texts = (
@@ -970,12 +903,12 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
         lines = (text.encode() + b"\n" for text in texts)
         if target == "-":
             while block := b"".join(islice(lines, LINES_PER_WRITE)):
-                write(block, nl=False)
+                terminal.write(block, nl=False)
         else:
             _write_file(Path(target), lines)
 
 
-def _show_progress(records: Iterator[Record], bars: Bars, total: int) -> Iterator[Record]:
+def _show_progress(records: Iterator[Record], bars: terminal.Bars, total: int) -> Iterator[Record]:
     """Yield the records and show a progress bar."""
     for number, record in enumerate(records, 1):
         yield record
@@ -993,12 +926,10 @@ def _write_file(path: Path, lines: Iterator[bytes]) -> None:
     from flask_ibi_archive.server.files import new_file
 
     try:
-        if path.exists() and not path.is_file():
-            with path.open("wb") as stream:
-                stream.writelines(lines)
-            return
+        is_special = path.exists() and not path.is_file()
+        # resolve() keeps a symbolic link; the umask restricts the permissions of a new file
+        opened = path.open("wb") if is_special else new_file(path.resolve(), mode=0o666)
+        with opened as stream:
+            stream.writelines(lines)
     except OSError as error:
         raise StorageError(f"{path} can't be written: {error.strerror}") from error
-    # resolve() keeps a symbolic link; the umask restricts the permissions of a new file
-    with new_file(path.resolve(), mode=0o666) as stream:
-        stream.writelines(lines)

@@ -78,14 +78,7 @@ class Readable(Protocol):
         """Return the next bytes; b"" at the end."""
 
 
-class Writable(Protocol):
-    """A stream to which bytes can be written."""
-
-    def write(self, block: bytes, /) -> object:
-        """Write the bytes of a block."""
-
-
-def copy_and_measure(stream: Readable | BinaryIO, target: Writable | None) -> Content:
+def copy_and_measure(stream: Readable, target: BinaryIO | None) -> Content:
     """Copy a stream and return its checksum and size.
 
     :param target: the stream that receives the bytes; None if the bytes are only measured.
@@ -133,30 +126,26 @@ STAGING = ".new-"
 NAME = re.compile("[0-9a-f]{64}")
 
 
+@dataclass
 class Staging:
     """A staging folder with files that are complete, but not yet at their places in the store.
 
+    :param on_new: called with the checksum of each file that is new in the store.
     :param name: the name of a folder that is used again if the process is killed. None: a new
         folder.
     """
 
-    def __init__(
-        self,
-        store: FileStore,
-        on_new: Callable[[str], None] = lambda sha256: None,
-        name: str | None = None,
-    ) -> None:
-        self._store = store
-        self._on_new = on_new
-        self._name = name
+    store: FileStore
+    on_new: Callable[[str], None] = lambda sha256: None
+    name: str | None = None
 
     @cached_property
     def _folder(self) -> Path:
         """The path of the staging folder. The first use creates the folder."""
-        self._store.folder.mkdir(parents=True, exist_ok=True)
-        if self._name is None:
-            return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
-        folder = self._store.folder / f"{STAGING}{self._name}"
+        self.store.folder.mkdir(parents=True, exist_ok=True)
+        if self.name is None:
+            return Path(tempfile.mkdtemp(prefix=STAGING, dir=self.store.folder))
+        folder = self.store.folder / f"{STAGING}{self.name}"
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
@@ -166,7 +155,7 @@ class Staging:
 
         :raises StorageError: if another process uses the folder.
         """
-        with self._store.explain_errors("written"):
+        with self.store.explain_errors("written"):
             folder = self._folder
         with lock_folder(folder, exclusive=True) as locked:
             if not locked:
@@ -183,13 +172,13 @@ class Staging:
         :raises StorageError: if the file cannot be written, or is not the stated one at the end.
         """
         path = self._folder / f"{content.sha256}.part"
-        with self._store.explain_errors("written"), path.open("a+b") as file:
-            partial = PartialFile(self._store, file, content)
+        with self.store.explain_errors("written"), path.open("a+b") as file:
+            partial = PartialFile(self.store, file, content)
             yield partial
-            if not partial.is_complete():
+            file.seek(0)
+            if copy_and_measure(file, None) != content:
                 path.unlink()
                 raise StorageError("the content is not the stated one: size or SHA-256 differ")
-            file.flush()
             os.fsync(file.fileno())
             path.replace(self._folder / content.sha256)
 
@@ -218,7 +207,7 @@ class Staging:
         """
         source = _Source(stream)
         try:
-            with self._store.explain_errors("written"):
+            with self.store.explain_errors("written"):
                 new = self._folder / "new"
                 with new.open("wb") as file:
                     content = copy_and_measure(source, file)
@@ -241,25 +230,24 @@ class Staging:
 
         :raises StorageError: if the file cannot be moved.
         """
-        path = self._store.path(content.sha256)
-        with self._store.explain_errors("written"):
+        path = self.store.path(content.sha256)
+        with self.store.explain_errors("written"):
             staged = self._folder / content.sha256
-            self._store.create_parents(path.parent)
+            self.store.create_parents(path.parent)
             # If two new items have this file, the first call has moved the file already.
             os.utime(staged if staged.exists() else path)
             if staged.exists():
                 if not path.exists():
-                    self._on_new(content.sha256)
+                    self.on_new(content.sha256)
                 staged.replace(path)
                 sync_folder(path.parent)
 
     def move_all_to_store(self) -> None:
         """Move all files from the staging folder to the store, as :meth:`move_to_store` does."""
         if "_folder" in self.__dict__:
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if NAME.fullmatch(entry.name):
-                        self.move_to_store(Content(entry.name, entry.stat().st_size))
+            for path in [*self._folder.iterdir()]:
+                if NAME.fullmatch(path.name):
+                    self.move_to_store(Content(path.name, path.stat().st_size))
 
 
 class PartialFile:
@@ -270,22 +258,14 @@ class PartialFile:
 
     def __init__(self, store: FileStore, file: BinaryIO, content: Content) -> None:
         self._store, self._file, self._content = store, file, content
-        self._digest = hashlib.sha256()
-        self.size = 0
-        file.seek(0)
-        while block := file.read(BLOCK):
-            self._add(block)
+        self.size = file.seek(0, os.SEEK_END)
         if self.size > content.size:
             self.restart()
-
-    def _add(self, block: bytes) -> None:
-        self._digest.update(block)
-        self.size += len(block)
 
     def restart(self) -> None:
         """Discard what is stored."""
         self._file.truncate(0)
-        self._digest, self.size = hashlib.sha256(), 0
+        self.size = 0
 
     def write(self, block: bytes) -> None:
         """Append the next bytes.
@@ -297,11 +277,7 @@ class PartialFile:
             raise StorageError(f"the file is longer than the stated {self._content.size} bytes")
         with self._store.explain_errors("written"):
             self._file.write(block)
-        self._add(block)
-
-    def is_complete(self) -> bool:
-        """Return whether the file is the stated one."""
-        return Content(self._digest.hexdigest(), self.size) == self._content
+        self.size += len(block)
 
 
 class _Source:
@@ -392,13 +368,11 @@ class FileStore:
         If the result is True, the modification time of the file is now the current time.
         """
         path = self.path(content.sha256)
-        try:
-            if path.stat().st_size != content.size or measure(path) != content:
-                return False
-            os.utime(path)
-        except OSError:
-            return False
-        return True
+        with suppress(OSError):
+            if path.stat().st_size == content.size and measure(path) == content:
+                os.utime(path)
+                return True
+        return False
 
     def find_stale_stagings(self, before: float) -> list[Path]:
         """Return the staging folders that processes did not delete, because they were killed.
@@ -443,7 +417,6 @@ class FileStore:
         """Create the folder of a stored file and all folders above this folder.
 
         When the method returns, the folders are on the disk, and remain after a crash.
-
 
         :raises OSError: if a folder cannot be created.
         """

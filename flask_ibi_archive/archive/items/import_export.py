@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import stat
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,22 +23,10 @@ from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, and_, cast, delete, func, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.items import operations, write
 from flask_ibi_archive.archive.items.files import Content, FileStore, copy_and_measure, measure
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.operations import (
-    OperationContext,
-    begin_change,
-    name_archives,
-    note_change,
-    note_signal,
-    with_all_identifiers,
-)
-from flask_ibi_archive.archive.items.read import (
-    ItemReader,
-    Owner,
-    find_owners,
-    find_owners_and_originals,
-)
+from flask_ibi_archive.archive.items.read import ItemReader, Owner, find_owners_and_originals
 from flask_ibi_archive.archive.items.relations import STORING, lock_items
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
 from flask_ibi_archive.archive.items.tables import (
@@ -47,17 +35,9 @@ from flask_ibi_archive.archive.items.tables import (
     Item,
     ItemIdentifier,
 )
-from flask_ibi_archive.archive.items.write import (
-    ItemStore,
-    Update,
-    examine_tables,
-    explain_taken,
-    find_holders,
-    find_same_as_holders,
-    keep_same_as,
-)
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records.lines import (
     check_record,
     find_errors,
@@ -66,58 +46,45 @@ from flask_ibi_archive.core.records.lines import (
     read_json,
 )
 from flask_ibi_archive.core.records.messages import DailyCount, format_counts, parse_counts
-from flask_ibi_archive.core.records.readers import (
-    WorksFile,
-    name_field,
-    read_csl_json,
-    read_csv,
-    read_json_lines,
-)
-from flask_ibi_archive.core.records.record import ItemView, Record
+from flask_ibi_archive.core.records.record import FileRecord, ItemView, Record
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
+from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import (
-    Key,
-    batched,
-    insert_or_update,
-    is_one_of,
-    run_on_postgresql,
-)
+from flask_ibi_archive.server.files import new_file
 from flask_ibi_archive.signals import Notice, item_deposited, item_minted
 
 NUMBERS = ("accesses", "double_clicks", "robots")
-#: The number of counts that are stored with one statement.
-COUNTS_BATCH = 500
 
 #: The counts of items, by the row IDs of the items.
 CountsByItem = Mapping[int, Sequence[DailyCount]]
 
 
-def read_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
+def read_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple[DailyCount, ...]]:
     """Return the counts of items that have any."""
     columns = (ItemIdentifier.item_id, AccessCount.day, AccessCount.content_type)
     is_name = and_(
         ItemIdentifier.archive_id == AccessCount.archive_id, ItemIdentifier.text == AccessCount.ibi
     )
+    sums = (cast(func.sum(getattr(AccessCount, name)), dialects.Key) for name in NUMBERS)
     rows = connection.execute(
-        select(*columns, *(cast(func.sum(getattr(AccessCount, name)), Key) for name in NUMBERS))
+        select(*columns, *sums)
         .join(AccessCount, is_name)
-        .where(is_one_of(ItemIdentifier.item_id, items))
+        .where(dialects.is_one_of(ItemIdentifier.item_id, items))
         .group_by(*columns)
+        .order_by(*columns)
     )
-    counts: dict[int, list[DailyCount]] = {}
-    for item_id, *values in rows:
-        counts.setdefault(item_id, []).append(DailyCount(*values))
-    return {item_id: tuple(sorted(of_item)) for item_id, of_item in counts.items()}
+    return {
+        item_id: tuple(DailyCount._make(row[1:]) for row in of_item)
+        for item_id, of_item in groupby(rows, itemgetter(0))
+    }
 
 
-def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
+def take_counts(connection: Connection, items: Iterable[int]) -> dict[int, tuple[DailyCount, ...]]:
     """Remove the counts of items, and return them."""
     counts = read_counts(connection, items)
-    names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(
-        is_one_of(ItemIdentifier.item_id, items)
-    )
+    are_theirs = dialects.is_one_of(ItemIdentifier.item_id, items)
+    names = select(ItemIdentifier.archive_id, ItemIdentifier.text).where(are_theirs)
     connection.execute(
         delete(AccessCount).where(tuple_(AccessCount.archive_id, AccessCount.ibi).in_(names))
     )
@@ -126,7 +93,8 @@ def take_counts(connection: Connection, items: Sequence[int]) -> dict[int, tuple
 
 def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
     """Add counts to those of items."""
-    selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(is_one_of(Item.id, counts))
+    is_chosen = dialects.is_one_of(Item.id, counts)
+    selected = select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(is_chosen)
     names = {row[0]: row[1] for row in connection.execute(selected)}
     _add(
         connection,
@@ -140,36 +108,42 @@ def add_counts(connection: Connection, archive_id: int, counts: CountsByItem) ->
 
 
 def replace_counts(connection: Connection, archive_id: int, counts: CountsByItem) -> None:
-    """Replace the counts of items, and correct the sums of the Archive."""
-    run_on_postgresql(connection, STORING)  # no access is counted meanwhile
-    before = take_counts(connection, list(counts))
-    add_counts(connection, archive_id, counts)
-    sums: Counter[tuple[Any, ...]] = Counter()
-    for sign, some in ((-1, before), (1, counts)):
-        for count in (count for of_item in some.values() for count in of_item):
+    """Replace the counts of items that change, and correct the sums of the Archive."""
+    stored = read_counts(connection, counts)
+    changed = {
+        item_id: of_item
+        for item_id, of_item in counts.items()
+        if stored.get(item_id, ()) != tuple(sorted(of_item))
+    }
+    if not changed:
+        return
+    dialects.run_on_postgresql(connection, STORING)  # no access is counted meanwhile
+    before = take_counts(connection, changed)
+    add_counts(connection, archive_id, changed)
+    sums: dict[tuple[Any, str], Counter[str]] = defaultdict(Counter)
+    for sign, by_item in ((-1, before), (1, changed)):
+        for count in chain.from_iterable(by_item.values()):
             for name in NUMBERS:
-                sums[count.day, count.content_type, name] += sign * getattr(count, name)
-    days = sorted({key[:2] for key in sums})
+                sums[count.day, count.content_type][name] += sign * getattr(count, name)
     _add(
         connection,
         ArchiveAccessCount,
         [
-            {"archive_id": archive_id, "day": day, "content_type": content_type}
-            | {name: sums[day, content_type, name] for name in NUMBERS}
-            for day, content_type in days
+            {"archive_id": archive_id, "day": key[0], "content_type": key[1], **sums[key]}
+            for key in sorted(sums)
         ],
     )
 
 
 def _add(connection: Connection, model: Any, rows: Sequence[dict[str, Any]]) -> None:
     table = model.__table__
-    statement = insert_or_update(connection, table)
+    statement = dialects.insert_or_update(connection, table)
     statement = statement.on_conflict_do_update(
         index_elements=[*table.primary_key.columns],
         set_={name: table.c[name] + statement.excluded[name] for name in NUMBERS},
     )
-    for part in batched(rows, COUNTS_BATCH):
-        connection.execute(statement, part)
+    if rows:
+        connection.execute(statement, rows)
 
 
 MAX_LINE = 16 << 20
@@ -188,12 +162,15 @@ class Line:
     :param number: the number of the line. The first line has the number 1.
     :param contents: the checksum and size of each file that the record adds, by path.
     :param counts: the daily counts of accesses to the item; None if the line has none.
+    :param heads: if the relations are stored after the last line: the heads of the groups that the
+        item has left, and its language there.
     """
 
     number: int
     record: Record
     contents: dict[str, Content] = field(default_factory=dict)
     counts: tuple[DailyCount, ...] | None = None
+    heads: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(slots=True)
@@ -205,20 +182,14 @@ class ImportSource:
         there if ``files_folder`` has no file with this path.
     :param files_folder: the fields ``source`` may name files in this folder and below. None: they
         may name no files.
+    :param identifiers: the identifiers of the items, if the lines of the file contain none.
     """
 
     name: str
     stream: BinaryIO
     folder: Path
     files_folder: Path | None = None
-
-    @property
-    def size(self) -> int:
-        """The size of the file in bytes."""
-        position = self.stream.tell()
-        size = self.stream.seek(0, os.SEEK_END)
-        self.stream.seek(position)
-        return size
+    identifiers: Sequence[Minted] = ()
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the lines that are not empty, and their numbers. The first line has the number 1.
@@ -230,6 +201,9 @@ class ImportSource:
             if len(text) > MAX_LINE:
                 reason = f"the line is longer than {MAX_LINE} bytes"
                 raise RecordError(self.name, number, None, reason)
+            if self.identifiers:
+                forms = self.identifiers[number - 1]
+                text = f'{{"rep": "{forms.rep}", "ibip": "{forms.ibip}", '.encode() + text[1:]
             if text.strip():
                 yield number, text.removeprefix(b"\xef\xbb\xbf") if number == 1 else text
 
@@ -265,35 +239,26 @@ def open_source(
 def add_files(source: ImportSource, line: Line, add_file: AddFile) -> Iterator[FieldError]:
     """Add the files that a record names to the contents of its line.
 
-    Yield an error for each file that cannot be read or has a wrong checksum.
-    """
-    for number, file in enumerate(line.record.files):
-        if file.source is None:
-            continue
-        path, name = find_file(source, file.source), f"files[{number}]"
-        try:
-            with open_file(path, source.files_folder) as stream:
-                content = line.contents[file.path] = add_file(stream)
-        except (OSError, ValueError) as error:
-            reason = f"{quoted(path)} can't be read: {getattr(error, 'strerror', error)}"
-            yield FieldError(f"{name}.source", reason)
-            continue
-        if file.sha256 not in (None, content.sha256):
-            reason = f"the file {quoted(path)} has the checksum {content.sha256}"
-            yield FieldError(f"{name}.sha256", reason)
-
-
-def find_file(source: ImportSource, name: str) -> str:
-    """Return the path of the file that a field ``source`` names.
-
     A relative path begins at ``files_folder``. If this folder has no such file, the path begins at
     the folder of the file of records, as in an export whose files are not below its folder.
 
-    :param name: the value of the field.
+    Yield an error for each file that cannot be read or has a wrong checksum.
     """
     folders = (source.files_folder or source.folder, source.folder)
-    paths = [os.path.join(folder, name) for folder in folders]  # noqa: PTH118 - name may be wrong
-    return next(filter(os.path.exists, paths), paths[0])
+    for number, file in enumerate(line.record.files):
+        if file.source is None:
+            continue
+        paths = [os.path.join(folder, file.source) for folder in folders]  # noqa: PTH118 - any text
+        path = next(filter(os.path.exists, paths), paths[0])
+        try:
+            with open_file(path, source.files_folder) as stream:
+                content = line.contents[file.path] = add_file(stream)
+            if file.sha256 not in (None, content.sha256):
+                reason = f"the file {quoted(path)} has the checksum {content.sha256}"
+                yield FieldError(f"files[{number}].sha256", reason)
+        except (OSError, ValueError) as error:
+            reason = f"{quoted(path)} can't be read: {getattr(error, 'strerror', error)}"
+            yield FieldError(f"files[{number}].source", reason)
 
 
 @contextmanager
@@ -318,7 +283,6 @@ def open_file(path: str, folder: Path | None) -> Iterator[BinaryIO]:
 #: A batch of lines that are stored together ends with the line that reaches one of these numbers.
 BATCH = 500
 BATCH_BYTES = 4 << 20
-BATCH_IDENTIFIERS = 5000
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 #: The fields that may contradict other items until a later line changes these items.
@@ -327,11 +291,8 @@ RELATIONS = ("next_edition", "translations", "language")
 
 def find_field(record: Record, text: str | None) -> str | None:
     """Return the name of the field of a record that contains an identifier of the item."""
-    if text == record.rep:
-        return "rep"
-    if text == record.ibip:
-        return "ibip"
-    return "aliases" if text in record.aliases else None
+    fields: dict[str | None, str] = {record.rep: "rep", record.ibip: "ibip"}
+    return fields.get(text) or ("aliases" if text in record.aliases else None)
 
 
 @dataclass
@@ -341,24 +302,6 @@ class Counts:
     added: int = 0
     updated: int = 0
     skipped: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """The relations of a line that contradict the present relations of other items.
-
-    They are stored after the last line, because another line may change the other items.
-
-    :param item_id: the row ID of the item of the line.
-    :param next_edition: the next edition to set, or None. Also ``translations``.
-    :param heads: the heads of the groups that the item has left, and its language there.
-    """
-
-    line: Line
-    item_id: int
-    heads: tuple[tuple[str, str], ...]
-    next_edition: str | None
-    translations: Mapping[str, str]
 
 
 @dataclass
@@ -373,56 +316,50 @@ class ImportPass:
 
     :param name: the name of the file in messages.
     :param now: the timestamp of items whose records have no timestamp.
+    :param newest: the row ID of the newest item that was present before the import.
     """
 
-    store: ItemStore
+    store: write.ItemStore
     name: str
     importer: Importer
     now: datetime
+    newest: int
     counts: Counts = field(default_factory=Counts)
     #: The row IDs of the items that were present before the import, and that a line has named.
     _named: set[int] = field(default_factory=set)
-    _postponed: list[Postponed] = field(default_factory=list)
+    #: The row IDs of the items and the lines whose relations are stored after the last line.
+    _postponed: list[tuple[int, Line]] = field(default_factory=list)
     #: The heads of the groups that items have left because their relations are postponed.
     _left: set[str] = field(default_factory=set)
-    #: The row IDs of the items in groups whose lines state no language.
+    #: The row IDs of the items whose lines state no language.
     _without_language: set[int] = field(default_factory=set)
-    _newest: int = 0
-    _batches: int = 0
-
-    def __post_init__(self) -> None:
-        newest = self.store.connection.scalar(select(func.max(Item.id)))
-        self._newest = newest or 0
 
     def write(self, lines: Sequence[Line]) -> None:
         """Store a batch of lines."""
-        self._batches += 1
-        if self._batches.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
-            examine_tables(self.store.connection)
-        if len(lines) > 1 and not self.importer.collects:
-            with suppress(IntegrityError, StorageError):
-                self._attempt(lines)
-                return
-        for line in lines:
-            try:
-                self._write_one(line)
-            except RecordError as error:
-                self.importer.handle(error)
+        for part in [[line] for line in lines] if self.importer.collects else [lines]:
+            self._attempt(part)
 
-    def _write_one(self, line: Line) -> None:
-        """Store one line; if its relations are refused, without them.
+    def _attempt(self, lines: Sequence[Line], postpones: bool = False) -> None:
+        """Store lines in a savepoint; if they are refused, one by one and without their relations.
 
-        :raises RecordError: if the line is wrong.
+        :param postpones: whether the relations of the lines are set after the last line.
         """
+        before = replace(self.counts), len(self.store.notices), len(self._postponed)
         try:
-            self._attempt([line])
+            with self.store.connection.begin_nested():
+                self._write(lines, postpones)
         except (IntegrityError, StorageError) as error:
-            if self._explain(line, error).field not in RELATIONS:
-                raise self._explain(line, error) from error
-            try:
-                self._attempt([line], postpones=True)
-            except (IntegrityError, StorageError) as again:
-                raise self._explain(line, again) from again
+            self.counts, notices, postponed = before
+            del self.store.notices[notices:], self._postponed[postponed:]
+            if len(lines) > 1:
+                for line in lines:
+                    self._attempt([line])
+                return
+            explained = self._explain(lines[0], error)
+            if postpones or explained.field not in RELATIONS:
+                self.importer.handle(explained)
+            else:
+                self._attempt(lines, postpones=True)
 
     def _explain(self, line: Line, error: IntegrityError | StorageError) -> RecordError:
         """Return the error of a line."""
@@ -437,106 +374,76 @@ class ImportPass:
         field = error.field or FIELD_OF_RULE.get(error.rule) or find_field(line.record, error.ibi)
         return RecordError(self.name, line.number, field, str(error))
 
-    def _attempt(self, lines: Sequence[Line], postpones: bool = False) -> None:
-        """Store lines in a savepoint. If this fails, nothing has changed.
-
-        :param postpones: whether the relations of the lines are set after the last line.
-        """
-        before = replace(self.counts), len(self.store.notices), len(self._postponed)
-        try:
-            with self.store.connection.begin_nested():
-                self._write(lines, postpones)
-        except BaseException:
-            self.counts, notices, postponed = before
-            del self.store.notices[notices:], self._postponed[postponed:]
-            raise
-
     def _write(self, lines: Sequence[Line], postpones: bool) -> None:
         store = self.store
         texts = [text for line in lines for text in line.record.identifiers]
         owners, elsewhere = find_owners_and_originals(store.connection, store.archive_id, texts)
-        new: list[Line] = []
-        present: list[Line] = []
-        for line in lines:
-            (new if owners.keys().isdisjoint(line.record.identifiers) else present).append(line)
-        named, seen = self._find_present(present, owners)
+        new, named, seen = self._sort(lines, owners)
         if len(lines) == 1 and (new or named):
             self._check(lines[0], owners, elsewhere)
-        stored_lines: dict[int, Line] = {}
+        if postpones:
+            self._leave(lines[0])
+        stored = dict(named)
         if new:
-            stored_lines.update(zip(self._insert(new, postpones), new, strict=True))
+            stored.update(zip(self._insert(new, postpones), new, strict=True))
+        self._without_language.update(
+            item_id for item_id, line in stored.items() if line.record.language is None
+        )
         self._update(named, postpones)
-        stored_lines.update(named)
-        counts = {item_id: line.counts for item_id, line in stored_lines.items() if line.counts}
+        if postpones:
+            self._postponed += stored.items()
+        counts = {item_id: line.counts for item_id, line in stored.items() if line.counts}
         if counts:
-            stored = read_counts(store.connection, list(counts))
-            changed = {
-                item_id: of_item
-                for item_id, of_item in counts.items()
-                if stored.get(item_id, ()) != tuple(sorted(of_item))
-            }
-            if changed:
-                replace_counts(store.connection, store.archive_id, changed)
+            replace_counts(store.connection, store.archive_id, counts)
         self._named |= seen
 
     def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
         """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
-        records = [line.record for line in lines]
-        heads: Sequence[tuple[str, str]] = ()
-        if postpones:
-            heads = self._leave(lines[0])
-            records = [structs.replace(records[0], next_edition=None, translations={})]
+        records = [without_relations(line.record) if postpones else line.record for line in lines]
         ids = self.store.insert(records, [line.contents for line in lines], self.now)
         self.counts.added += len(ids)
-        silent = {
-            record.identifiers[0]: item_id
-            for record, item_id in zip(records, ids, strict=True)
-            if record.language is None
-        }
-        self._without_language |= {silent[ibi] for ibi in self.store.relations.find_heads(silent)}
         for record in records:
             if record.state == State.ORIGINAL.value:
-                note_signal(self.store, item_deposited, record)
+                operations.note_signal(self.store, item_deposited, record)
             else:
-                note_change(self.store, None, record)
-        if postpones:
-            self._postpone(lines[0], ids[0], heads)
+                operations.note_change(self.store, None, record)
         return ids
 
-    def _leave(self, line: Line) -> list[tuple[str, str]]:
-        """Remove the item of a line from its groups; return the heads and the language there."""
+    def _leave(self, line: Line) -> None:
+        """Remove the item of a line from its groups; store the heads and the language there.
+
+        An item without a language stays in its group: no other record can list it.
+        """
         texts = line.record.identifiers
         members = [
             member
             for text in texts
             for member in self.store.relations.find_members(text)
-            if member.ibi in texts and member.head not in texts
+            if member.ibi in texts and member.head not in texts and member.language is not None
         ]
         self.store.relations.remove([member.ibi for member in members])
-        return [(member.head, str(member.language)) for member in members]
+        line.heads = [(member.head, str(member.language)) for member in members]
+        self._left.update(head for head, _ in line.heads)
 
-    def _postpone(self, line: Line, item_id: int, heads: Sequence[tuple[str, str]]) -> None:
-        record = line.record
-        self._postponed.append(
-            Postponed(line, item_id, tuple(heads), record.next_edition, record.translations)
-        )
-        self._left |= {head for head, _ in heads}
-
-    def _find_present(
+    def _sort(
         self, lines: Sequence[Line], owners: Mapping[str, Owner]
-    ) -> tuple[dict[int, Line], set[int]]:
-        """Return the lines that update items, by the row IDs of the items, and all these IDs.
+    ) -> tuple[list[Line], dict[int, Line], set[int]]:
+        """Return the lines of new items, and those that update items, by the row IDs of the items.
 
-        The IDs are those of skipped lines, too.
+        The third value has the row IDs of all items that lines name, also those of skipped lines.
 
         :raises RecordError: if a line is refused, because an item already has its identifiers.
         """
+        new: list[Line] = []
         named: dict[int, Line] = {}
         seen: set[int] = set()
         for line in lines:
             texts = [text for text in line.record.identifiers if text in owners]
             items = {owners[text].id for text in texts}
-            in_file = any(item > self._newest for item in items) or not (
+            if not items:
+                new.append(line)
+                continue
+            in_file = max(items) > self.newest or not (
                 items.isdisjoint(self._named) and items.isdisjoint(seen)
             )
             seen |= items
@@ -556,7 +463,7 @@ class ImportPass:
                 place = find_field(line.record, texts[0])
                 raise RecordError(self.name, line.number, place, reason.format(texts[0]))
             named[items.pop()] = line
-        return named, seen
+        return new, named, seen
 
     def _update(self, lines: Mapping[int, Line], postpones: bool) -> None:
         """Update items from lines. An item that does not change is not written."""
@@ -574,7 +481,7 @@ class ImportPass:
             ibi = before.identifiers[0]
             if view.head is not None and before.language is not None:
                 # the record of another item lists this item
-                record = self._join_present(view, record, postpones)
+                record = self._join_present(view, record)
             # a line may omit the timestamp
             stated = structs.replace(record, timestamp=record.timestamp or before.timestamp)
             if before == stated and ibi not in self._left:
@@ -583,18 +490,16 @@ class ImportPass:
             if view.head is not None and before.language is None:
                 relations.leave(ibi)  # no other record can list the item any more
             store.check_no_copies(item_id, record)
+            if postpones:
+                record = without_relations(record)
             if record.translations != before.translations or ibi in self._left:
                 left += self._dissolve(ibi)
                 if record.translations:
                     lists[record.identifiers[0]] = record.translations
-            if postpones:
-                heads = self._leave(line)
-                left += self._dissolve(ibi)
-                self._postpone(line, item_id, heads)
-                record, lists = structs.replace(record, next_edition=None), {}
-            updates.append(Update(item_id, before, record, line.contents))
+            updates.append(write.Update(item_id, before, record, line.contents))
             # the line of another item of the group may change the translations, too
-            note_change(store, before, structs.replace(record, translations=before.translations))
+            record = structs.replace(record, translations=before.translations)
+            operations.note_change(store, before, record)
         store.replace(updates, self.now)
         # they had their languages from the groups
         store.clear_languages([item_id for item_id in left if item_id in self._without_language])
@@ -609,10 +514,8 @@ class ImportPass:
         """
         members = self.store.relations.find_members(head)
         self.store.relations.dissolve(head)
-        self._postponed = [
-            replace(one, heads=tuple(left for left in one.heads if left[0] != head))
-            for one in self._postponed
-        ]
+        for _, line in self._postponed:
+            line.heads = [left for left in line.heads if left[0] != head]
         return [one.item_id for one in members if one.head == head and one.item_id is not None]
 
     def _merge(self, line: Line, before: Record) -> Record:
@@ -621,27 +524,27 @@ class ImportPass:
         if elsewhere and record.state == State.ORIGINAL and not self.importer.take_back:
             reason = f"the Original is in {elsewhere}; if it is given up there, add --take-back"
             raise FieldError("state", reason)
-        record = with_all_identifiers(record, before)
-        record = keep_same_as(record, before)
+        record = write.keep_same_as(operations.with_all_identifiers(record, before), before)
         check_record(record)
         checksums = {file.path: file.sha256 for file in before.files if file.url is None}
-        files = []
-        for file in record.files:
-            sha256 = file.sha256
-            if file.path in line.contents:
-                sha256 = line.contents[file.path].sha256
-            elif sha256 is None and file.url is None:
-                sha256 = checksums.get(file.path)
-            files.append(structs.replace(file, source=None, sha256=sha256))
+        checksums.update((path, content.sha256) for path, content in line.contents.items())
+        files = tuple(
+            structs.replace(
+                file,
+                source=None,
+                sha256=file.sha256 or (checksums.get(file.path) if file.url is None else None),
+            )
+            for file in record.files
+        )
         first = files[0].path if files else None
         return structs.replace(
             record,
             key=record.key or before.key,
-            files=tuple(files),
+            files=files,
             target_file=None if record.target_file == first else record.target_file,
         )
 
-    def _join_present(self, view: ItemView, record: Record, postpones: bool) -> Record:
+    def _join_present(self, view: ItemView, record: Record) -> Record:
         """Return the record of an item that the record of another item lists as a translation.
 
         The item keeps the language of the list, and stays in its group.
@@ -655,12 +558,8 @@ class ImportPass:
             for language, text in record.translations.items()
             if others.get(language) != text
         }
-        if not postpones:
-            check_language(ibi, record.language, before.language)
-        if record.language is None and view.id is not None:
-            self._without_language.add(view.id)
-        language = record.language if postpones else before.language
-        return structs.replace(record, language=language, translations=listed)
+        check_language(ibi, record.language, before.language)
+        return structs.replace(record, language=before.language, translations=listed)
 
     def _check(self, line: Line, owners: Mapping[str, Owner], elsewhere: Collection[str]) -> None:
         """Check what the database would refuse without naming the field.
@@ -668,51 +567,45 @@ class ImportPass:
         :raises RecordError: if the line conflicts with another item.
         """
         record, store = line.record, self.store
-        own = {owner.id for owner in owners.values()}
+        own = {None, *(owner.id for owner in owners.values())}
         for text in record.identifiers:
             if text in elsewhere and record.state == State.ORIGINAL:
                 raise RuleBroken(3, text, RULES[3])
         store.check_original_of(record)
-        if record.key is not None:
-            holder = find_holders(store.connection, store.archive_id, [record.key]).get(record.key)
-            if holder is not None and holder.item_id is not None and holder.item_id not in own:
-                reason = (
-                    f"the item {holder.ibi} of the Archive already has the key {quoted(record.key)}"
-                )
+        keys = [] if record.key is None else [record.key]
+        for key, holder in write.find_holders(store.connection, store.archive_id, keys).items():
+            if holder.item_id not in own:
+                reason = f"the item {holder.ibi} of the Archive already has the key {quoted(key)}"
                 raise RecordError(self.name, line.number, "key", reason)
         digests = [parse_foreign(text).digest for text in record.same_as]
-        holders = find_same_as_holders(store.connection, store.archive_id, digests)
+        holders = write.find_same_as_holders(store.connection, store.archive_id, digests)
         for number, digest in enumerate(digests):
-            holder_id, holder_ibi = holders.get(digest, (0, ""))
-            if holder_ibi and holder_id not in own:
-                reason = explain_taken(record.same_as[number], holder_ibi)
+            holder_id, holder_ibi = holders.get(digest, (None, ""))
+            if holder_id not in own:
+                reason = write.explain_taken(record.same_as[number], holder_ibi)
                 raise RecordError(self.name, line.number, f"same_as[{number}]", reason)
 
     def finish(self) -> None:
         """Set the relations that were postponed."""
-        for one in self._postponed:
+        for item_id, line in self._postponed:
             try:
                 with self.store.connection.begin_nested():
-                    self._set_relations(one)
+                    self._set_relations(item_id, line)
             except (IntegrityError, StorageError) as error:
-                self.importer.handle(self._explain(one.line, error))
+                self.importer.handle(self._explain(line, error))
 
-    def _set_relations(self, one: Postponed) -> None:
+    def _set_relations(self, item_id: int, line: Line) -> None:
         relations = self.store.relations
-        record = self.store.reader.read_record(one.item_id)
+        record = self.store.reader.read_record(item_id)
         ibi = record.identifiers[0]
-        stated = structs.replace(
-            record, next_edition=one.next_edition, translations=one.translations
-        )
-        [stated] = self.store.resolve([stated])
+        relation = {name: getattr(line.record, name) for name in ("next_edition", "translations")}
+        [stated] = self.store.resolve([structs.replace(record, **relation)])
         if stated.next_edition is not None:
-            relations.set_next_edition(one.item_id, stated.next_edition)
-        is_member = bool(relations.find_heads([ibi]))
-        for head, language in one.heads:
-            if is_member or not relations.find_members(head):
-                continue
-            check_language(ibi, record.language, language)
-            relations.join({head: {language: ibi}})
+            relations.set_next_edition(item_id, stated.next_edition)
+        for head, language in () if relations.find_heads([ibi]) else line.heads:
+            if relations.find_members(head):
+                check_language(ibi, record.language, language)
+                relations.join({head: {language: ibi}})
         if stated.translations:
             relations.join({ibi: stated.translations})
 
@@ -732,8 +625,9 @@ def check_language(ibi: str, stated: str | None, listed: str | None) -> None:
         )
 
 
-class _Rollback(Exception):
-    """Raised at the end of a dry run to roll back the transaction."""
+def without_relations(record: Record) -> Record:
+    """Return a record without its next edition and its translations."""
+    return structs.replace(record, next_edition=None, translations={})
 
 
 @dataclass
@@ -745,17 +639,17 @@ class Importer:
         Archive.
     :param dry_run: if true, the file is only checked and nothing is changed.
     :param progress: called with the stage, the number of units of work that are done, and the total
-        number of units. None: the progress is not reported.
+        number of units.
     :param on_error: a function that is called with each error of a dry run. The dry run then
         ignores the line. None means that the first error ends the dry run.
     :param stage: the stage of the work, for ``progress``.
     """
 
-    context: OperationContext
+    context: operations.OperationContext
     on_conflict: str = "error"
     take_back: bool = False
     dry_run: bool = False
-    progress: Callable[[str, int, int], None] | None = None
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None
     on_error: Callable[[RecordError], None] | None = None
     stage: str = "work"
 
@@ -777,7 +671,8 @@ class Importer:
             was changed.
         """
         context = self.context
-        self._report(source, 0)
+        size = source.stream.seek(0, os.SEEK_END)
+        self.progress(self.stage, 0, size)
         notices: list[Notice] = []
         counts = Counts()
         try:
@@ -786,57 +681,54 @@ class Importer:
                 add_file = measure_file if self.dry_run else staging.add_stream
                 batches = self._read_batches(source, add_file)
                 # the first files are copied before the transaction, which blocks other writers
-                first = next(batches, [])
+                first = next(batches)
                 with context.database.writing() as connection:
-                    begin_change(connection)
-                    store = ItemStore(connection, context.archive.id)
+                    operations.begin_change(connection)
+                    store = write.ItemStore(connection, context.archive.id)
                     store.lock_relations(limited=False)
-                    lines = ImportPass(store, source.name, self, context.now())
-                    for batch in chain([first] if first else [], batches):
+                    newest = connection.scalar(select(func.max(Item.id))) or 0
+                    lines = ImportPass(store, source.name, self, context.now(), newest)
+                    for number, batch in enumerate(chain([first], batches), 1):
+                        if number.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
+                            write.examine_tables(connection)
                         lines.write(batch)
-                        self._report(source, source.stream.tell())
+                        self.progress(self.stage, source.stream.tell(), size)
                     lines.finish()
                     counts = lines.counts
                     if self.dry_run:
-                        raise _Rollback
-                    staging.move_all_to_store()
-                    notices = name_archives(store, {})
-        except _Rollback:
-            pass
+                        connection.rollback()
+                    else:
+                        staging.move_all_to_store()
+                        notices = operations.name_archives(store, {})
         except RecordError as error:
             self.handle(error)  # some errors end a dry run, too
         context.notifier.send(notices)
-        self._report(source, source.size)
+        self.progress(self.stage, size, size)
         return counts
 
     def _read_batches(self, source: ImportSource, add_file: AddFile) -> Iterator[list[Line]]:
         lines: list[Line] = []
-        size = identifiers = 0
+        size = 0
         for number, text in source.read_lines():
             line = self._read_line(source, number, text, add_file)
-            if line is None:
-                continue
-            lines.append(line)
-            size += len(text)
-            identifiers += len(line.record.identifiers)
-            if len(lines) >= BATCH or size >= BATCH_BYTES or identifiers >= BATCH_IDENTIFIERS:
+            if line is not None:
+                lines.append(line)
+                size += len(text)
+            if len(lines) >= BATCH or size >= BATCH_BYTES:
                 yield lines
-                lines, size, identifiers = [], 0, 0
-        if lines:
-            yield lines
+                lines, size = [], 0
+        yield lines
 
     def _read_line(
         self, source: ImportSource, number: int, text: bytes, add_file: AddFile
     ) -> Line | None:
         """Parse a line, and add its files; None if the line is wrong."""
-        line: Line | None = None
-        errors: Iterable[FieldError]
         try:
             data, counts = read_json(text), None
             if isinstance(data, dict) and "counts" in data:
                 counts = parse_counts("counts", data.pop("counts"))
             line = Line(number, parse_record(data), counts=counts)
-            errors = add_files(source, line, add_file)
+            errors = list(add_files(source, line, add_file))
         except FieldError as error:
             # "counts" is a field of the line, but not of the record
             found = find_errors(text) if self.collects else ()
@@ -844,30 +736,11 @@ class Importer:
             errors = [each for each in found if each.field != "counts"] or [error]
         for each in errors:
             self.handle(RecordError(source.name, number, each.field or None, each.reason))
-            line = None
-        return line
-
-    def _report(self, source: ImportSource, done: int) -> None:
-        if self.progress is not None:
-            self.progress(self.stage, done, source.size)
+        return None if errors else line
 
 
 #: The number of works that get identifiers together.
 WORKS_PER_BATCH = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class IdentifiedWork:
-    """A work that has been imported, and its identifiers.
-
-    :param place: where the work is in the file, such as ``row 7``.
-    """
-
-    place: str
-    key: str
-    rep: str
-    ibip: str
-    title: str
 
 
 @dataclass
@@ -877,19 +750,19 @@ class WorksImporter:
     :param importer: imports the records of the works. With ``on_conflict="update"``, entries that
         were imported earlier update their items. Otherwise they are skipped. Its ``on_error`` is
         called with each error of the file. If there is one, nothing is imported.
-    :param on_identified: called with each work and its identifiers, also if it was imported before.
+    :param on_identified: called with each work, also if it was imported before: its place in the
+        file, such as ``row 7``, its key, its identifiers and its title.
     """
 
     importer: Importer
-    on_identified: Callable[[IdentifiedWork], None] | None = None
+    on_identified: Callable[[str, str, Minted, str], None] | None = None
     _errors: int = 0
-    _places: list[str] = field(default_factory=list)
+    #: The keys and the places of the works.
+    _works: Sequence[tuple[str, str]] = ()
+    #: The names of the fields in the file, by the paths of records.
+    _names: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.importer.on_conflict != "update":
-            self.importer = replace(self.importer, on_conflict="skip")
-
-    def run(self, source: ImportSource, works: WorksFile, prefix: str) -> Counts:
+    def run(self, source: ImportSource, works: readers.WorksFile, prefix: str) -> Counts:
         """Import the works of a file.
 
         :param source: the file. Its folder contains the files that the works name.
@@ -899,126 +772,107 @@ class WorksImporter:
         :raises RecordError: if a work cannot be imported although the check has found no error.
         :raises MintingError: if no identifiers can be minted.
         """
-        self.importer.context.get_minter()  # reports wrong settings before anything is read
+        invented = self.importer.context.get_minter().invent()  # reports wrong settings first
+        if self.importer.on_conflict != "update":
+            self.importer = replace(self.importer, on_conflict="skip")
         with tempfile.TemporaryFile() as records:
             self._write_records(records, source.name, works, prefix)
-            counts = self._check(records, source, works)
+            source = replace(source, stream=records)
+            check = replace(
+                self.importer,
+                dry_run=True,
+                on_error=lambda error: self._report(self._explain(error)),
+                stage="check",
+            )
+            counts = check.run(self._identify(source, partial(islice, invented)))
             if self._errors or self.importer.dry_run:
                 return counts
-            return self._import(records, source, works)
+            return self._import(source)
 
-    def _write_records(self, records: BinaryIO, name: str, works: WorksFile, prefix: str) -> None:
+    def _write_records(
+        self, records: BinaryIO, name: str, works: readers.WorksFile, prefix: str
+    ) -> None:
         """Write the record of each entry as a line, without identifiers and with its key."""
-        places: dict[str, str] = {}
+        self._names, places = works.names, dict[str, str]()
+        key_field = str(readers.name_field("key", self._names))
         for entry in works.entries:
-            for error in entry.errors:
-                self._report(RecordError(name, 0, error.field or None, error.reason, entry.place))
-            if not entry.data:
-                if not entry.errors:
-                    self._report(RecordError(name, 0, None, "nothing is stated", entry.place))
-                continue
-            key = entry.data.get("key") or f"{prefix}:{entry.key}"
-            try:
-                earlier = places.setdefault(parse_key("key", key), entry.place)
-            except FieldError as error:
-                field = name_field("key", works.names)
-                self._report(RecordError(name, 0, field, error.reason, entry.place))
-                continue
-            if earlier is not entry.place:
-                reason = f"this is the same work as in {earlier}"
-                if "key" in entry.data:
-                    reason = f"{earlier} has the same key"
-                self._report(RecordError(name, 0, None, reason, entry.place))
-                continue
-            self._places.append(entry.place)
-            records.write(json.dumps({**entry.data, "key": key}).encode() + b"\n")
-
-    def _check(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
-        """Check the records together, and report their errors."""
-        dates = self.importer.context.get_minter().invent()
-        with self._identify(records, lambda count: list(islice(dates, count))) as identified:
-
-            def report(error: RecordError) -> None:
-                self._report(self._explain(error, works))
-
-            importer = replace(self.importer, dry_run=True, on_error=report, stage="check")
-            return importer.run(replace(source, stream=identified))
+            errors = [*entry.errors]
+            if entry.data:
+                key = entry.data.get("key") or f"{prefix}:{entry.key}"
+                try:
+                    earlier = places.setdefault(parse_key(key_field, key), entry.place)
+                    if earlier is not entry.place:
+                        reason = f"this is the same work as in {earlier}"
+                        if "key" in entry.data:
+                            reason = f"{earlier} has the same key"
+                        raise FieldError("", reason)
+                    records.write(json.dumps({**entry.data, "key": key}).encode() + b"\n")
+                except FieldError as error:
+                    errors.append(error)
+            elif not errors:
+                errors.append(FieldError("", "nothing is stated"))
+            for wrong in errors:
+                self._report(RecordError(name, 0, wrong.field or None, wrong.reason, entry.place))
+        self._works = [*places.items()]
 
     def _report(self, error: RecordError) -> None:
         self._errors += 1
         if self.importer.on_error is not None:
             self.importer.on_error(error)
 
-    def _explain(self, error: RecordError, works: WorksFile) -> RecordError:
+    def _explain(self, error: RecordError) -> RecordError:
         """Return the error with the place and the field of the file instead of those of records."""
-        place = self._places[error.line - 1]
-        field = name_field(error.field, works.names)
+        _, place = self._works[error.line - 1]
+        field = readers.name_field(error.field, self._names)
         return RecordError(error.source, 0, field, error.reason, place)
 
-    def _import(self, records: BinaryIO, source: ImportSource, works: WorksFile) -> Counts:
-        with self._identify(records, self._mint) as identified:
-            try:
-                counts = self.importer.run(replace(source, stream=identified))
-            except RecordError as error:
-                raise self._explain(error, works) from error
-            identified.seek(0)
-            self._report_identifiers(identified)
-        return counts
+    def _identify(
+        self, source: ImportSource, mint: Callable[[int], Iterable[Minted]]
+    ) -> ImportSource:
+        """Return the source of the records, with their identifiers.
+
+        A work whose key belongs to an item gets the identifiers of this item.
+        """
+        identifiers: list[Minted] = []
+        for works in dialects.batched(self._works, WORKS_PER_BATCH):
+            keys = [key for key, _ in works]
+            with self.importer.context.reading() as store:
+                holders = write.find_holders(store.connection, store.archive_id, keys)
+            known = {
+                key: Minted(holder.rep, holder.ibip)
+                for key, holder in holders.items()
+                if holder.item_id is not None and holder.rep and holder.ibip
+            }
+            new = iter(mint(len(keys) - len(known)))
+            identifiers += [known.get(key) or next(new) for key in keys]
+        return replace(source, identifiers=identifiers)
 
     def _mint(self, count: int) -> list[Minted]:
         """Return new identifiers, and send the signals about them."""
         context = self.importer.context
-        minted = context.get_minter().for_many(count).mint(count)
-        archive = context.archive.service_ibi
-        context.notifier.send(
-            [
-                Notice(
-                    item_minted,
-                    {"ibi": new.ibi, "rep": new.rep, "ibip": new.ibip, "archive": archive},
-                )
-                for new in minted
-                if item_minted.receivers
-            ]
-        )
+        minted = context.get_minter().for_many(count).mint(count) if count else []
+        for new in minted:
+            values = {**asdict(new), "ibi": new.ibi, "archive": context.archive.service_ibi}
+            context.notifier.send([Notice(item_minted, values)])
         return minted
 
-    @contextmanager
-    def _identify(
-        self, records: BinaryIO, mint: Callable[[int], list[Minted]]
-    ) -> Iterator[BinaryIO]:
-        """Yield a file with the records and their identifiers, which is deleted at the end.
-
-        A work whose key belongs to an item gets the identifiers of this item.
-        """
-        records.seek(0)
-        with tempfile.TemporaryFile() as identified:
-            while lines := list(islice(records, WORKS_PER_BATCH)):
-                keys = [json.loads(line)["key"] for line in lines]
-                with self.importer.context.reading() as store:
-                    holders = find_holders(store.connection, store.archive_id, keys)
-                known = {
-                    key: Minted(holder.rep, holder.ibip)
-                    for key, holder in holders.items()
-                    if holder.item_id is not None and holder.rep and holder.ibip
-                }
-                missing = len(keys) - len(known)
-                new = iter(mint(missing) if missing else ())
-                for key, line in zip(keys, lines, strict=True):
-                    forms = known.get(key) or next(new)
-                    text = f'{{"rep": "{forms.rep}", "ibip": "{forms.ibip}", '
-                    identified.write(text.encode() + line[1:])
-            yield identified
-
-    def _report_identifiers(self, identified: BinaryIO) -> None:
-        if self.on_identified is None:
-            return
-        for place, line in zip(self._places, identified, strict=True):
-            data = json.loads(line)
-            title = next(iter(data.get("metadata", {}).get("work", {}).get("titles", [])), "")
-            if isinstance(title, dict):
-                title = title["value"]
-            work = IdentifiedWork(place, data["key"], data["rep"], data["ibip"], title)
-            self.on_identified(work)
+    def _import(self, source: ImportSource) -> Counts:
+        source = self._identify(source, self._mint)
+        try:
+            counts = self.importer.run(source)
+        except RecordError as error:
+            raise self._explain(error) from error
+        if self.on_identified is not None:
+            source.stream.seek(0)
+            for (key, place), forms, line in zip(
+                self._works, source.identifiers, source.stream, strict=True
+            ):
+                titles = json.loads(line).get("metadata", {}).get("work", {}).get("titles", [])
+                title = next(iter(titles), "")
+                if isinstance(title, dict):
+                    title = title["value"]
+                self.on_identified(place, key, forms, title)
+        return counts
 
 
 TABLES = (".csv", ".tsv")
@@ -1032,7 +886,7 @@ def read_works(
     columns: Mapping[str, str],
     separator: str,
     ignored: Collection[str],
-) -> WorksFile:
+) -> readers.WorksFile:
     """Return the works of a file. The parameters after ``source`` are those of a table.
 
     :raises StorageError: if the file has an unknown kind or cannot be read as a whole.
@@ -1041,31 +895,25 @@ def read_works(
     try:
         if ending in TABLES:
             lines = (line.decode("utf-8", "replace") for line in source.stream)
-            return read_csv(lines, columns, separator, ignored)
+            return readers.read_csv(lines, columns, separator, ignored)
         if ending == ".jsonl":
-            return read_json_lines(source.stream)
+            return readers.read_json_lines(source.stream)
         if ending == ".json":
-            return read_csl_json(_read_text(source))
+            return readers.read_csl_json(source.stream.read().decode("utf-8-sig"))
     except FieldError as error:
         raise StorageError(f"{source.name}: {error}") from error
-    if ending in CONVERTED:
-        path = Path(source.name)
-        raise StorageError(
-            f"{path} is not read; export CSL JSON from Zotero, or run: pandoc -f "
-            f"{CONVERTED[ending]} -t csljson {path} -o {path.with_suffix('.json')}"
-        )
-    raise StorageError(
-        f"{source.name} is not a file of works; its name must end with {', '.join(ENDINGS)}"
-    )
-
-
-def _read_text(source: ImportSource) -> str:
-    try:
-        return source.stream.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise StorageError(
             f"{source.name} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
         ) from error
+    path = Path(source.name)
+    reason = f"is not a file of works; its name must end with {', '.join(ENDINGS)}"
+    if ending in CONVERTED:
+        reason = (
+            f"is not read; export CSL JSON from Zotero, or run: pandoc -f {CONVERTED[ending]} "
+            f"-t csljson {path} -o {path.with_suffix('.json')}"
+        )
+    raise StorageError(f"{source.name} {reason}")
 
 
 #: The number of items that are read with one statement.
@@ -1102,10 +950,10 @@ def format_with_counts(
     records: Iterable[Record], database: Database, archive_id: int
 ) -> Iterator[str]:
     """Yield records as lines of JSON, with the daily counts of accesses to their items."""
-    for batch in batched(records, EXPORT_BATCH):
+    for batch in dialects.batched(records, EXPORT_BATCH):
         names = [record.identifiers[0] for record in batch]
         with database.reading() as connection:
-            owners = find_owners(connection, archive_id, names)
+            owners = write.ItemStore(connection, archive_id).find_owners(names)
             counts = read_counts(connection, [owner.id for owner in owners.values()])
         for record, name in zip(batch, names, strict=True):
             line = format_record(record)
@@ -1122,49 +970,25 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
     :raises StorageError: if a file cannot be copied, or a stored file is damaged.
     """
     for record in records:
-        copies = []
-        for file in record.files:
-            if file.source is None:
-                copies.append(file)
-                continue
-            try:
-                source = Path(file.source)
-                copy = copy_content(source, file.sha256 or measure(source).sha256, folder)
-            except OSError as error:
-                raise StorageError(
-                    f"file {file.path} of {record.identifiers[0]} can't be copied to {folder}: "
-                    f"{error.strerror}: {error.filename}"
-                ) from error
-            except ValueError as error:
-                raise StorageError(
-                    f"file {file.path} of {record.identifiers[0]} is damaged; run flask ibi verify"
-                ) from error
-            copies.append(
-                structs.replace(file, source=Path(os.path.relpath(copy, base)).as_posix())
-            )
-        yield structs.replace(record, files=tuple(copies))
+        ibi = record.identifiers[0]
+        files = tuple(
+            file if file.source is None else _copy_file(file, ibi, folder, base)
+            for file in record.files
+        )
+        yield structs.replace(record, files=files)
 
 
-def copy_content(source: Path, sha256: str, folder: Path) -> Path:
-    """Copy a file to a folder and return the path of the copy.
-
-    The name of the copy is the checksum of the file. If the folder already contains the copy,
-    nothing is copied.
-
-    :raises ValueError: if the file does not have the stated checksum.
-    """
-    target = folder / sha256
-    if target.exists() and measure(target).sha256 == sha256:
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
-    new = folder / f".new-{secrets.token_hex(8)}"
+def _copy_file(file: FileRecord, ibi: str, folder: Path, base: Path) -> FileRecord:
+    """Copy a file of an item to a folder, unless the copy is there; its name is the checksum."""
+    name = f"file {file.path} of {ibi}"
+    source, target = Path(str(file.source)), folder / str(file.sha256)
     try:
-        with source.open("rb") as stream, new.open("xb") as copy:
-            if copy_and_measure(stream, copy).sha256 != sha256:
-                raise ValueError(f"{source} does not have the checksum {sha256}")
-            copy.flush()
-            os.fsync(copy.fileno())
-        new.replace(target)
-    finally:
-        new.unlink(missing_ok=True)
-    return target
+        if not target.exists() or measure(target).sha256 != file.sha256:
+            folder.mkdir(parents=True, exist_ok=True)
+            with source.open("rb") as stream, new_file(target, mode=0o666) as copy:
+                if copy_and_measure(stream, copy).sha256 != file.sha256:
+                    raise StorageError(f"{name} is damaged; run flask ibi verify")
+    except OSError as error:
+        reason = f"can't be copied to {folder}: {error.strerror}: {error.filename}"
+        raise StorageError(f"{name} {reason}") from error
+    return structs.replace(file, source=Path(os.path.relpath(target, base)).as_posix())

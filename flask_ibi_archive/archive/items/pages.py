@@ -17,6 +17,7 @@ from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
+    find_policy,
     find_refusal,
     select_readable_files,
 )
@@ -28,12 +29,7 @@ from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
-from flask_ibi_archive.server.pages.requests import (
-    EXTENSION,
-    UNKNOWN_USER,
-    current_archive,
-    user_address,
-)
+from flask_ibi_archive.server.pages.requests import UNKNOWN_USER, current_archive, user_address
 from flask_ibi_archive.server.pages.responses import RETRY_AFTER, render_page, set_headers
 from flask_ibi_archive.server.pages.texts import format_date, gettext
 
@@ -57,7 +53,7 @@ def find_media_type(name: str) -> str:
     """Return the media type of a file without parameters, which is guessed from its name."""
     guessed, encoding = TYPES.guess_type(name)
     if encoding is not None:
-        return COMPRESSED.get(encoding, "application/octet-stream")
+        guessed = COMPRESSED.get(encoding)
     return guessed or "application/octet-stream"
 
 
@@ -92,8 +88,8 @@ def hide_access(work: Work) -> Work:
 
     The policy of the host may close the files.
     """
-    policy = current_app.extensions[EXTENSION].functions.access_policy
-    return work if work.access != "open" or policy is None else replace(work, access=None)
+    is_decided = work.access != "open" or find_policy() is None
+    return work if is_decided else replace(work, access=None)
 
 
 def describe_work(item: ItemView) -> Work:

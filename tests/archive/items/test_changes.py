@@ -26,8 +26,8 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.changes import (
     Appearance,
     Change,
+    ChangeBatch,
     ChangeNote,
-    find_word,
     number_changes,
     renew,
     select_datestamp,
@@ -52,6 +52,12 @@ def describe(connection: Connection, items: Any) -> dict[int, Appearance]:
     """Return what readers see of items: the key of the host, which stands for a description."""
     rows = connection.execute(select(Item.id, Item.host_key).where(Item.id.in_(items)))
     return {one.id: Appearance("", sha256(str(one.host_key).encode()).hexdigest()) for one in rows}
+
+
+def find_word(connection: Connection, archive_id: int, number: int) -> str | None:
+    """Return the word that belongs to a number; None if no change has had this number yet."""
+    is_batch = (ChangeBatch.archive_id == archive_id) & (ChangeBatch.number >= number)
+    return connection.scalar(select(ChangeBatch.word).where(is_batch))
 
 
 def number(archive: Archive, connection: Connection, now: datetime, limit: int = 100) -> bool:

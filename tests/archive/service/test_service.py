@@ -30,7 +30,7 @@ from support.web import (
     without_key,
 )
 
-from flask_ibi_archive.archive.items.archives import ArchiveRecord, create_archive
+from flask_ibi_archive.archive.items.archives import create_archive
 
 SUBJECT = ("servicesubject", "urlRequest")
 USER = ("clientinformation.ipaddress", INSIDE)
@@ -352,7 +352,7 @@ def test_the_alert_names_the_setting_or_the_command_that_selects_an_archive(
     assert NOBODY in alert
     assert "flask ibi init" in alert
     with archive_of(other).database.writing() as connection:
-        create_archive(connection, ArchiveRecord("a.b", None, "1", None), NOBODY, None)
+        create_archive(connection, {"address": "a.b", "platform_version": "1"}, NOBODY, None)
     alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
     assert all(text in alert for text in ("IBI_ARCHIVE_SERVICE_IBI", SERVICE, NOBODY))
     assert ask(app, f"/col/{REPORT}/").status == 503
