@@ -383,25 +383,46 @@ class ImportPass:
             self._check(lines[0], owners, elsewhere)
         if postpones:
             self._leave(lines[0])
+        # the updates first, because they end groups that new items may join
+        self._update(named, postpones)
         stored = dict(named)
         if new:
             stored.update(zip(self._insert(new, postpones), new, strict=True))
-        self._without_language.update(
-            item_id for item_id, line in stored.items() if line.record.language is None
-        )
-        self._update(named, postpones)
         if postpones:
             self._postponed += stored.items()
+        else:
+            self._check_groups(lines, self._named | seen)
         counts = {item_id: line.counts for item_id, line in stored.items() if line.counts}
         if counts:
             replace_counts(store.connection, store.archive_id, counts)
         self._named |= seen
+
+    def _check_groups(self, lines: Sequence[Line], named: Collection[int]) -> None:
+        """Check that no later line may end a group that the translations of a line have joined.
+
+        The head of such a group is an item that was present before the import.
+
+        :param named: the row IDs of the items that lines have named so far.
+        :raises RuleBroken: rule 8, so that the relations of the line are stored after the last one.
+        """
+        listing = [line.record.identifiers[0] for line in lines if line.record.translations]
+        heads = self.store.relations.find_heads(listing) if listing else {}
+        owners = self.store.find_owners(heads.values()) if heads else {}
+        for ibi, head in heads.items():
+            if head in owners and owners[head].id not in named and owners[head].id <= self.newest:
+                raise RuleBroken(8, ibi, RULES[8], "translations")
 
     def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
         """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
         records = [without_relations(line.record) if postpones else line.record for line in lines]
         ids = self.store.insert(records, [line.contents for line in lines], self.now)
         self.counts.added += len(ids)
+        silent = {
+            record.identifiers[0]: item_id
+            for record, item_id in zip(records, ids, strict=True)
+            if record.language is None
+        }
+        self._without_language |= {silent[ibi] for ibi in self.store.relations.find_heads(silent)}
         for record in records:
             if record.state == State.ORIGINAL.value:
                 operations.note_signal(self.store, item_deposited, record)
@@ -559,6 +580,8 @@ class ImportPass:
             if others.get(language) != text
         }
         check_language(ibi, record.language, before.language)
+        if record.language is None and view.id is not None:
+            self._without_language.add(view.id)
         return structs.replace(record, language=before.language, translations=listed)
 
     def _check(self, line: Line, owners: Mapping[str, Owner], elsewhere: Collection[str]) -> None:

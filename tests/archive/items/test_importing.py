@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -396,6 +397,20 @@ def test_a_member_leaves_a_group_before_or_after_the_line_of_its_head(app: Flask
     import_records(archive, [item(E), head()], on_conflict="update")
     assert "language" not in exported(archive, E)
     assert "translations" not in exported(archive, A)
+
+
+def test_a_line_joins_a_group_that_another_line_ends(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    for number, (batch, is_first) in enumerate(product((1, 400), (True, False))):
+        head, joining = rep_of(10 + 2 * number), rep_of(11 + 2 * number)
+        import_records(archive, [item(head, translations={"pt": joining})])
+        lines = [item(joining, translations={"es": head}), item(head)]
+        monkeypatch.setattr(importing, "BATCH", batch)
+        import_records(archive, lines if is_first else lines[::-1], on_conflict="update")
+        assert exported(archive, joining)["translations"] == {"es": head}, (batch, is_first)
+        assert exported(archive, head)["language"] == "es"
 
 
 @pytest.mark.postgresql
