@@ -22,7 +22,7 @@ from flask_ibi_archive.core.identifiers import canonical_address, parse_identifi
 from flask_ibi_archive.core.protocol.hosts import (
     MAX_PORT,
     check_url,
-    is_archive_address,
+    is_host,
     is_like_ipv4,
 )
 from flask_ibi_archive.core.protocol.inclusion import is_email
@@ -153,10 +153,6 @@ def _parse_id(text: str) -> str:
     return parse_identifier(text).text
 
 
-_parse_name = _parser(
-    re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*").fullmatch,
-    "a part of a host name, such as dpi.inpe.br",
-)
 _parse_port = _parser(
     lambda text: re.fullmatch("[0-9]{1,5}", text) and 1 <= int(text) <= MAX_PORT,
     f"a number from 1 to {MAX_PORT}",
@@ -169,9 +165,9 @@ _parse_format = _parser(is_format, 'a format: letters, digits, "_" and "-", as i
 _ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "actorID": ("actor_id", _parse_id),
     "password": ("password", str),
-    "computerName": ("computer_name", _parse_name),
+    "computerName": ("computer_name", str),
     "ip": ("ip", canonical_address),
-    "domainName": ("domain_name", _parse_name),
+    "domainName": ("domain_name", str),
     "port": ("port", _parse_port),
     "eMailAddress": ("email", _parse_email),
     "newPassword": ("new_password", str),
@@ -251,7 +247,7 @@ def _parse_value(name: str, text: str) -> Any:
 
 
 def _check_host(host: str) -> None:
-    if len(host) > MAX_VALUE or not is_archive_address(host) or is_like_ipv4(host):
+    if not is_host(host) or is_like_ipv4(host):
         raise DocumentRegistryError(
             f"computerName and domainName: {host[:80]!a} should be a host name, such as "
             "hermes.dpi.inpe.br"

@@ -183,7 +183,7 @@ def test_an_error_names_the_argument_and_what_would_be_right() -> None:
         ({**REGISTER_ACTOR, "port": "65536"}, "port: '65536' should be a number from 1 to 65535"),
         ({**REGISTER_ACTOR, "ip": "1.2.3"}, "ip: '1.2.3' is not an IP address such as "),
         ({**REGISTER_ACTOR, "eMailAddress": "a"}, "eMailAddress: 'a' should be an e-mail address"),
-        ({**REGISTER_ACTOR, "domainName": "a..b"}, "domainName: 'a..b' should be a part of a host"),
+        ({**REGISTER_ACTOR, "domainName": "a.br:80"}, "computerName and domainName: 'hermes.a.br"),
         ({**REGISTER_ACTOR, "domainName": "2.3.4"}, "computerName and domainName: 'hermes.2.3.4' "),
         ({**REGISTER, "password": "a" * 256}, "password: the value has 256 characters; at most"),
         ({**REGISTER, "password": "a\x85"}, "password: the value contains a control character or"),

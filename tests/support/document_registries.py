@@ -21,7 +21,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
     Actor,
     Registration,
     find_registrations,
-    format_metadata,
+    format_location,
 )
 from flask_ibi_archive.resolver.resolution_context import ReadDocuments
 from flask_ibi_archive.server.database.database import Database
@@ -33,12 +33,13 @@ IP = "150.163.2.14"
 #: The prefix of minted identifiers.
 PREFIX = "urlib.net/registry.2008"
 #: The values of an actor, as in the example of [P] 4.1.
-ACTOR = {
+ACTOR: dict[str, Any] = {
     "computer_name": "hermes",
     "ip": IP,
     "domain_name": "dpi.inpe.br",
     "port": 80,
     "email": "banon@dpi.inpe.br",
+    "password": PASSWORD,
 }
 
 
@@ -67,7 +68,7 @@ def an_ibi(name: str) -> str:
 
 def an_actor(registry: DocumentRegistry, name: str) -> str:
     """Register an actor, and return its IBI."""
-    return registry.register_actor(PASSWORD, an_ibi(name), **ACTOR).text
+    return registry.register_actor(**ACTOR, actor_id=an_ibi(name)).text
 
 
 def a_location(name: str = "a", *formats: str, **values: Any) -> DocumentLocation:
@@ -168,30 +169,29 @@ def store(database: Database, entries: Mapping[str, Entry], **values: Any) -> No
         for place in entry.places:
             date = EPOCH + timedelta(minutes=len(registrations) + 1)
             is_copy = place is not entry.places[0]
-            metadata = [
-                MetadataLocation(url, date, format, language)
-                for url, format, language in place.metadata
-            ]
+            metadata = [MetadataLocation(one[0], date, *one[1:]) for one in place.metadata]
+            location = DocumentLocation(
+                place.url,
+                date if place.url else None,
+                tuple(metadata),
+                place.previous,
+                place.next,
+            )
             registrations.append(
                 {
                     "document_id": ibi,
                     "actor_id": place.actor,
                     "is_copy": is_copy,
                     "is_original": entry.is_original and not is_copy,
-                    "url": place.url,
-                    "updated_at": date if place.url else None,
-                    "described_by": format_metadata(tuple(metadata)),
-                    "previous_edition_url": place.previous,
-                    "next_edition_url": place.next,
+                    "location": format_location(location),
                 }
             )
     actors = [
         {
-            **ACTOR,
             "id": number,
             "actor_id": actor_of(number),
-            "computer_name": f"host{number}",
-            "domain_name": "actors.br",
+            "address": address_of(number),
+            "email": ACTOR["email"],
             "password_hash": "hash",
             **values,
         }

@@ -40,11 +40,10 @@ CHEAP = 2**7
 
 #: Inserts a row into each table of the document registry.
 DOCUMENTS = (
-    "INSERT INTO ibi_registry_actor (actor_id, computer_name, domain_name, ip, port, email,"
-    " password_hash) VALUES ('a.br/a/2001/01.01.00.00', 'a', 'a.br', '8.8.8.8', 80, 'a@a.br',"
-    " 'hash')",
-    "INSERT INTO ibi_registry_registration (document_id, actor_id, is_copy, is_original, url,"
-    " updated_at) VALUES ('a.br/b/2001/01.01.00.00', 1, false, true, 'http://a.br/', :now)",
+    "INSERT INTO ibi_registry_actor (actor_id, address, email, password_hash)"
+    " VALUES ('a.br/a/2001/01.01.00.00', 'a.br:80', 'a@a.br', 'hash')",
+    "INSERT INTO ibi_registry_registration (document_id, actor_id, is_copy, is_original, location)"
+    " VALUES ('a.br/b/2001/01.01.00.00', 1, false, true, '{}')",
     "INSERT INTO ibi_registry_identifier (identifier) VALUES ('a.br/a/2001/01.01.00.00')",
 )
 
@@ -182,7 +181,7 @@ def answer_of(registry: Registry, query: str) -> tuple[int, str]:
 def fill_document_registry(connection: Connection) -> None:
     """Insert a row into each table of the document registry."""
     for statement in DOCUMENTS:
-        connection.execute(text(statement), {"now": NOON.isoformat()})
+        connection.execute(text(statement))
 
 
 def fill_claims(connection: Connection) -> None:

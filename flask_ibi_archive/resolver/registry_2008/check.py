@@ -18,7 +18,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
     LOCK,
     Actor,
     Registration,
-    parse_metadata,
+    parse_location,
 )
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import read_pages
@@ -79,13 +79,12 @@ def check_actors(
 
 def _find_error(database: Database, config: ResolverConfig, actor: int) -> str | None:
     """Return why the last URL of an actor does not work; None if one of its URLs works."""
-    columns = (Registration.id, Registration.url, Registration.described_by)
-    own = select(*columns).where(Registration.actor_id == actor)
+    own = select(Registration.id, Registration.location).where(Registration.actor_id == actor)
     base_url = config.service_url or config.service_ibi
     error, unreachable = None, set()
     for row in read_pages(database.read_rows, own, Registration.id):
-        metadata = [one.url for one in parse_metadata(row.described_by)]
-        for url in filter(None, [row.url, *metadata]):
+        location = parse_location(row.location)
+        for url in filter(None, [location.url, *[one.url for one in location.metadata]]):
             host = urlsplit(url).netloc
             if host in unreachable:
                 continue  # requests for all URLs of a host that is down could take days

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
+from ipaddress import ip_address
 from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, select, update
@@ -34,7 +35,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
     Registration,
     UsedIdentifier,
     find_registrations,
-    format_metadata,
+    format_location,
 )
 from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, matches_hash
 from flask_ibi_archive.server.database.database import Database
@@ -105,25 +106,28 @@ class DocumentRegistry:
     # --- actors ----------------------------------------------------------------------------------
 
     def register_actor(
-        self, password: str, actor_id: str | None = None, **values: Any
+        self,
+        computer_name: str,
+        ip: str,
+        domain_name: str,
+        port: int,
+        email: str,
+        password: str,
+        actor_id: str | None = None,
     ) -> RegistryAnswer:
-        """Register an actor ([P] 4.1).
-
-        :param values: the values of the columns of the actor that the request names.
-        """
-        host = f"{values['computer_name']}.{values['domain_name']}"
-        ip = find_address(values["ip"])
+        """Register an actor ([P] 4.1)."""
+        host = f"{computer_name}.{domain_name}".lower()
         # internal addresses are refused too: a request must not explore the resolver's network
-        is_allowed = ip is not None and self.config.inner_hosts.allow(host, ip)
-        if not is_allowed or ip not in map(find_address, self.look_up(host)):
+        is_allowed = self.config.inner_hosts.allow(host, ip_address(ip))
+        if not is_allowed or ip_address(ip) not in map(find_address, self.look_up(host)):
             raise DocumentRegistryError(
-                f"ip {values['ip']} is not a public IP address of {host} in the DNS", 403
+                f"ip {ip} is not a public IP address of {host} in the DNS", 403
             )
         password_hash = hash_secret(password, self.cost)
         with self.database.writing(table_lock=LOCK) as connection:
             actor_id = self._choose_identifier(connection, actor_id, is_actor=True)
-            row = {**values, "actor_id": actor_id, "password_hash": password_hash}
-            connection.execute(insert(Actor).values(row))
+            row = {"actor_id": actor_id, "address": f"{host}:{port}", "email": email}
+            connection.execute(insert(Actor).values(**row, password_hash=password_hash))
         return RegistryAnswer("actorID", actor_id)
 
     def change_password(self, actor_id: str, password: str, new_password: str) -> RegistryAnswer:
@@ -170,11 +174,7 @@ class DocumentRegistry:
                 "actor_id": actor,
                 "is_copy": is_copy,
                 "is_original": is_original,
-                "url": location.url,
-                "updated_at": location.updated_at,
-                "described_by": format_metadata(location.metadata),
-                "previous_edition_url": location.previous_edition_url,
-                "next_edition_url": location.next_edition_url,
+                "location": format_location(location),
             }
             statement = insert_or_update(connection, Registration).values(values)
             key = ["document_id", "actor_id"]
@@ -194,16 +194,15 @@ class DocumentRegistry:
         """
         with self._authenticated(actor_id, password) as (connection, actor):
             new = connection.execute(_select_actor(new_actor_id)).one_or_none()
-            own = connection.execute(
-                select(Registration.__table__).where(*_is_own(document_id, actor))
-            ).one_or_none()
+            columns = (Registration.is_copy, Registration.is_original, Registration.location)
+            owned = select(*columns).where(*_is_own(document_id, actor))
+            own = connection.execute(owned).one_or_none()
             if new is None or own is None:
                 raise _denied()
             copy = {"is_copy": True, "is_original": False}
-            values = {**own._mapping, **copy, "actor_id": new.id}
-            del values["id"]
+            values = {**copy, "document_id": document_id, "actor_id": new.id}
             statement = insert_or_update(connection, Registration).values(values)
-            connection.execute(statement.on_conflict_do_nothing())
+            connection.execute(statement.values(location=own.location).on_conflict_do_nothing())
             if not own.is_copy:
                 moved = {"is_copy": False, "is_original": own.is_original}
                 for row_id, state in ((actor, copy), (new.id, moved)):

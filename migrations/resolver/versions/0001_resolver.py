@@ -113,10 +113,7 @@ def define_tables() -> sa.MetaData:
         metadata,
         sa.Column("id", KEY, autoincrement=True, nullable=False),
         sa.Column("actor_id", sa.String(255), nullable=False),
-        sa.Column("computer_name", sa.String(255), nullable=False),
-        sa.Column("domain_name", sa.String(255), nullable=False),
-        sa.Column("ip", sa.String(45), nullable=False),
-        sa.Column("port", sa.Integer(), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
         sa.Column("email", sa.String(255), nullable=False),
         sa.Column("password_hash", sa.String(255)),
         sa.Column("failing_since", MOMENT),
@@ -131,16 +128,8 @@ def define_tables() -> sa.MetaData:
         sa.Column("actor_id", KEY, nullable=False),
         sa.Column("is_copy", sa.Boolean(), nullable=False),
         sa.Column("is_original", sa.Boolean(), nullable=False),
-        sa.Column("url", sa.Text()),
-        sa.Column("updated_at", MOMENT),
-        sa.Column("described_by", sa.Text()),
-        sa.Column("previous_edition_url", sa.Text()),
-        sa.Column("next_edition_url", sa.Text()),
+        sa.Column("location", sa.Text(), nullable=False),
         sa.CheckConstraint("NOT (is_copy AND is_original)", name="ck_ibi_registry_original"),
-        sa.CheckConstraint("(url IS NULL) = (updated_at IS NULL)", name="ck_ibi_registry_updated"),
-        sa.CheckConstraint(
-            "url IS NOT NULL OR described_by IS NOT NULL", name="ck_ibi_registry_urls"
-        ),
         sa.ForeignKeyConstraint(
             ["actor_id"], ["ibi_registry_actor.id"], name="fk_ibi_registry_registration_actor"
         ),
