@@ -49,6 +49,8 @@ MAX_URL, MAX_VALUE = 8192, 255
 _METADATA_URL = "metadataURL"
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _FRACTION = re.compile(r"(?<=:[0-9]{2})[.,][0-9]+")
+#: An offset without minutes, which strptime does not know.
+_HOURS = re.compile(r"(?<=:[0-9]{2})[+-][0-9]{2}\Z")
 _DATE_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -137,7 +139,8 @@ def _parse_url(text: str) -> str:
 def _parse_date(text: str) -> datetime:
     """Return a date in UTC, without the fraction of the second."""
     try:
-        local = datetime.strptime(_FRACTION.sub("", text, count=1), _DATE_FORMAT)
+        without_fraction = _FRACTION.sub("", text, count=1)
+        local = datetime.strptime(_HOURS.sub(r"\g<0>00", without_fraction), _DATE_FORMAT)
         date = local.astimezone(timezone.utc)
     except (ValueError, OverflowError):
         date = datetime.min

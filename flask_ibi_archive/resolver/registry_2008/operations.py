@@ -274,9 +274,12 @@ class DocumentRegistry:
         if claimant is not None:
             raise DocumentRegistryError(f"the Archive {claimant} has {ibi}; send another ID", 409)
         of_actor = connection.scalar(select(exists().where(Actor.actor_id == ibi)))
-        is_refused = of_actor or not is_new if is_actor else of_actor
-        # an actor never gets the identifier of another actor, whatever the operator allows
-        if is_refused and not (is_allowed and not (is_actor and of_actor)):
+        if is_actor:
+            # two actors never have one identifier, whatever the operator allows
+            is_refused = of_actor or not (is_new or is_allowed)
+        else:
+            is_refused = of_actor and not is_allowed
+        if is_refused:
             raise DocumentRegistryError(f"{ibi} is already in use; send another ID, or none", 409)
         return ibi
 
