@@ -73,7 +73,7 @@ class Example:
             "IBI_RESOLVER_CLAIMS_FOLDER": str(self.folder / "resolver_claims"),
             "IBI_RESOLVER_FOLLOW": True,
             "IBI_RESOLVER_REGISTRY": True,
-            "IBI_RESOLVER_REGISTRY_MINT_HOST": "registry.example.org",
+            "IBI_MINT_HOST": "registry.example.org",
         }
         self.resolver = create_resolver(resolver)
         archives = [

@@ -33,8 +33,6 @@ right. The values in the message are also attributes of the exception.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from flask_ibi_archive.reasons import Reason, ask_if_meant
 
 
@@ -269,29 +267,13 @@ class HostFunctionFailed(IBIError):
 class DocumentRegistryError(IBIError):
     """A request of the registry protocol of 2008 is refused, and nothing was changed.
 
-    :param code: the kind of the error, one of :attr:`STATUSES`.
-    :param retry_after: the number of seconds to wait before the next attempt, or None.
-    :ivar status: the HTTP status of the response.
+    :param status: the HTTP status of the response.
 
     Source: [P] 4.1 to 4.7.
     """
 
-    #: The HTTP status for each kind of error. "denied" means a wrong password or an unknown ID.
-    #: "unknown" means that no actor has registered a document whose public record is requested.
-    STATUSES: ClassVar = {
-        "malformed": 400,
-        "denied": 403,
-        "wrong-address": 403,
-        "unknown": 404,
-        "conflict": 409,
-        "too-many-attempts": 429,
-        "unavailable": 503,
-    }
-
-    def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
-        self.code = code
-        self.status = self.STATUSES[code]
-        self.retry_after = retry_after
+    def __init__(self, message: str, status: int = 400) -> None:
+        self.status = status
         super().__init__(message)
 
 

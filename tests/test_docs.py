@@ -36,7 +36,7 @@ def page(name: str) -> str:
 
 
 #: Matches the name of a command, with the name of its group.
-COMMAND = "(?:ibi-resolver )?(?:registry |api-key |alias |offers |claims )?[a-z-]+"
+COMMAND = "(?:ibi-resolver )?(?:api-key |alias |offers |claims )?[a-z-]+"
 
 
 def first_cells(text: str) -> list[str]:

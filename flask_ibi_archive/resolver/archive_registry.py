@@ -22,7 +22,7 @@ from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRec
 from flask_ibi_archive.resolver.claims.pinning import lock_holders, pin_key, read_key
 from flask_ibi_archive.resolver.clashes import find_clashes, tell_of_clashes
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, limit_keys, matches_hash
+from flask_ibi_archive.resolver.secret_checks import COST, KeyRateLimit, hash_secret, matches_hash
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
@@ -145,7 +145,7 @@ class Registry:
         known = self._find_key(service_ibi)
         if known is None:
             raise _refuse_key(service_ibi)
-        limit = limit_keys(self.database, sender, self.now(), known.id)
+        limit = KeyRateLimit(self.database, sender, self.now(), known.id)
         wait = limit.count_attempt()
         if wait is not None:
             raise errors.RegistrationRefused(

@@ -137,7 +137,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     if has_registry:
         from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 
-        blueprint.record(add_document_registry)
+        add_document_registry(blueprint)
     blueprint.before_app_request(_start_following)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)

@@ -38,8 +38,6 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
         for clash in find_clashes(resolver.database):
             yield Finding("prefixes", False, f"{clash}; one must change its IBI_MINT_PORT")
         yield run_check("claims", lambda: _check_claims(resolver))
-        if resolver.document_registry is not None:
-            yield run_check("registry", lambda: _check_registry(resolver))
     else:
         for name, what in (("archives", "the Archives are"), ("claims", "the claims are")):
             yield Finding(name, False, f"{what} not checked, because the database check failed")
@@ -109,20 +107,6 @@ def _check_claims(resolver: ResolverService) -> str:
             "ibi-resolver claims"
         )
     return text
-
-
-def _check_registry(resolver: ResolverService) -> str:
-    from flask_ibi_archive.resolver.registry_2008.actors import count_actors
-    from flask_ibi_archive.resolver.registry_2008.views import PATH
-
-    actors, failing = resolver.database.read(count_actors)
-    text = f"the address is {resolver.config.base_url or ''}{PATH}; registered actors: {actors}"
-    if not failing:
-        return text
-    return (
-        f"{text}; actors without a working URL in the last check: {failing}; to list them, run: "
-        "flask ibi-resolver registry actors"
-    )
 
 
 def _check_address(resolver: ResolverService) -> str:

@@ -29,9 +29,9 @@ from flask_ibi_archive.server.setting_values import (
     parse_flag,
     parse_folder,
     parse_hosts,
+    parse_identifiers,
     parse_networks,
     parse_policy,
-    parse_port,
     parse_scheme,
     parse_service_ibi,
     parse_template,
@@ -51,10 +51,12 @@ MAX_CONNECTIONS = min(FILES // 2, 4096) if FILES > 0 else 4096
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 #: The finest step of the dates in the identifiers of the document registry, in seconds.
 MINT_GRANULARITY = Fraction(1, 1000)
+#: The port in these identifiers, which the identifiers of Archives at the same host do not have.
+MINT_PORT = 2008
 
 
 def default_mint_host(config: Mapping[str, Any]) -> str | None:
-    """Return the default of IBI_RESOLVER_REGISTRY_MINT_HOST: the host in SERVER_NAME, or None."""
+    """Return the default of IBI_MINT_HOST for a document registry: the host in SERVER_NAME."""
     address = config.get("SERVER_NAME")
     return extract_host(address) if address else None
 
@@ -77,9 +79,10 @@ class ResolverConfig:
     :ivar claims_max_size: the length of an Archive's claims in bytes after which no more are read.
     :ivar claims_folder: the folder of the index and of the claims that were read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
-    :ivar registry_passwords_in_urls: True if actors may send passwords in URLs.
-    :ivar registry_mint_host: the host name in the identifiers that the document registry mints. A
-        text if the resolver has a document registry.
+    :ivar registry_allowed: the identifiers that actors may register although an Archive claims them
+        or another actor has registered them, in canonical case.
+    :ivar mint_host: the host name in the identifiers that the document registry mints. An Archive
+        in the same app uses this setting too. A text if the resolver has a document registry.
     :ivar mail: the settings of the e-mail server. None if no e-mail server is set.
     """
 
@@ -109,13 +112,10 @@ class ResolverConfig:
     server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")
     url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     registry: bool = setting(parse_flag, False, key="IBI_RESOLVER_REGISTRY")
-    registry_passwords_in_urls: bool = setting(
-        parse_flag, False, key="IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS"
+    registry_allowed: frozenset[str] = setting(
+        parse_identifiers, (), key="IBI_RESOLVER_REGISTRY_ALLOWED"
     )
-    registry_mint_host: str | None = setting(
-        parse_text, default_mint_host, key="IBI_RESOLVER_REGISTRY_MINT_HOST"
-    )
-    registry_mint_port: int = setting(parse_port, 2008, key="IBI_RESOLVER_REGISTRY_MINT_PORT")
+    mint_host: str | None = setting(parse_text, default_mint_host)
     mail: MailSettings | None
 
     @classmethod
@@ -136,21 +136,15 @@ class ResolverConfig:
 
         :raises ConfigError: if the host name is missing or cannot be used.
         """
-        expected = "a domain name of two words or more, as registry.urlib.net"
-        if self.registry_mint_host is None:
-            raise ConfigError(
-                "IBI_RESOLVER_REGISTRY_MINT_HOST",
-                None,
-                f"{expected}, because the documents of the registry get identifiers with this name",
-            )
         try:
             # the identifier must not become too long with the longest date
-            build_repository_name(
-                self.registry_mint_host, self.registry_mint_port, 1 + MINT_GRANULARITY
-            )
+            build_repository_name(self.mint_host or "", MINT_PORT, 1 + MINT_GRANULARITY)
         except ValueError as error:
             raise ConfigError(
-                "IBI_RESOLVER_REGISTRY_MINT_HOST", self.registry_mint_host, f"{expected} ({error})"
+                "IBI_MINT_HOST",
+                self.mint_host,
+                "a domain name of two words or more, as registry.urlib.net, because the documents "
+                f"of the registry get identifiers with this name ({error})",
             ) from error
 
     @property

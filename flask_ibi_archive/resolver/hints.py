@@ -51,7 +51,7 @@ MAX_IBI = 255
 #: deletion is late, so that short commands end before the deletion.
 FIRST_CLEANUP, CLEANUP_PAUSE = 60.0, 3600.0
 #: The table of the document registry, which exists even if the registry is not enabled and loaded.
-DOCUMENT = table("ibi_registry_document", column("document_id"))
+DOCUMENT = table("ibi_registry_registration", column("document_id"))
 
 _logger = logging.getLogger(__name__)
 

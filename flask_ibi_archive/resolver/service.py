@@ -41,7 +41,9 @@ from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.signals import NOBODY, Notifier
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
+    from sqlalchemy import Connection
+
+    from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
 
 #: KiB of the file that each SQLite connection caches. Each resolution reads another hint, so the
 #: cached pages are hardly ever used again. Without this limit, the cache of each connection would
@@ -85,11 +87,19 @@ class ResolverService:
 
     def _create_document_registry(self) -> DocumentRegistry:
         """Return the document registry. Resolvers without IBI_RESOLVER_REGISTRY don't load it."""
-        from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
-        from flask_ibi_archive.resolver.registry_2008.new_identifiers import ask_archives
+        from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
 
-        ask = partial(ask_archives, self.fan_out, seconds=self.config.deadline)
-        return DocumentRegistry(self.database, self.config, ask)
+        return DocumentRegistry(self.database, self.config, self._find_claimant)
+
+    def _find_claimant(self, connection: Connection, ibi: Identifier) -> str | None:
+        """Return the service IBI of an included Archive that claims an identifier, or None.
+
+        An Archive where an item with the identifier was last found counts as such an Archive.
+        """
+        knowledge = self.archive_list.read(connection, (ibi,), hints=True)
+        hinted = () if knowledge.hinted is None else (knowledge.hinted,)
+        claimants = [*knowledge.claims[ibi].states, *hinted]
+        return knowledge.archives.archives[claimants[0]].service_ibi if claimants else None
 
     def make_follower(self, on_progress: OnProgress = ignore_progress) -> Follower:
         """Return a follower of the logs of the included Archives.

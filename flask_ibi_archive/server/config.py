@@ -356,9 +356,7 @@ RESOLVER_SETTINGS = {
     "RESOLVER_CLAIMS_FOLDER",
     "RESOLVER_EMAIL",
     "RESOLVER_REGISTRY",
-    "RESOLVER_REGISTRY_PASSWORDS_IN_URLS",
-    "RESOLVER_REGISTRY_MINT_HOST",
-    "RESOLVER_REGISTRY_MINT_PORT",
+    "RESOLVER_REGISTRY_ALLOWED",
 }
 
 #: The keys of all settings of this package. Keys of Flask and Flask-Mail are not in this list.

@@ -197,6 +197,12 @@ parse_archive_address = make_parser(
 parse_identifier_setting = make_parser(
     "an IBI", lambda value: parse_identifier(str(value)), shows_reason=True
 )
+#: This parser returns the IBIs in canonical case.
+parse_identifiers = make_parser(
+    'a list of IBIs, as ["8JMKD3MGP8W/34PGRBS"]',
+    lambda value: frozenset(parse_identifier(str(word)).text for word in _split_words(value)),
+    shows_reason=True,
+)
 #: This parser returns the IBI in canonical case.
 parse_service_ibi = make_parser(
     "a repository name or an IBIp, not a legacy identifier", _convert_service_ibi, shows_reason=True

@@ -37,9 +37,8 @@ DEFAULTS = {
     "IBI_RESOLVER_CLAIMS_FOLDER": Path("/srv/instance/ibi_resolver_claims"),
     "IBI_RESOLVER_EMAIL": None,
     "IBI_RESOLVER_REGISTRY": False,
-    "IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS": False,
-    "IBI_RESOLVER_REGISTRY_MINT_HOST": None,
-    "IBI_RESOLVER_REGISTRY_MINT_PORT": 2008,
+    "IBI_RESOLVER_REGISTRY_ALLOWED": frozenset(),
+    "IBI_MINT_HOST": None,
     "IBI_TRUSTED_PROXIES": (),
     "MAIL_SERVER": None,
     "SERVER_NAME": None,
@@ -82,9 +81,12 @@ def test_a_missing_key_has_its_default(key: str, default: Any) -> None:
         ("IBI_RESOLVER_CLAIMS_MAX_SIZE", "1000", 1000),
         ("IBI_RESOLVER_CLAIMS_FOLDER", "/var/claims", Path("/var/claims")),
         ("IBI_RESOLVER_EMAIL", "urlib@example.org", "urlib@example.org"),
-        ("IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS", "yes", True),
-        ("IBI_RESOLVER_REGISTRY_MINT_HOST", "registry.urlib.net", "registry.urlib.net"),
-        ("IBI_RESOLVER_REGISTRY_MINT_PORT", "8080", 8080),
+        (
+            "IBI_RESOLVER_REGISTRY_ALLOWED",
+            "j8lnkb5r7w/3fuqhc5, urlib.net/a/2001/01.01.00.00",
+            frozenset({"J8LNKB5R7W/3FUQHC5", "urlib.net/a/2001/01.01.00.00"}),
+        ),
+        ("IBI_MINT_HOST", "registry.urlib.net", "registry.urlib.net"),
         ("IBI_TRUSTED_PROXIES", "10.0.0.0/8", (ip_network("10.0.0.0/8"),)),
         ("SERVER_NAME", "urlib.net:80", "urlib.net:80"),
         ("PREFERRED_URL_SCHEME", "https", "https"),
@@ -109,8 +111,7 @@ def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
         ("IBI_RESOLVER_INNER_HOSTS", "a list of names", [5, ["a.corp", 5], "a..b", "10.0.0.1/8"]),
         ("IBI_RESOLVER_EMAIL", "an e-mail address", ["urlib", 5]),
         ("IBI_RESOLVER_REGISTRY", "true or false", ["perhaps", 2]),
-        ("IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS", "true or false", ["perhaps", 2]),
-        ("IBI_RESOLVER_REGISTRY_MINT_PORT", "a port", [0, 65536, "x"]),
+        ("IBI_RESOLVER_REGISTRY_ALLOWED", "a list of IBIs", [5, "urlib", ["x y"]]),
         ("IBI_TRUSTED_PROXIES", "a list of networks", ["proxy", 5]),
         ("SERVER_NAME", "host", ["http://urlib.net", "urlib.net/x"]),
         ("PREFERRED_URL_SCHEME", "http or https", ["gopher"]),
@@ -130,17 +131,17 @@ def test_an_invalid_value_is_reported_in_one_line_with_its_key(
 @for_each(
     ("config", "expected"),
     [
-        ({}, "IBI_RESOLVER_REGISTRY_MINT_HOST is not set; it should be a domain name"),
+        ({}, "IBI_MINT_HOST is not set; it should be a domain name"),
         ({"SERVER_NAME": "localhost:5000"}, "is 'localhost'; it should be a domain name"),
-        ({"IBI_RESOLVER_REGISTRY_MINT_HOST": "a_b.example"}, "is 'a_b.example'; it should be"),
-        ({"IBI_RESOLVER_REGISTRY_MINT_HOST": "a." * 117 + "br"}, "255 are allowed"),
+        ({"IBI_MINT_HOST": "a_b.example"}, "is 'a_b.example'; it should be"),
+        ({"IBI_MINT_HOST": "a." * 117 + "br"}, "255 are allowed"),
     ],
 )
 def test_a_document_registry_needs_a_host_name_for_its_identifiers(
     config: dict[str, Any], expected: str
 ) -> None:
     read(**config)
-    with pytest.raises(ConfigError, match="IBI_RESOLVER_REGISTRY_MINT_HOST") as refusal:
+    with pytest.raises(ConfigError, match="IBI_MINT_HOST") as refusal:
         read(IBI_RESOLVER_REGISTRY=True, **config)
     assert expected in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -148,7 +149,7 @@ def test_a_document_registry_needs_a_host_name_for_its_identifiers(
 
 def test_the_host_name_of_a_document_registry_is_that_of_the_server() -> None:
     config = read(IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net:8080")
-    assert config.registry_mint_host == "urlib.net"
+    assert config.mint_host == "urlib.net"
 
 
 def test_an_invalid_database_uri_is_not_shown() -> None:

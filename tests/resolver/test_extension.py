@@ -30,7 +30,7 @@ folder, registry, *commands = sys.argv[1:]
 app = Flask("resolver", instance_path=folder)
 app.config["IBI_RESOLVER_DATABASE_URI"] = f"sqlite:///{folder}/resolver.sqlite"
 app.config["IBI_RESOLVER_REGISTRY"] = registry == "True"
-app.config["IBI_RESOLVER_REGISTRY_MINT_HOST"] = "registry.urlib.net"
+app.config["IBI_MINT_HOST"] = "registry.urlib.net"
 IBIResolver(app)
 for command in commands:
     assert app.test_cli_runner().invoke(args=["ibi-resolver", command]).exit_code == 0

@@ -15,8 +15,12 @@ from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import RegistrationRefused
 from flask_ibi_archive.resolver import archive_registry as registry_module
 from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.secret_checks import MAX_OF_SENDER, WINDOW, matches_hash
-from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ARCHIVE
+from flask_ibi_archive.resolver.secret_checks import (
+    MAX_OF_ARCHIVE,
+    MAX_OF_SENDER,
+    WINDOW,
+    matches_hash,
+)
 from flask_ibi_archive.resolver.tables import KeyAttempt
 from flask_ibi_archive.server.database.database import Database
 

@@ -109,9 +109,6 @@ RESOLVER_PAGES = {
     "/ibi/conflicts/2": 200,
     "/ibi/conflicts/3": 404,
     "/ibi/registry": 200,
-    f"/ibi/registry/{DOCUMENT}": 200,
-    "/ibi/registry/sid.inpe.br/mtc-m18/2009/02.16.17.46": 404,
-    "/ibi/registry?ibi=sid.inpe.br/mtc-m18/2OO9/02.16.17.46": 400,
 }
 _UNREADY = NotReady("the database does not answer", "start it")
 _ASKED = parse_identifier("8JMKD3MGP8W/35MMLL8")

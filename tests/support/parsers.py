@@ -49,10 +49,6 @@ from flask_ibi_archive.core.protocol.query_strings import (
     encode_url,
     list_candidate_paths,
 )
-from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
-    decode_arguments,
-    parse_registry_request,
-)
 from flask_ibi_archive.core.protocol.relations import (
     parse_relation,
     parse_relation_pattern,
@@ -60,6 +56,7 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_verb_list,
 )
 from flask_ibi_archive.core.records.lines import parse_line
+from flask_ibi_archive.core.registry_2008 import parse_registry_request
 from flask_ibi_archive.core.resolution.answer import (
     Answer,
     ArchiveSource,
@@ -190,7 +187,7 @@ PARSERS: dict[str, Parser] = {
     "verbs": parse_verb_list.__wrapped__,
     "a URL of a record": lambda text: check_url("http://" + text),
     "arguments of an actor": lambda text: parse_registry_request(
-        decode_arguments(text.encode("utf-8", "replace"))
+        decode_query_string(text.encode("utf-8", "replace"))
     ),
     **{f"an actor's {name}": in_a_registration(name) for name in DOCUMENT},
     "a usable URL": lambda text: find_usable_url(["http://a.br/" + text], "a.br"),

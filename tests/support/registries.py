@@ -40,19 +40,11 @@ CHEAP = 2**7
 
 #: Inserts a row into each table of the document registry.
 DOCUMENTS = (
-    "INSERT INTO ibi_registry_actor (actor_id, computer_name, domain_name, ip, port, email,"
-    " password_hash, registered_at) VALUES ('a.br/a/2001/01.01.00.00', 'a', 'a.br', '8.8.8.8',"
-    " 80, 'a@a.br', 'hash', :now)",
-    "INSERT INTO ibi_registry_document (document_id, holder_id, is_original)"
-    " VALUES ('a.br/b/2001/01.01.00.00', 1, true)",
-    "INSERT INTO ibi_registry_identifier (identifier, actor_id)"
-    " VALUES ('a.br/a/2001/01.01.00.00', 1)",
-    "INSERT INTO ibi_registry_registration (document_id, actor_id, first_metadata)"
-    " VALUES (1, 1, 1)",
-    "INSERT INTO ibi_registry_metadata (registration_id, number, url, updated_at)"
-    " VALUES (1, 1, 'http://a.a.br/m', :now)",
-    "INSERT INTO ibi_registry_prefix (prefix, last_date) VALUES ('a.br/resolver', '1')",
-    "INSERT INTO ibi_registry_attempt (sender, attempted_at) VALUES ('8.8.8.8', :now)",
+    "INSERT INTO ibi_registry_actor (actor_id, address, email, password_hash)"
+    " VALUES ('a.br/a/2001/01.01.00.00', 'a.br:80', 'a@a.br', 'hash')",
+    "INSERT INTO ibi_registry_registration (document_id, actor_id, is_copy, is_original, location)"
+    " VALUES ('a.br/b/2001/01.01.00.00', 1, false, true, '{}')",
+    "INSERT INTO ibi_registry_identifier (identifier) VALUES ('a.br/a/2001/01.01.00.00')",
 )
 
 #: Inserts a row into each table about claims that is empty; the Archives 1 and 2 are registered.
@@ -186,14 +178,10 @@ def answer_of(registry: Registry, query: str) -> tuple[int, str]:
     return 200, format_registration_status(status)
 
 
-def fill_document_registry(connection: Connection, with_identifiers: bool = True) -> None:
-    """Insert a row into each table of the document registry.
-
-    :param with_identifiers: whether the table of identifiers exists.
-    """
+def fill_document_registry(connection: Connection) -> None:
+    """Insert a row into each table of the document registry."""
     for statement in DOCUMENTS:
-        if with_identifiers or "ibi_registry_identifier" not in statement:
-            connection.execute(text(statement), {"now": NOON.isoformat()})
+        connection.execute(text(statement))
 
 
 def fill_claims(connection: Connection) -> None:

@@ -35,9 +35,8 @@ def init_command() -> None:
     """Create or upgrade the resolver's tables.
 
     The first line of the output is the IBI of the resolver's service. If SERVER_NAME is set, the
-    second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. If the resolver
-    also has a document registry, the third line is its URL, which actors need. The command may be
-    run again.
+    second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. The command may
+    be run again.
 
     \b
     Example:
@@ -49,10 +48,6 @@ def init_command() -> None:
     terminal.write(resolver.config.service_ibi)
     if resolver.config.service_url is not None:
         terminal.write(resolver.config.service_url)
-        if resolver.config.registry:
-            from flask_ibi_archive.resolver.registry_2008.views import PATH
-
-            terminal.write(f"{resolver.config.base_url}{PATH}")
 
 
 @click.command("check")
@@ -60,9 +55,9 @@ def init_command() -> None:
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
-    The command checks the configuration, pycurl, the database, the Archives, their claims, the
-    document registry and the address of the resolver. It prints one line for each check. If a check
-    fails, the exit status is 1.
+    The command checks the configuration, pycurl, the database, the Archives, their claims and the
+    address of the resolver. It prints one line for each check. If a check fails, the exit status is
+    1.
 
     \b
     Example:

@@ -16,7 +16,6 @@ depends_on = None
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 MOMENT = sa.DateTime(timezone=True)
-MAX_URL = 2048
 
 
 def define_tables() -> sa.MetaData:
@@ -114,164 +113,42 @@ def define_tables() -> sa.MetaData:
         metadata,
         sa.Column("id", KEY, autoincrement=True, nullable=False),
         sa.Column("actor_id", sa.String(255), nullable=False),
-        sa.Column("computer_name", sa.String(255), nullable=False),
-        sa.Column("domain_name", sa.String(255), nullable=False),
-        sa.Column("ip", sa.String(45), nullable=False),
-        sa.Column("port", sa.Integer(), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
         sa.Column("email", sa.String(255), nullable=False),
         sa.Column("password_hash", sa.String(255)),
-        sa.Column("registered_at", MOMENT, nullable=False),
         sa.Column("failing_since", MOMENT),
-        sa.Column("cancelled_at", MOMENT),
-        sa.Column(
-            "active_id",
-            KEY,
-            sa.Computed("CASE WHEN cancelled_at IS NULL THEN id END", persisted=True),
-            nullable=True,
-        ),
-        sa.CheckConstraint("port BETWEEN 1 AND 65535", name="ck_ibi_registry_actor_port"),
-        sa.CheckConstraint(
-            "(cancelled_at IS NULL) = (password_hash IS NOT NULL)",
-            name="ck_ibi_registry_actor_cancelled",
-        ),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("actor_id", name="uq_ibi_registry_actor_actor_id"),
-        sa.UniqueConstraint("active_id", name="uq_ibi_registry_actor_active"),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
-        "ibi_registry_document",
-        metadata,
-        sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("document_id", sa.String(255), nullable=False),
-        sa.Column("holder_id", KEY, nullable=False),
-        sa.Column("is_original", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("document_id", name="uq_ibi_registry_document_document_id"),
-        sa.ForeignKeyConstraint(
-            ["id", "holder_id"],
-            ["ibi_registry_registration.document_id", "ibi_registry_registration.actor_id"],
-            name="fk_ibi_registry_document_holder",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
-        sa.Index("ix_ibi_registry_document_holder", "holder_id"),
     )
     sa.Table(
         "ibi_registry_registration",
         metadata,
         sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("document_id", KEY, nullable=False),
+        sa.Column("document_id", sa.String(255), nullable=False),
         sa.Column("actor_id", KEY, nullable=False),
-        sa.Column("url", sa.String(MAX_URL)),
-        sa.Column("updated_at", MOMENT),
-        sa.Column("previous_edition_url", sa.String(MAX_URL)),
-        sa.Column("previous_edition_ibi", sa.String(255)),
-        sa.Column("next_edition_url", sa.String(MAX_URL)),
-        sa.Column("next_edition_ibi", sa.String(255)),
-        sa.Column("first_metadata", sa.Integer()),
-        sa.CheckConstraint(
-            "(url IS NULL) = (updated_at IS NULL)", name="ck_ibi_registry_registration_updated"
-        ),
-        sa.CheckConstraint(
-            "url IS NOT NULL OR first_metadata IS NOT NULL", name="ck_ibi_registry_urls"
-        ),
-        sa.CheckConstraint("first_metadata = 1", name="ck_ibi_registry_registration_metadata"),
-        sa.CheckConstraint(
-            "previous_edition_ibi IS NULL OR previous_edition_url IS NOT NULL",
-            name="ck_ibi_registry_registration_previous",
-        ),
-        sa.CheckConstraint(
-            "next_edition_ibi IS NULL OR next_edition_url IS NOT NULL",
-            name="ck_ibi_registry_registration_next",
-        ),
+        sa.Column("is_copy", sa.Boolean(), nullable=False),
+        sa.Column("is_original", sa.Boolean(), nullable=False),
+        sa.Column("location", sa.Text(), nullable=False),
+        sa.CheckConstraint("NOT (is_copy AND is_original)", name="ck_ibi_registry_original"),
         sa.ForeignKeyConstraint(
-            ["document_id"],
-            ["ibi_registry_document.id"],
-            name="fk_ibi_registry_registration_document",
-        ),
-        sa.ForeignKeyConstraint(
-            ["actor_id"],
-            ["ibi_registry_actor.active_id"],
-            name="fk_ibi_registry_registration_actor",
-            deferrable=True,
-            initially="DEFERRED",
+            ["actor_id"], ["ibi_registry_actor.id"], name="fk_ibi_registry_registration_actor"
         ),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("document_id", "actor_id", name="uq_ibi_registry_registration_actor"),
-        sa.ForeignKeyConstraint(
-            ["id", "first_metadata"],
-            ["ibi_registry_metadata.registration_id", "ibi_registry_metadata.number"],
-            name="fk_ibi_registry_registration_metadata",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
         sa.Index("ix_ibi_registry_registration_actor", "actor_id"),
-        sa.Index("ix_ibi_registry_registration_url", "url"),
-        sa.Index("ix_ibi_registry_registration_previous_url", "previous_edition_url"),
-        sa.Index("ix_ibi_registry_registration_previous_ibi", "previous_edition_ibi"),
-    )
-    sa.Table(
-        "ibi_registry_metadata",
-        metadata,
-        sa.Column("registration_id", KEY, nullable=False),
-        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("url", sa.String(MAX_URL), nullable=False),
-        sa.Column("updated_at", MOMENT, nullable=False),
-        sa.Column("format", sa.Text()),
-        sa.Column("language", sa.String(5)),
-        sa.CheckConstraint("number >= 1", name="ck_ibi_registry_metadata_number"),
-        sa.ForeignKeyConstraint(
-            ["registration_id"],
-            ["ibi_registry_registration.id"],
-            name="fk_ibi_registry_metadata_registration",
-            ondelete="CASCADE",
+        sa.Index(
+            "uq_ibi_registry_registration_document",
+            "document_id",
+            unique=True,
+            sqlite_where=sa.text("NOT is_copy"),
+            postgresql_where=sa.text("NOT is_copy"),
         ),
-        sa.PrimaryKeyConstraint("registration_id", "number"),
-    )
-    sa.Table(
-        "ibi_registry_prefix",
-        metadata,
-        sa.Column("prefix", sa.String(255), nullable=False),
-        sa.Column("last_date", sa.String(255), nullable=False),
-        sa.PrimaryKeyConstraint("prefix"),
-    )
-    sa.Table(
-        "ibi_registry_attempt",
-        metadata,
-        sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("actor_hash", sa.String(64)),
-        sa.Column("sender", sa.String(45), nullable=False),
-        sa.Column("attempted_at", MOMENT, nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.Index("ix_ibi_registry_attempt_actor", "actor_hash", "attempted_at"),
-        sa.Index("ix_ibi_registry_attempt_sender", "sender", "attempted_at"),
-        sa.Index("ix_ibi_registry_attempt_date", "attempted_at"),
-        sqlite_autoincrement=True,
     )
     sa.Table(
         "ibi_registry_identifier",
         metadata,
         sa.Column("identifier", sa.String(255), nullable=False),
-        sa.Column("actor_id", KEY),
-        sa.Column("document_id", KEY),
-        sa.CheckConstraint(
-            "(actor_id IS NULL) <> (document_id IS NULL)", name="ck_ibi_registry_identifier_owner"
-        ),
-        sa.ForeignKeyConstraint(
-            ["actor_id"], ["ibi_registry_actor.id"], name="fk_ibi_registry_identifier_actor"
-        ),
-        sa.ForeignKeyConstraint(
-            ["document_id"],
-            ["ibi_registry_document.id"],
-            name="fk_ibi_registry_identifier_document",
-            ondelete="CASCADE",
-        ),
         sa.PrimaryKeyConstraint("identifier"),
-        sa.UniqueConstraint("actor_id", name="uq_ibi_registry_identifier_actor"),
-        sa.UniqueConstraint("document_id", name="uq_ibi_registry_identifier_document"),
     )
     return metadata
 
@@ -461,14 +338,4 @@ def downgrade() -> None:
     """Drop the tables."""
     for table in reversed(CLAIM_TABLES):
         op.drop_table(table)
-    connection = op.get_bind()
-    metadata = define_tables()
-    if connection.dialect.name != "sqlite":
-        metadata.drop_all(connection, checkfirst=False)
-        return
-    # SQLite empties a table before it drops the table. Registrations and documents refer to each
-    # other.
-    op.execute("DELETE FROM ibi_registry_registration")
-    op.execute("DELETE FROM ibi_registry_document")
-    for table in reversed(metadata.tables.values()):
-        op.drop_table(table.name)
+    define_tables().drop_all(op.get_bind(), checkfirst=False)

@@ -15,10 +15,10 @@ from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive.archive.commands import ibi
-from flask_ibi_archive.resolver.commands import ibi_resolver, registry
+from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.commands.group import IBIGroup
 
-GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver, registry.registry_command)
+GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
 #: Each group with the names of its commands.
 NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
 IDS = [f"{group.package}:{group.name}" for group in GROUPS]
@@ -27,8 +27,7 @@ EVERY = for_each(("group", "name"), NAMES)
 REPORTING = (
     "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "verify", "stats",
     "purge", "check-links", "compare", "register-archive", "unregister-archive", "resolve",
-    "actors", "offers", "conflicts",
-    "claims", "failures",
+    "offers", "conflicts", "claims", "failures",
 )  # fmt: skip
 
 

@@ -1,0 +1,316 @@
+"""The messages of the registry protocol of 2008: requests of actors, and answers in XML.
+
+Before Archives existed, data providers ("actors") told the resolver where their documents are. The
+actor that registers a document first has the *document*. All later actors have *copies*.
+
+A request is a verb with arguments, in the query of a URL or in the body of a POST request. No
+function here shows a password in a message.
+
+Source: [P] 4.1 to 4.7.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from flask_ibi_archive.core.identifiers import canonical_address, parse_identifier
+from flask_ibi_archive.core.protocol.hosts import (
+    MAX_PORT,
+    check_url,
+    is_host,
+    is_like_ipv4,
+)
+from flask_ibi_archive.core.protocol.inclusion import is_email
+from flask_ibi_archive.core.protocol.languages import parse_language
+from flask_ibi_archive.core.protocol.pairs import encode_word
+from flask_ibi_archive.core.protocol.relations import is_format
+from flask_ibi_archive.errors import DocumentRegistryError
+
+#: The verbs with their arguments, in the order of [P]. "?" marks optional arguments.
+VERBS = {
+    "RegisterActor": "computerName ip domainName port eMailAddress password actorID?",
+    "ChangePassword": "actorID password newPassword",
+    "ChangeEMailAddress": "actorID password newEmailAddress",
+    "RegisterDocument": "actorID password documentID? originalDocument? documentURL? "
+    "documentLastUpdate? metadataURL? metadataLastUpdate? metadataFormat? metadataLanguage? "
+    "previousEditionURL? nextEditionURL?",
+    "ChangeActor": "actorID password documentID newActorID",
+    "DeleteDocumentRegistration": "actorID password documentID",
+    "DisplayIDRegistration": "actorID password documentID",
+}
+#: The maximum number of characters of a URL, and of another value.
+MAX_URL, MAX_VALUE = 8192, 255
+
+_METADATA_URL = "metadataURL"
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_FRACTION = re.compile(r"(?<=:[0-9]{2})[.,][0-9]+")
+#: An offset without minutes, which strptime does not know.
+_HOURS = re.compile(r"(?<=:[0-9]{2})[+-][0-9]{2}\Z")
+_DATE_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLocation:
+    """The place of one metadata file of a document.
+
+    :param updated_at: the date of the last change, in UTC.
+    :param format: the name of the format, such as ``oai_dc``. None if unknown.
+    :param language: the language, ``xx`` or ``xx-YY``. None if unknown.
+    """
+
+    url: str
+    updated_at: datetime
+    format: str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLocation:
+    """The places where an actor has a document, its metadata and its other editions.
+
+    A location has at least one of the document's URL and the URL of metadata ([P] 4.4, note 3).
+
+    :param updated_at: the date of the last change of the document, in UTC. None without a URL.
+    :param metadata: the metadata, in the order of the request.
+    """
+
+    url: str | None = None
+    updated_at: datetime | None = None
+    metadata: tuple[MetadataLocation, ...] = ()
+    previous_edition_url: str | None = None
+    next_edition_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRegistration:
+    """The registration of a document by one actor.
+
+    :param address: the host name and port of the actor.
+    :param is_copy: False if the actor has the document, True if the actor has a copy.
+    :param is_original: True if the actor holds the copyright. A copy is never the original.
+    """
+
+    actor_id: str
+    address: str
+    is_copy: bool
+    is_original: bool
+    location: DocumentLocation
+
+
+class RegistryAnswer(NamedTuple):
+    """An answer: the named element with its text, and the full record of a document.
+
+    :param element: ``actorID``, ``documentID``, ``confirmation`` or ``error``.
+    :param record: the registration of the document, then the copies in the order of registration.
+    """
+
+    element: str
+    text: str
+    record: Sequence[DocumentRegistration] = ()
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def _parser(
+    is_right: Callable[[str], object], expected: str, convert: Callable[[str], Any] = str
+) -> Callable[[str], Any]:
+    """Return a parser that checks a text and converts it."""
+
+    def parse(text: str) -> Any:
+        if not is_right(text):
+            raise ValueError(f"{text[:80]!a} should be {expected}")
+        return convert(text)
+
+    return parse
+
+
+def _parse_url(text: str) -> str:
+    """Return an http or https URL in ASCII; the path and the query may be an IRI."""
+    check_url(text)
+    return encode_word(text)
+
+
+def _parse_date(text: str) -> datetime:
+    """Return a date in UTC, without the fraction of the second."""
+    try:
+        without_fraction = _FRACTION.sub("", text, count=1)
+        local = datetime.strptime(_HOURS.sub(r"\g<0>00", without_fraction), _DATE_FORMAT)
+        date = local.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        date = datetime.min
+    if not 1000 <= date.year < 9999:  # a database cannot show other years in every time zone
+        raise ValueError(
+            f"{text[:80]!a} should be a date with a time and an offset, such as "
+            "2008-07-17T17:22:06-03:00"
+        )
+    return date
+
+
+def _parse_id(text: str) -> str:
+    return parse_identifier(text).text
+
+
+_parse_port = _parser(
+    lambda text: re.fullmatch("[0-9]{1,5}", text) and 1 <= int(text) <= MAX_PORT,
+    f"a number from 1 to {MAX_PORT}",
+    int,
+)
+_parse_email = _parser(is_email, "an e-mail address, such as banon@dpi.inpe.br")
+_parse_format = _parser(is_format, 'a format: letters, digits, "_" and "-", as in oai_dc')
+
+#: The name of the parameter of each argument, and the parser of its value.
+_ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "actorID": ("actor_id", _parse_id),
+    "password": ("password", str),
+    "computerName": ("computer_name", str),
+    "ip": ("ip", canonical_address),
+    "domainName": ("domain_name", str),
+    "port": ("port", _parse_port),
+    "eMailAddress": ("email", _parse_email),
+    "newPassword": ("new_password", str),
+    "newEmailAddress": ("new_email", _parse_email),
+    "documentID": ("document_id", _parse_id),
+    "originalDocument": (
+        "is_original",
+        _parser(("yes", "no").__contains__, "yes or no", "yes".__eq__),
+    ),
+    "newActorID": ("new_actor_id", _parse_id),
+    "documentURL": ("url", _parse_url),
+    "documentLastUpdate": ("updated_at", _parse_date),
+    _METADATA_URL: ("url", _parse_url),
+    "metadataLastUpdate": ("updated_at", _parse_date),
+    "metadataFormat": ("format", _parse_format),
+    "metadataLanguage": ("language", parse_language),
+    "previousEditionURL": ("previous_edition_url", _parse_url),
+    "nextEditionURL": ("next_edition_url", _parse_url),
+}
+
+
+# --- requests ------------------------------------------------------------------------------------
+
+
+def parse_registry_request(arguments: Sequence[tuple[str, str]]) -> tuple[str, dict[str, Any]]:
+    """Return the verb of a request, and the values of its arguments by parameter.
+
+    The parameter ``location`` of RegisterDocument is a :class:`DocumentLocation`.
+
+    :param arguments: the decoded names and values in the order of the request. Arguments after a
+        metadataURL belong to this URL. Empty values, which forms send, count as missing.
+    :raises DocumentRegistryError: if the request is wrong. The message names the wrong argument.
+    """
+    given = [(name, text) for name, text in arguments if text]
+    verbs = [text for name, text in given if name == "verb"]
+    if len(verbs) != 1 or verbs[0] not in VERBS:
+        raise DocumentRegistryError(f"verb must be one of {', '.join(VERBS)}")
+    verb, names = verbs[0], VERBS[verbs[0]].split()
+    values: dict[str, Any] = {}
+    metadata: list[dict[str, Any]] = []
+    for name, text in given:
+        if name == "verb":
+            continue
+        if name not in names and f"{name}?" not in names:
+            raise DocumentRegistryError(
+                f"{name[:80]!a} is not an argument of {verb}; the arguments are {' '.join(names)}"
+            )
+        if name == _METADATA_URL:
+            metadata.append({})
+        elif name.startswith("metadata") and not metadata:
+            raise DocumentRegistryError(f"{name} must follow the metadataURL to which it belongs")
+        group = metadata[-1] if name.startswith("metadata") else values
+        parameter = _ARGUMENTS[name][0]
+        if parameter in group:
+            raise DocumentRegistryError(f"{name} appears more than once; it must appear once")
+        group[parameter] = _parse_value(name, text)
+    missing = [name for name in names if name[-1] != "?" and _ARGUMENTS[name][0] not in values]
+    if missing:
+        raise DocumentRegistryError(f"{missing[0]} is missing; {verb} requires it")
+    if verb == "RegisterActor":
+        _check_host(f"{values['computer_name']}.{values['domain_name']}")
+    if verb == "RegisterDocument":
+        values["location"] = _build_location(values, metadata)
+    return verb, values
+
+
+def _parse_value(name: str, text: str) -> Any:
+    limit = MAX_URL if name.endswith("URL") else MAX_VALUE
+    try:
+        if _CONTROL.search(text):
+            raise ValueError("the value contains a control character or is not UTF-8")
+        if len(text) > limit:
+            raise ValueError(f"the value has {len(text)} characters; at most {limit} are allowed")
+        return _ARGUMENTS[name][1](text)
+    except ValueError as error:
+        raise DocumentRegistryError(f"{name}: {error}") from None
+
+
+def _check_host(host: str) -> None:
+    if not is_host(host) or is_like_ipv4(host):
+        raise DocumentRegistryError(
+            f"computerName and domainName: {host[:80]!a} should be a host name, such as "
+            "hermes.dpi.inpe.br"
+        )
+
+
+def _build_location(values: dict[str, Any], metadata: list[dict[str, Any]]) -> DocumentLocation:
+    """Return the location in the values of RegisterDocument, and remove its parts from them."""
+    names = ("url", "updated_at", "previous_edition_url", "next_edition_url")
+    parts = {name: values.pop(name, None) for name in names}
+    if (parts["url"] is None) != (parts["updated_at"] is None):
+        raise DocumentRegistryError("documentURL and documentLastUpdate must be sent together")
+    if any("updated_at" not in group for group in metadata):
+        raise DocumentRegistryError("metadataLastUpdate is missing; each metadataURL requires it")
+    if parts["url"] is None and not metadata:
+        raise DocumentRegistryError(
+            "documentURL and metadataURL are missing; one of them is required"
+        )
+    return DocumentLocation(**parts, metadata=tuple([MetadataLocation(**one) for one in metadata]))
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+def format_registry_answer(answer: RegistryAnswer) -> bytes:
+    """Return the XML document of an answer, in UTF-8.
+
+    Each registration of a record has the lines of [P] 4.7 in their order. As there, a copy has no
+    originalDocument.
+    """
+    root = ElementTree.Element("registry")
+    _add(root, **{answer.element: answer.text})
+    for registration in answer.record:
+        location, is_original = registration.location, registration.is_original
+        element = ElementTree.SubElement(root, "registration")
+        flag = None if registration.is_copy else "yes" if is_original else "no"
+        _add(element, actorID=registration.actor_id, originalDocument=flag)
+        _add(element, documentURL=location.url, documentLastUpdate=location.updated_at)
+        for one in location.metadata:
+            _add(
+                ElementTree.SubElement(element, "metadata"),
+                metadataURL=one.url,
+                metadataLastUpdate=one.updated_at,
+                metadataFormat=one.format,
+                metadataLanguage=one.language,
+            )
+        _add(
+            element,
+            previousEditionURL=location.previous_edition_url,
+            nextEditionURL=location.next_edition_url,
+        )
+    ElementTree.indent(root)
+    document: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _add(parent: ElementTree.Element, **values: str | datetime | None) -> None:
+    """Add an element for each value that is not None."""
+    for name, value in values.items():
+        if value is not None:
+            if isinstance(value, datetime):
+                value = f"{value:%Y-%m-%dT%H:%M:%SZ}"
+            ElementTree.SubElement(parent, name).text = value
