@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as replace_field
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
 from time import monotonic
@@ -54,6 +53,7 @@ from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.lines import format_description, format_dublin_core
 from flask_ibi_archive.core.records.record import (
+    FIELDS,
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
@@ -373,23 +373,35 @@ _COPIES = _select_copies()
 Contents = Mapping[str, Content]
 
 
-@dataclass(frozen=True, slots=True)
+#: The fields of a record that contain identifiers of the item.
+OWN_NAMES = {"rep", "ibip", "aliases"}
+#: The fields of a record whose changes may also affect other items.
+RELATING = OWN_NAMES | {"language", "next_edition", "translations", "metadata"}
+
+
+def find_changed_fields(before: Record, after: Record) -> list[str]:
+    """Return the names of the fields in which two records differ."""
+    return [name for name in FIELDS if getattr(before, name) != getattr(after, name)]
+
+
+@dataclass(slots=True)
 class Update:
     """The present and the new record of an item, and the contents of its new files.
 
     :param record: the new record. It has all identifiers of the item, except removed aliases.
+    :ivar changed: the fields that change. The contents of files belong to the files.
     """
 
     item_id: int
     before: Record
     record: Record
     contents: Contents
+    changed: set[str] = field(init=False)
 
-    def changes(self, field: str) -> bool:
-        """Return whether a field of the record changes. The contents of files belong to files."""
-        if field == "files" and self.contents:
-            return True
-        return bool(getattr(self.before, field) != getattr(self.record, field))
+    def __post_init__(self) -> None:
+        self.changed = {*find_changed_fields(self.before, self.record)}
+        if self.contents:
+            self.changed.add("files")
 
 
 class ItemStore:
@@ -530,7 +542,8 @@ class ItemStore:
         languages = self.relations.rewrite(
             {record.identifiers[0]: record.identifiers for record in records}
         )
-        records = [_assign_language(record, languages) for record in records]
+        if languages:
+            records = [_assign_language(record, languages) for record in records]
         shared = {"archive_id": self.archive_id, "is_service": is_service}
         rows = [{**shared, **_columns(record, now)} for record in records]
         stored = self.connection.execute(_INSERT_ITEMS, rows)
@@ -539,15 +552,7 @@ class ItemStore:
             (ids[record.rep, record.ibip], record, its_contents)
             for record, its_contents in zip(records, contents, strict=True)
         ]
-        self._insert(
-            ItemIdentifier,
-            [
-                self._identifier_row(record, item_id, text)
-                for item_id, record, _ in items
-                for text in record.identifiers
-            ],
-        )
-        self._insert_parts(items)
+        self._insert_parts((*item, ("identifiers", *_PARTS)) for item in items)
         lists = {
             record.identifiers[0]: record.translations for record in records if record.translations
         }
@@ -572,7 +577,7 @@ class ItemStore:
             for text in (
                 record.next_edition,
                 *record.translations.values(),
-                record.references.metadata,
+                getattr(record.metadata, "ibi", None),
             )
             if text is not None
         }
@@ -591,28 +596,21 @@ class ItemStore:
                     )
         return [_rename(record, primary) for record in records]
 
-    def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
-        """Return the row of one identifier of an item."""
-        form = {record.rep: Form.REP, record.ibip: Form.IBIP}.get(text)
-        return {
-            "text": text,
-            "archive_id": self.archive_id,
-            "item_id": item_id,
-            "state": record.state,
-            "form": (form or parse_identifier(text).form).value,
-            "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
-        }
+    def _insert_parts(self, items: Iterable[tuple[int, Record, Contents, Collection[str]]]) -> None:
+        """Insert the rows for parts of items.
 
-    def _insert_parts(self, items: Iterable[tuple[int, Record, Contents]]) -> None:
-        """Insert the rows for the files, the tombstones and the field ``same_as`` of items."""
-        files: list[dict[str, Any]] = []
+        :param items: the row ID, the record, the contents of the files, and the parts to insert:
+            ``identifiers``, and fields in :data:`_PARTS`.
+        """
+        rows: dict[Any, list[dict[str, Any]]] = {model: [] for model in _INSERT}
         same_as: list[tuple[int, int, str]] = []
-        tombstones: list[dict[str, Any]] = []
-        for item_id, record, contents in items:
-            for position, file in enumerate(record.files):
+        for item_id, record, contents, parts in items:
+            if "identifiers" in parts:
+                rows[ItemIdentifier] += self._list_identifiers(item_id, record)
+            for position, file in enumerate(record.files if "files" in parts else ()):
                 content = contents.get(file.path)
                 source = content.source if content else None
-                files.append(
+                rows[File].append(
                     {
                         "item_id": item_id,
                         "path": file.path,
@@ -624,9 +622,10 @@ class ItemStore:
                         "source_modified": source.modified if source else None,
                     }
                 )
-            same_as += [(item_id, number, text) for number, text in enumerate(record.same_as)]
-            if record.tombstone is not None:
-                tombstones.append(
+            if "same_as" in parts:
+                same_as += [(item_id, number, text) for number, text in enumerate(record.same_as)]
+            if "tombstone" in parts and record.tombstone is not None:
+                rows[TombstoneRow].append(
                     {
                         "item_id": item_id,
                         "archive_id": self.archive_id,
@@ -634,14 +633,26 @@ class ItemStore:
                         **{name: getattr(record.tombstone, name) for name in TOMBSTONE_COLUMNS},
                     }
                 )
-        self._insert(File, files)
-        self._insert(TombstoneRow, tombstones)
+        for model, values in rows.items():
+            if values:
+                self.connection.execute(_INSERT[model], values)
         if same_as:
             add_same_as(self.connection, self.archive_id, same_as)
 
-    def _insert(self, model: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-        if rows:
-            self.connection.execute(_INSERT[model], rows)
+    def _list_identifiers(self, item_id: int, record: Record) -> list[dict[str, Any]]:
+        """Return the rows of the identifiers of an item."""
+        forms = {record.rep: Form.REP, record.ibip: Form.IBIP}
+        return [
+            {
+                "text": text,
+                "archive_id": self.archive_id,
+                "item_id": item_id,
+                "state": record.state,
+                "form": (forms.get(text) or parse_identifier(text).form).value,
+                "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
+            }
+            for text in record.identifiers
+        ]
 
     # --- present items ---------------------------------------------------------------------------
 
@@ -654,27 +665,44 @@ class ItemStore:
         :raises RuleBroken: if a rule does not allow a change.
         :raises StorageError: if another item has an alias in ``same_as``.
         """
-        records = self.resolve([update.record for update in updates])
-        changes = [
-            replace_field(update, record=record)
-            for update, record in zip(updates, records, strict=True)
-        ]
-        if not changes:
+        if any(RELATING & new.changed for new in updates):
+            records = self.resolve([new.record for new in updates])
+            updates = [
+                Update(new.item_id, new.before, record, new.contents)
+                for new, record in zip(updates, records, strict=True)
+            ]
+        if not updates:
             return
-        renamed = [new for new in changes if new.changes("identifiers")]
-        texts = [
-            text
-            for new in renamed
-            for text in new.record.identifiers
-            if text not in new.before.identifiers
-        ]
-        check_not_reserved(self.connection, texts)
-        for text in self.find_owners(texts) if texts else ():
-            raise RuleBroken(1, text, RULES[1])
-        members = self._leave_groups(changes)
-        stored = self._delete_parts(changes)
+        renamed = [new for new in updates if OWN_NAMES & new.changed]
+        if renamed:
+            texts = [
+                text
+                for new in renamed
+                for text in new.record.identifiers
+                if text not in new.before.identifiers
+            ]
+            check_not_reserved(self.connection, texts)
+            for text in self.find_owners(texts):
+                raise RuleBroken(1, text, RULES[1])
+        # an item whose language changes leaves its group until it has the new language
+        languages = {
+            new.before.identifiers[0]: new.record.language
+            for new in updates
+            if "language" in new.changed
+        }
+        heads = self.relations.find_heads(languages) if languages else {}
+        self.relations.remove(heads)
+        # a tombstone must go before the state of its item
+        parts = [new for new in updates if _PARTS.keys() & new.changed]
+        stored: dict[int, dict[str, Content]] = {}
+        for name, model in _PARTS.items() if parts else ():
+            ids = [new.item_id for new in parts if name in new.changed]
+            if ids:
+                if model is File:
+                    stored = self.get_contents_of(ids)
+                self.connection.execute(_DELETE[model], {"ids": ids})
         self.connection.execute(
-            _UPDATE_ITEM, [{"row_id": new.item_id, **_columns(new.record, now)} for new in changes]
+            _UPDATE_ITEM, [{"row_id": new.item_id, **_columns(new.record, now)} for new in updates]
         )
         if renamed:
             self.relations.rewrite(
@@ -682,50 +710,20 @@ class ItemStore:
             )
             for new in renamed:
                 self._replace_identifiers(new)
-        self._insert_changed_parts(changes, stored)
-        self.relations.insert(members)
-
-    def _leave_groups(self, updates: Sequence[Update]) -> list[Member]:
-        """Remove items whose languages change from their groups.
-
-        :returns: what to insert when the items have their new languages.
-        """
-        languages = {
-            new.before.identifiers[0]: new.record.language
-            for new in updates
-            if new.changes("language")
-        }
-        if not languages:
-            return []
-        heads = self.relations.find_heads(languages)
-        self.relations.remove(heads)
-        return [Member(ibi, head, languages[ibi]) for ibi, head in heads.items()]
-
-    def _delete_parts(self, updates: Sequence[Update]) -> dict[int, dict[str, Content]]:
-        """Delete the parts that change. A tombstone must go before the state of its item.
-
-        :returns: the contents of the stored files of the items whose files change.
-        """
-        stored: dict[int, dict[str, Content]] = {}
-        for name, model in _PARTS.items():
-            ids = [new.item_id for new in updates if new.changes(name)]
-            if ids:
-                if model is File:
-                    stored = self.get_contents_of(ids)
-                self.connection.execute(_DELETE[model], {"ids": ids})
-        return stored
-
-    def _insert_changed_parts(
-        self, updates: Sequence[Update], stored: Mapping[int, Contents]
-    ) -> None:
-        none: dict[str, Any] = {"files": (), "same_as": (), "tombstone": None}
-        items: list[tuple[int, Record, Contents]] = []
-        for new in updates:
-            unchanged = {name: value for name, value in none.items() if not new.changes(name)}
-            kept = find_unchanged(stored.get(new.item_id, {}), new.record.files)
-            contents = {**kept, **new.contents}
-            items.append((new.item_id, replace(new.record, **unchanged), contents))
-        self._insert_parts(items)
+        if parts:
+            self._insert_parts(
+                (
+                    new.item_id,
+                    new.record,
+                    {
+                        **find_unchanged(stored.get(new.item_id, {}), new.record.files),
+                        **new.contents,
+                    },
+                    new.changed,
+                )
+                for new in parts
+            )
+        self.relations.insert(Member(ibi, head, languages[ibi]) for ibi, head in heads.items())
 
     def _replace_identifiers(self, new: Update) -> None:
         """Replace the rows of the identifiers of an item."""
@@ -733,14 +731,12 @@ class ItemStore:
         before, after = new.before.identifiers, new.record.identifiers
         is_own = name.item_id == new.item_id
         self.connection.execute(delete(name).where(is_own, name.text.not_in(after)))
-        for text in after:
-            row = self._identifier_row(new.record, new.item_id, text)
-            if text in before:
-                self.connection.execute(
-                    update(name).where(is_own, name.text == text).values(alias_no=row["alias_no"])
-                )
-            else:
-                self._insert(name, [row])
+        for row in self._list_identifiers(new.item_id, new.record):
+            if row["text"] not in before:
+                self.connection.execute(_INSERT[name], [row])
+                continue
+            moved = update(name).where(is_own, name.text == row["text"])
+            self.connection.execute(moved.values(alias_no=row["alias_no"]))
 
     def set_sources(self, contents: Mapping[int, Contents]) -> None:
         """Store from where files were copied. Their contents have not changed.
@@ -854,7 +850,7 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
     return {
         **{name: getattr(record, name) for name in ITEM_COLUMNS},
         "timestamp": record.timestamp or now,
-        "metadata_ibi": record.references.metadata,
+        "metadata_ibi": metadata.ibi if isinstance(metadata, MetadataItem) else None,
         "metadata_url": at_address and at_address.url,
         "metadata_formats": at_address and (dict(at_address.formats) or None),
         "metadata_timestamp": at_address and at_address.timestamp,
