@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, mapped_column
 
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
@@ -46,19 +46,51 @@ class Base(DeclarativeBase):
     metadata = metadata
 
 
+def _belongs_to_archive(table: str, **options: Any) -> MappedColumn[int]:
+    """Return the column with the row ID of the Archive to which a row belongs.
+
+    :param table: the name of the table without ``ibi_``.
+    """
+    key = ForeignKey("ibi_archive.id", name=f"fk_ibi_{table}_archive")
+    return mapped_column(Key, key, autoincrement=False, **options)
+
+
+def _belongs_to_item(name: str, *further: str, **options: Any) -> ForeignKeyConstraint:
+    """Return the constraint that a row belongs to an item; the row is deleted with the item.
+
+    :param further: columns that are always equal to those of the item.
+    """
+    here, there = ("item_id", "archive_id", *further), ("id", "archive_id", *further)
+    columns = [f"ibi_item.{column}" for column in there]
+    return ForeignKeyConstraint(here, columns, name=name, ondelete="CASCADE", **options)
+
+
+def _refers_to(name: str, **columns: str) -> ForeignKeyConstraint:
+    """Return a deferred constraint, because the rows of the two tables refer to each other."""
+    return ForeignKeyConstraint(
+        [*columns],
+        [*columns.values()],
+        name=name,
+        deferrable=True,
+        initially="DEFERRED",
+        use_alter=True,
+    )
+
+
+def _unique_where(condition: str, name: str, *columns: str) -> Index:
+    """Return the unique index of those rows that satisfy a condition."""
+    where = text(condition)
+    return Index(name, *columns, unique=True, sqlite_where=where, postgresql_where=where)
+
+
 class ArchiveRow(Base):
     """An Archive, with its address and the e-mail address of its administrator ([R] Figure 3.3)."""
 
     __tablename__ = "ibi_archive"
     __table_args__ = (
         # the constraint is deferred, because the Archive and its service refer to each other
-        ForeignKeyConstraint(
-            ["service_item_id", "id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_archive_service",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
+        _refers_to(
+            "fk_ibi_archive_service", service_item_id="ibi_item.id", id="ibi_item.archive_id"
         ),
         CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
         # This option has no effect here: SQLAlchemy omits AUTOINCREMENT if the key is also part of
@@ -91,30 +123,9 @@ class Item(Base):
         UniqueConstraint("archive_id", "next_edition", name="uq_ibi_item_edition"),
         # The next constraints are deferred: an item refers to its identifiers and its target file,
         # and these rows refer to the item.
-        ForeignKeyConstraint(
-            ["id", "rep"],
-            ["ibi_identifier.item_id", "ibi_identifier.text"],
-            name="fk_ibi_item_rep",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
-        ForeignKeyConstraint(
-            ["id", "ibip"],
-            ["ibi_identifier.item_id", "ibi_identifier.text"],
-            name="fk_ibi_item_ibip",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
-        ForeignKeyConstraint(
-            ["id", "target_path"],
-            ["ibi_file.item_id", "ibi_file.path"],
-            name="fk_ibi_item_target",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
+        _refers_to("fk_ibi_item_rep", id="ibi_identifier.item_id", rep="ibi_identifier.text"),
+        _refers_to("fk_ibi_item_ibip", id="ibi_identifier.item_id", ibip="ibi_identifier.text"),
+        _refers_to("fk_ibi_item_target", id="ibi_file.item_id", target_path="ibi_file.path"),
         CheckConstraint("state IN ('Original', 'Copy', 'Deleted')", name="ck_ibi_item_state"),
         CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
         CheckConstraint(
@@ -146,28 +157,13 @@ class Item(Base):
         Index("ix_ibi_item_metadata", "archive_id", "metadata_ibi"),
         Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
         Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
-        Index(
-            "uq_ibi_item_service",
-            "archive_id",
-            unique=True,
-            sqlite_where=text("is_service"),
-            postgresql_where=text("is_service"),
-        ),
-        Index(
-            "uq_ibi_item_key",
-            "archive_id",
-            "host_key",
-            unique=True,
-            sqlite_where=text("host_key IS NOT NULL"),
-            postgresql_where=text("host_key IS NOT NULL"),
-        ),
+        _unique_where("is_service", "uq_ibi_item_service", "archive_id"),
+        _unique_where("host_key IS NOT NULL", "uq_ibi_item_key", "archive_id", "host_key"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_item_archive")
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("item")
     state: Mapped[str] = mapped_column(String(9))
     rep: Mapped[str | None] = mapped_column(String(255))
     ibip: Mapped[str | None] = mapped_column(String(255))
@@ -213,12 +209,7 @@ class Translation(Base):
         UniqueConstraint("archive_id", "head", "language", name="uq_ibi_translation_language"),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_translation_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("translation", primary_key=True)
     #: The member, which may be in another Archive.
     ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
     #: The group: the member, here, whose record lists the other members.
@@ -237,20 +228,8 @@ class ItemIdentifier(Base):
     __tablename__ = "ibi_identifier"
     __table_args__ = (
         UniqueConstraint("item_id", "text", name="uq_ibi_identifier_item"),
-        ForeignKeyConstraint(
-            ["item_id", "archive_id", "state"],
-            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
-            name="fk_ibi_identifier_item",
-            onupdate="CASCADE",
-            ondelete="CASCADE",
-        ),
-        Index(
-            "uq_ibi_identifier_original",
-            "text",
-            unique=True,
-            sqlite_where=text("state = 'Original'"),
-            postgresql_where=text("state = 'Original'"),
-        ),
+        _belongs_to_item("fk_ibi_identifier_item", "state", onupdate="CASCADE"),
+        _unique_where("state = 'Original'", "uq_ibi_identifier_original", "text"),
     )
 
     text: Mapped[str] = mapped_column(String(255), primary_key=True)
@@ -298,12 +277,7 @@ class SameAs(Base):
 
     __tablename__ = "ibi_same_as"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_same_as_item",
-            ondelete="CASCADE",
-        ),
+        _belongs_to_item("fk_ibi_same_as_item"),
         Index("ix_ibi_same_as_item", "item_id"),
     )
 
@@ -337,12 +311,7 @@ class TombstoneRow(Base):
 
     __tablename__ = "ibi_tombstone"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["item_id", "archive_id", "state"],
-            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
-            name="fk_ibi_tombstone_item",
-            ondelete="CASCADE",
-        ),
+        _belongs_to_item("fk_ibi_tombstone_item", "state"),
         CheckConstraint("state = 'Deleted'", name="ck_ibi_tombstone_state"),
     )
 
@@ -370,21 +339,12 @@ class ReservationRow(Base):
             name="ck_ibi_reservation_key",
         ),
         Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
-        Index(
-            "uq_ibi_reservation_key",
-            "archive_id",
-            "host_key",
-            unique=True,
-            sqlite_where=text("host_key IS NOT NULL"),
-            postgresql_where=text("host_key IS NOT NULL"),
-        ),
+        _unique_where("host_key IS NOT NULL", "uq_ibi_reservation_key", "archive_id", "host_key"),
     )
 
     rep: Mapped[str] = mapped_column(String(255), primary_key=True)
     ibip: Mapped[str] = mapped_column(String(255))
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_reservation_archive")
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("reservation")
     status: Mapped[str] = mapped_column(String(8), server_default="held")
     note: Mapped[str | None] = mapped_column(Text)
     reserved_at: Mapped[datetime] = mapped_column(UTCDateTime)
@@ -409,12 +369,7 @@ class AccessCount(Base):
         Index("ix_ibi_access_count_archive", "archive_id", "day"),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_access_count_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("access_count", primary_key=True)
     #: The identifier that the item had at the time of the accesses. The counts of an item are those
     #: of all its identifiers. The item may be in the tables of a host.
     ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
@@ -437,12 +392,7 @@ class ArchiveAccessCount(Base):
         ),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_archive_access_count_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("archive_access_count", primary_key=True)
     day: Mapped[date] = mapped_column(Date, primary_key=True)
     content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
     accesses: Mapped[int] = mapped_column(BigInteger)
@@ -465,12 +415,7 @@ class Registration(Base):
         CheckConstraint("(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_registration_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("registration", primary_key=True)
     resolver_url: Mapped[str] = mapped_column(Text)
     #: The address of the Archive in the last request. If the address or the IP of the Archive has
     #: changed, the database may be a copy.
