@@ -301,55 +301,36 @@ def _select_editions() -> Select[Any]:
 _EDITIONS = _select_editions()
 
 
-class ItemParts:
-    """The aliases, the files and the related items of some items.
+#: The parts of an item that other statements read: the statement with titles of related items, and
+#: that without titles; the column that names the item; and the list of values that must not be
+#: empty. Without titles, the only related items are translations.
+_PARTS: dict[str, tuple[Any, Any, str, str]] = {
+    "aliases": (_ALIASES, _ALIASES, "item_id", "ids"),
+    "same_as": (_SAME_AS, _SAME_AS, "item_id", "ids"),
+    "files": (_FILES, _FILES, "item_id", "ids"),
+    "members": (_MEMBERS_WITH_TITLES, _MEMBERS, "head", "heads"),
+    "editions": (_EDITIONS, None, "base", "ids"),
+    "successors": (_SUCCESSORS, None, "text", "successors"),
+}
+#: The rows of the parts, by the part and by the item.
+Parts = Mapping[str, Mapping[Any, Sequence[Row[Any]]]]
 
-    :param rows: the rows of the items.
-    :param with_titles: whether the related items are read with their titles. Otherwise, only the
-        translations are read.
-    """
 
-    def __init__(
-        self, connection: Connection, archive_id: int, rows: Sequence[Row[Any]], with_titles: bool
-    ) -> None:
-        self._connection = connection
-        self._values: dict[str, Any] = {
-            "archive_id": archive_id,
-            "ids": [row.id for row in rows],
-            "heads": {row.head for row in rows} - {None},
-            "successors": {row.successor for row in rows} - {None},
-        }
-        has_heads, has_successors = self._values["heads"], self._values["successors"]
-        self.aliases = self._read(_ALIASES, "item_id")
-        self.same_as = self._read(_SAME_AS, "item_id")
-        self.files = self._read(_FILES, "item_id")
-        members = _MEMBERS_WITH_TITLES if with_titles else _MEMBERS
-        self.members = self._read(members, "head") if has_heads else {}
-        self.editions = self._read(_EDITIONS, "base") if with_titles else {}
-        self.successors = self._read(_SUCCESSORS, "text") if with_titles and has_successors else {}
-
-    def _read(self, statement: Any, key: str) -> dict[Any, list[Row[Any]]]:
-        """Return the rows of a statement by one of their columns."""
-        rows: dict[Any, list[Row[Any]]] = defaultdict(list)
-        for row in self._connection.execute(statement, self._values):
-            rows[row._mapping[key]].append(row)
-        return rows
-
-    def list_related(self, row: Row[Any]) -> Iterator[RelatedItem]:
-        """Yield the editions, the translations and the successor of an item."""
-        for edition in self.editions.get(row.id, ()):
-            yield _relate("later_edition" if edition.position > 0 else "earlier_edition", edition)
-        for member in self.members.get(row.head, ()):
-            if member.ibi != (row.rep or row.ibip) and member.language is not None:
-                # the other items are translations of the head of their group
-                is_original = member.ibi == row.head
-                yield structs.replace(_relate("translation", member), is_original=is_original)
-        if row.successor is not None:
-            successor = next(iter(self.successors.get(row.successor, ())), None)
-            if successor is None:
-                yield RelatedItem("successor", row.successor)
-            elif successor.id != row.id:
-                yield _relate("successor", successor)
+def _list_related(row: Row[Any], parts: Parts) -> Iterator[RelatedItem]:
+    """Yield the editions, the translations and the successor of an item."""
+    for edition in parts["editions"].get(row.id, ()):
+        yield _relate("later_edition" if edition.position > 0 else "earlier_edition", edition)
+    for member in parts["members"].get(row.head, ()):
+        if member.ibi != (row.rep or row.ibip) and member.language is not None:
+            # the other items are translations of the head of their group
+            is_original = member.ibi == row.head
+            yield structs.replace(_relate("translation", member), is_original=is_original)
+    if row.successor is not None:
+        successor = next(iter(parts["successors"].get(row.successor, ())), None)
+        if successor is None:
+            yield RelatedItem("successor", row.successor)
+        elif successor.id != row.id:
+            yield _relate("successor", successor)
 
 
 def _relate(kind: RelationKind, row: Row[Any]) -> RelatedItem:
@@ -515,20 +496,65 @@ class ItemReader:
         """Return the items that :func:`_select_items` selects."""
         values["archive_id"] = self.archive_id
         rows = self.connection.execute(statement, values).all()
-        if not rows:
-            return {}
-        parts = ItemParts(self.connection, self.archive_id, rows, self.with_descriptions)
+        lists: dict[str, Any] = {
+            "archive_id": self.archive_id,
+            "ids": [row.id for row in rows],
+            "heads": {row.head for row in rows} - {None},
+            "successors": {row.successor for row in rows} - {None},
+        }
+        parts: dict[str, dict[Any, list[Row[Any]]]] = {name: defaultdict(list) for name in _PARTS}
+        for name, (with_titles, plain, key, needed) in _PARTS.items():
+            reading = with_titles if self.with_descriptions else plain
+            if reading is not None and lists[needed]:
+                for part in self.connection.execute(reading, lists):
+                    parts[name][part._mapping[key]].append(part)
         return {row.id: self._make_item(row, parts) for row in rows}
 
-    def _make_item(self, row: Row[Any], parts: ItemParts) -> ItemView:
-        related = tuple(parts.list_related(row))
-        files = parts.files[row.id]
-        record = _make_record(
-            row,
-            tuple(part.text for part in parts.aliases[row.id]),
-            tuple(part.text for part in parts.same_as[row.id]),
-            tuple(map(self._make_file, files)),
-            related,
+    def _make_item(self, row: Row[Any], parts: Parts) -> ItemView:
+        related = tuple(_list_related(row, parts))
+        stored = parts["files"].get(row.id, ())
+        files = tuple(
+            FileRecord(
+                part.path,
+                part.url,
+                None if part.size is None else self.get_source and self.get_source(part.sha256),
+                part.sha256,
+            )
+            for part in stored
+        )
+        is_head = row.head == (row.rep or row.ibip)
+        record = Record(
+            rep=row.rep,
+            ibip=row.ibip,
+            aliases=tuple(part.text for part in parts["aliases"].get(row.id, ())),
+            same_as=tuple(part.text for part in parts["same_as"].get(row.id, ())),
+            state=row.state,
+            original_archive=row.original_archive,
+            timestamp=row.timestamp,
+            content_type=row.content_type,
+            language=row.language,
+            transferable=row.transferable,
+            next_edition=row.next_edition,
+            # only the record of the head of a group lists the translations; an item without a
+            # language cannot be listed in the records of other items
+            translations={
+                str(other.language): other.ibi
+                for other in related
+                if (is_head or row.language is None) and other.kind == "translation"
+            },
+            metadata=_read_metadata(row),
+            formats=dict(row.formats or {}),
+            files=files,
+            target_file=None if files and row.target_path == files[0].path else row.target_path,
+            list_files=row.list_files,
+            access=None
+            if row.access_networks is None
+            else AccessRule(tuple(row.access_networks.split()), row.access_others),
+            embargo=row.embargo,
+            tombstone=None
+            if row.reason is None
+            else Tombstone(row.reason, row.citation, row.successor, row.removed_to),
+            key=row.host_key,
         )
         described = row.described if self.with_descriptions else None
         return ItemView(
@@ -538,16 +564,10 @@ class ItemReader:
             None if described is None else _read_stored(described, row.described_work),
             row.described_language if self.with_descriptions else None,
             related,
-            {file.path: file.size for file in files if file.size is not None},
+            {file.path: file.size for file in stored if file.size is not None},
             row.id,
-            None if row.head == (row.rep or row.ibip) else row.head,
+            None if is_head else row.head,
         )
-
-    def _make_file(self, part: Row[Any]) -> FileRecord:
-        source = None
-        if part.size is not None and self.get_source is not None:
-            source = self.get_source(part.sha256)
-        return FileRecord(part.path, part.url, source, part.sha256)
 
 
 @cache
@@ -589,57 +609,7 @@ def _select_items(with_descriptions: bool, by_name: bool = False) -> Select[Any]
     )
 
 
-def _make_record(
-    row: Any,
-    aliases: tuple[str, ...],
-    same_as: tuple[str, ...],
-    files: tuple[FileRecord, ...],
-    related: Sequence[RelatedItem],
-) -> Record:
-    """Return the record of an item.
-
-    :param row: the columns of the item.
-    :param related: the related items, from :meth:`ItemParts.list_related`.
-    """
-    access = tombstone = None
-    if row.access_networks is not None:
-        access = AccessRule(tuple(row.access_networks.split()), row.access_others)
-    if row.reason is not None:
-        tombstone = Tombstone(row.reason, row.citation, row.successor, row.removed_to)
-    # only the record of the head of a group lists the translations; an item without a language
-    # cannot be listed in the records of other items
-    lists_translations = row.head == (row.rep or row.ibip) or row.language is None
-    first = files[0].path if files else None
-    return Record(
-        rep=row.rep,
-        ibip=row.ibip,
-        aliases=aliases,
-        same_as=same_as,
-        state=row.state,
-        original_archive=row.original_archive,
-        timestamp=row.timestamp,
-        content_type=row.content_type,
-        language=row.language,
-        transferable=row.transferable,
-        next_edition=row.next_edition,
-        translations={
-            str(other.language): other.ibi
-            for other in related
-            if lists_translations and other.kind == "translation"
-        },
-        metadata=_find_metadata(row),
-        formats=dict(row.formats or {}),
-        files=files,
-        target_file=None if row.target_path == first else row.target_path,
-        list_files=row.list_files,
-        access=access,
-        embargo=row.embargo,
-        tombstone=tombstone,
-        key=row.host_key,
-    )
-
-
-def _find_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
+def _read_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
     if row.metadata_ibi is not None:
         return MetadataItem(row.metadata_ibi)
     if row.dublin_core is not None:
