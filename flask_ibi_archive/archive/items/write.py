@@ -10,21 +10,8 @@ from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import sqlalchemy as sa
 from msgspec.structs import replace
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    bindparam,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    null,
-    select,
-    update,
-)
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.files import Content, Source
@@ -100,18 +87,18 @@ class KeyHolder:
         return [text for text in (self.rep, self.ibip) if text is not None]
 
 
-def _is_between(table: Any) -> ColumnElement[bool]:
+def _is_between(table: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a key comes after the parameter "last" and before "end"."""
-    return and_(table.host_key > bindparam("last"), table.host_key < bindparam("end"))
+    return sa.and_(table.host_key > sa.bindparam("last"), table.host_key < sa.bindparam("end"))
 
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 _KEYS: dict[Any, Any] = {
-    table: select(table.host_key, table.rep, table.ibip, *columns)
+    table: sa.select(table.host_key, table.rep, table.ibip, *columns)
     .where(table.archive_id == ARCHIVE, table.host_key.is_not(None))
     .order_by(table.host_key)
     .limit(BATCH)
-    for table, columns in ((ReservationRow, [null(), null()]), (Item, [Item.id, Item.state]))
+    for table, columns in ((ReservationRow, [sa.null(), sa.null()]), (Item, [Item.id, Item.state]))
 }
 _LISTED_KEYS = {
     table: keys.where(is_listed(table.host_key, "keys")) for table, keys in _KEYS.items()
@@ -120,7 +107,7 @@ _KEYS_BETWEEN = {table: keys.where(_is_between(table)) for table, keys in _KEYS.
 
 
 def find_holders(
-    connection: Connection, archive_id: int, keys: Iterable[str]
+    connection: sa.Connection, archive_id: int, keys: Iterable[str]
 ) -> dict[str, KeyHolder]:
     """Return the items and the reservations that have keys, by their keys.
 
@@ -130,7 +117,7 @@ def find_holders(
 
 
 def list_holders(
-    connection: Connection, archive_id: int, keys: Iterable[str]
+    connection: sa.Connection, archive_id: int, keys: Iterable[str]
 ) -> Iterator[KeyHolder]:
     """Yield all reservations and items that have keys; of each batch, the reservations first."""
     for part in batched(keys, BATCH):
@@ -139,7 +126,7 @@ def list_holders(
 
 
 def read_holders(
-    connect: Callable[[], Connection], archive_id: int, prefix: str
+    connect: Callable[[], sa.Connection], archive_id: int, prefix: str
 ) -> Iterator[list[KeyHolder]]:
     """Yield the items and the reservations whose keys begin with a prefix, in batches.
 
@@ -155,12 +142,13 @@ def read_holders(
             last = holders[-1].key
 
 
-def count_holders(connection: Connection, archive_id: int, prefix: str) -> int:
+def count_holders(connection: sa.Connection, archive_id: int, prefix: str) -> int:
     """Return the number of items and reservations whose keys begin with a prefix."""
     values = {"archive_id": archive_id, "last": prefix, "end": _find_end(prefix)}
     return sum(
         connection.scalars(
-            select(func.count()).where(table.archive_id == ARCHIVE, _is_between(table)), values
+            sa.select(sa.func.count()).where(table.archive_id == ARCHIVE, _is_between(table)),
+            values,
         ).one()
         for table in (Item, ReservationRow)
     )
@@ -171,7 +159,7 @@ def _find_end(prefix: str) -> str:
     return prefix[:-1] + chr(ord(":") + 1)
 
 
-def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
+def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
     """Free the keys of items and reservations, so that others can have them.
 
     A deleted item has no key afterwards. The others get the key with their identifier, so that
@@ -181,16 +169,16 @@ def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHold
     for holder in holders:
         keys[ReservationRow if holder.item_id is None else Item].append(holder.key)
     for table, present in keys.items():
-        new: Any = table.host_key + "," + func.coalesce(table.ibip, table.rep)
+        new: Any = table.host_key + "," + sa.func.coalesce(table.ibip, table.rep)
         if table is Item:
-            new = case((Item.state != State.DELETED.value, new))
+            new = sa.case((Item.state != State.DELETED.value, new))
         for part in batched(present, BATCH):
             are_chosen = is_one_of(table.host_key, part)
-            statement = update(table).where(table.archive_id == archive_id, are_chosen)
+            statement = sa.update(table).where(table.archive_id == archive_id, are_chosen)
             connection.execute(statement.values(host_key=new))
 
 
-def _read(connection: Connection, statement: Any, **values: Any) -> Iterator[KeyHolder]:
+def _read(connection: sa.Connection, statement: Any, **values: Any) -> Iterator[KeyHolder]:
     for key, rep, ibip, item_id, state in connection.execute(statement, values).all():
         yield KeyHolder(key, item_id, rep, ibip, state == State.DELETED.value)
 
@@ -200,7 +188,7 @@ MEMORY = 60
 
 #: Whether each database contains former addresses, and when this process asks again.
 _addresses: WeakKeyDictionary[Database, tuple[bool, float]] = WeakKeyDictionary()
-_HAS_ADDRESSES = select(exists().where(SameAs.text.like("http%")))
+_HAS_ADDRESSES = sa.select(sa.exists().where(SameAs.text.like("http%")))
 
 
 def has_addresses(database: Database) -> bool:
@@ -226,14 +214,14 @@ def has_addresses(database: Database) -> bool:
 _SAME_AS: Any = SameAs.__table__.c
 _ITEM: Any = Item.__table__.c
 _HOLDERS = (
-    select(_SAME_AS.digest, _SAME_AS.item_id, func.coalesce(_ITEM.ibip, _ITEM.rep))
+    sa.select(_SAME_AS.digest, _SAME_AS.item_id, sa.func.coalesce(_ITEM.ibip, _ITEM.rep))
     .join(Item.__table__, _ITEM.id == _SAME_AS.item_id)
     .where(is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == ARCHIVE)
 )
 
 
 def find_same_as_holders(
-    connection: Connection, archive_id: int, digests: Iterable[str]
+    connection: sa.Connection, archive_id: int, digests: Iterable[str]
 ) -> dict[str, tuple[int, str]]:
     """Return the row ID and an identifier of the item that has each alias.
 
@@ -250,7 +238,7 @@ def find_same_as_holders(
 
 
 def add_same_as(
-    connection: Connection, archive_id: int, aliases: Sequence[tuple[int, int, str]]
+    connection: sa.Connection, archive_id: int, aliases: Sequence[tuple[int, int, str]]
 ) -> None:
     """Store aliases of items.
 
@@ -296,7 +284,7 @@ def keep_same_as(record: Record, before: Record) -> Record:
     return replace(record, same_as=(*record.same_as, *old))
 
 
-def renew_plans(connection: Connection) -> None:
+def renew_plans(connection: sa.Connection) -> None:
     """Make PostgreSQL plan its statements again, also those that check foreign keys.
 
     A plan for an empty table reads the whole table, and becomes slow while the table grows.
@@ -304,7 +292,7 @@ def renew_plans(connection: Connection) -> None:
     run_on_postgresql(connection, "DISCARD PLANS")
 
 
-def examine_tables(connection: Connection) -> None:
+def examine_tables(connection: sa.Connection) -> None:
     """Let PostgreSQL examine its tables while many rows are inserted, and renew its plans.
 
     Until autovacuum has examined the tables, statements and triggers would read all rows.
@@ -314,26 +302,28 @@ def examine_tables(connection: Connection) -> None:
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 _FILE = File.__table__.c
-_CONTENTS = select(*_FILE["item_id", "path", "sha256", "size", "source", "source_modified"]).where(
-    is_listed(_FILE.item_id, "ids"), _FILE.size.is_not(None)
-)
+_CONTENTS = sa.select(
+    *_FILE["item_id", "path", "sha256", "size", "source", "source_modified"]
+).where(is_listed(_FILE.item_id, "ids"), _FILE.size.is_not(None))
 _SET_SOURCE = (
-    update(File)
-    .where(_FILE.item_id == bindparam("item"), _FILE.path == bindparam("name"))
-    .values(source=bindparam("new_path"), source_modified=bindparam("new_modified"))
+    sa.update(File)
+    .where(_FILE.item_id == sa.bindparam("item"), _FILE.path == sa.bindparam("name"))
+    .values(source=sa.bindparam("new_path"), source_modified=sa.bindparam("new_modified"))
 )
 #: The tables of the parts of items, by the fields of records.
 _PARTS: dict[str, Any] = {"tombstone": TombstoneRow, "files": File, "same_as": SameAs}
-_DELETE = {model: delete(model).where(is_listed(model.item_id, "ids")) for model in _PARTS.values()}
-_INSERT = {model: insert(model) for model in (ItemIdentifier, *_PARTS.values())}
+_DELETE = {
+    model: sa.delete(model).where(is_listed(model.item_id, "ids")) for model in _PARTS.values()
+}
+_INSERT = {model: sa.insert(model) for model in (ItemIdentifier, *_PARTS.values())}
 # The rows are returned in any order, because SQLite would insert them one by one otherwise.
-_INSERT_ITEMS = insert(Item).returning(Item.id, Item.rep, Item.ibip)
+_INSERT_ITEMS = sa.insert(Item).returning(Item.id, Item.rep, Item.ibip)
 _UPDATE_ITEM = (
-    update(Item.__table__)  # type: ignore[arg-type]
-    .where(_ITEM.id == bindparam("row_id"))
+    sa.update(Item.__table__)  # type: ignore[arg-type]
+    .where(_ITEM.id == sa.bindparam("row_id"))
     .values(
         {
-            column.name: bindparam(column.name)
+            column.name: sa.bindparam(column.name)
             for column in _ITEM
             if column.name not in ("id", "archive_id", "is_service")
         }
@@ -341,12 +331,12 @@ _UPDATE_ITEM = (
 )
 
 _ARCHIVE_OF_SERVICE = (
-    select(ArchiveRow.id)
+    sa.select(ArchiveRow.id)
     .join(ItemIdentifier, ItemIdentifier.item_id == ArchiveRow.service_item_id)
-    .where(ItemIdentifier.text == bindparam("service"))
+    .where(ItemIdentifier.text == sa.bindparam("service"))
 )
 #: The Archives that have the Originals of identifiers.
-_ORIGINALS = select(ItemIdentifier.archive_id).where(
+_ORIGINALS = sa.select(ItemIdentifier.archive_id).where(
     is_listed(ItemIdentifier.text, "texts"), ItemIdentifier.state == State.ORIGINAL.value
 )
 
@@ -354,9 +344,9 @@ _ORIGINALS = select(ItemIdentifier.archive_id).where(
 def _select_copies() -> Any:
     """Select the Copies of items, with the ids of their Archives and of their Originals."""
     mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
-    is_own = and_(ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == ARCHIVE)
+    is_own = sa.and_(ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == ARCHIVE)
     return (
-        select(Item.id, Item.archive_id, mine.item_id)
+        sa.select(Item.id, Item.archive_id, mine.item_id)
         .join(theirs, theirs.item_id == Item.id)
         .join(mine, mine.text == theirs.text)
         .join(service, service.text == Item.original_archive)
@@ -415,7 +405,7 @@ class ItemStore:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: sa.Connection,
         archive_id: int,
         notices: list[Notice] | None = None,
         ibi: str | None = None,
@@ -503,7 +493,7 @@ class ItemStore:
         copies = None if record.state == State.ORIGINAL else self.find_copies([item_id])
         if not copies:
             return
-        services = select(primary_form()).where(
+        services = sa.select(primary_form()).where(
             Item.archive_id.in_(copies[item_id].values()), Item.is_service
         )
         holders = sorted(self.connection.scalars(services))
@@ -730,12 +720,12 @@ class ItemStore:
         name = ItemIdentifier
         before, after = new.before.identifiers, new.record.identifiers
         is_own = name.item_id == new.item_id
-        self.connection.execute(delete(name).where(is_own, name.text.not_in(after)))
+        self.connection.execute(sa.delete(name).where(is_own, name.text.not_in(after)))
         for row in self._list_identifiers(new.item_id, new.record):
             if row["text"] not in before:
                 self.connection.execute(_INSERT[name], [row])
                 continue
-            moved = update(name).where(is_own, name.text == row["text"])
+            moved = sa.update(name).where(is_own, name.text == row["text"])
             self.connection.execute(moved.values(alias_no=row["alias_no"]))
 
     def set_sources(self, contents: Mapping[int, Contents]) -> None:
@@ -773,7 +763,7 @@ class ItemStore:
     def _update(self, items: Collection[int], **values: str | None) -> None:
         if items:
             are_chosen = is_one_of(Item.id, items)
-            self.connection.execute(update(Item).where(are_chosen).values(**values))
+            self.connection.execute(sa.update(Item).where(are_chosen).values(**values))
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
         """Set the timestamp of an item if the item is an Original.
@@ -781,7 +771,7 @@ class ItemStore:
         Other items keep their timestamps: that of a Deleted item is the time of its deletion.
         """
         self.connection.execute(
-            update(Item)
+            sa.update(Item)
             .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
             .values(timestamp=moment)
         )
