@@ -20,7 +20,7 @@ have the primary form, and members with another language than their item.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -77,7 +77,7 @@ def lock_relations(
     if limited:
         limit = {"limit": int(LOCK_WAIT * 1000)}
         before = connection.execute(_LIMIT_WAIT, limit).scalar_one()
-    _lock(connection, ArchiveRow, archives)
+    connection.execute(_LOCKS[ArchiveRow], {"ids": archives})
     lock_items(connection, items)
     if limited:  # after an error, the rollback restores the setting
         connection.execute(_RESTORE_WAIT, {"setting": before})
@@ -89,11 +89,7 @@ def lock_items(connection: sa.Connection, items: Collection[int]) -> None:
     :param items: the row IDs of the items.
     """
     if items and connection.dialect.name != "sqlite":
-        _lock(connection, Item, items)
-
-
-def _lock(connection: sa.Connection, model: type[ArchiveRow | Item], ids: Collection[int]) -> None:
-    connection.execute(_LOCKS[model], {"ids": ids})
+        connection.execute(_LOCKS[Item], {"ids": items})
 
 
 class Member(NamedTuple):
@@ -174,6 +170,18 @@ _NEXT = (
 _REMOVE, _INSERT = sa.delete(Translation).where(_IS_MEMBER), sa.insert(Translation)
 
 
+def _check_languages(ibi: str, languages: Sequence[str | None]) -> None:
+    """Check that the members of a group have different languages (rule 8).
+
+    :param ibi: an identifier of a member, for the message.
+    """
+    for language in set(languages) - {None}:
+        if languages.count(language) > 1:
+            raise RuleBroken(
+                8, ibi, f"the group of translations has two items in the language {language}"
+            )
+
+
 class Relations:
     """The relations between the items of one Archive.
 
@@ -247,24 +255,15 @@ class Relations:
         heads = sorted({ibi if row.head in texts else row.head for row in rows})
         is_group = Translation.archive_id == self.archive_id
         self.connection.execute(sa.delete(Translation).where(is_group, Translation.ibi.in_(texts)))
-        self._check_languages(ibi, [row.head for row in rows], rows[0].language)
+        if len(rows) > 1:
+            members = self._read_groups([row.head for row in rows])
+            _check_languages(ibi, [rows[0].language, *(member.language for member in members)])
         self.connection.execute(
             sa.update(Translation)
             .where(is_group, Translation.head.in_([row.head for row in rows]))
             .values(head=heads[0])
         )
         self.insert([Member(ibi, heads[0], rows[0].language)])
-
-    def _check_languages(self, ibi: str, heads: Collection[str], language: str | None) -> None:
-        """Check that groups that are merged have no common language (rule 8)."""
-        if len(heads) < 2:
-            return
-        languages = [language, *(member.language for member in self._read_groups(heads))]
-        for stated in set(languages) - {None}:
-            if languages.count(stated) > 1:
-                raise RuleBroken(
-                    8, ibi, f"the group of translations has two items in the language {stated}"
-                )
 
     # --- editions --------------------------------------------------------------------------------
 
@@ -340,18 +339,23 @@ class Relations:
         for ibi, head in groups.items():
             members_of.setdefault(head, set()).add(ibi)
         for head, listed in lists.items():
-            self._check_list(head, listed, languages)
-            languages.update({ibi: language for language, ibi in listed.items()})
-            present = {groups[ibi] for ibi in (head, *listed.values()) if ibi in groups}
-            everybody = {head, *listed.values()}.union(*(members_of[group] for group in present))
-            stated = [languages[ibi] for ibi in everybody]
-            for language in {*stated} - {None}:
-                if stated.count(language) > 1:
+            if len({*listed.values()}) < len(listed):
+                raise RuleBroken(
+                    8, head, "the item lists one translation twice, with two different languages"
+                )
+            for language, ibi in listed.items():
+                stated = languages[ibi]
+                if stated not in (None, language):
                     raise RuleBroken(
                         8,
                         head,
-                        f"the group of translations has two items in the language {language}",
+                        f"the item lists a translation into {language}, but this translation "
+                        f"states the language {stated}",
                     )
+            languages.update({ibi: language for language, ibi in listed.items()})
+            present = {groups[ibi] for ibi in (head, *listed.values()) if ibi in groups}
+            everybody = {head, *listed.values()}.union(*(members_of[group] for group in present))
+            _check_languages(head, [languages[ibi] for ibi in everybody])
             if len(everybody) < 2:  # the item lists itself
                 continue
             group = groups.get(head) or min(present, default=head)
@@ -377,27 +381,6 @@ class Relations:
                 new,
             )
         self.insert(changed)
-
-    def _check_list(
-        self, head: str, listed: Mapping[str, str], languages: Mapping[str, str | None]
-    ) -> None:
-        """Check the translations that a record lists, before they join their group.
-
-        :param languages: the present languages of the items.
-        """
-        if len({*listed.values()}) < len(listed):
-            raise RuleBroken(
-                8, head, "the item lists one translation twice, with two different languages"
-            )
-        for language, ibi in listed.items():
-            stated = languages[ibi]
-            if stated not in (None, language):
-                raise RuleBroken(
-                    8,
-                    head,
-                    f"the item lists a translation into {language}, but this translation states "
-                    f"the language {stated}",
-                )
 
     def add_translation(self, ibi: str, other: str, language: str) -> None:
         """Put a new item into the group of another item.
@@ -457,13 +440,8 @@ class Relations:
     def insert(self, members: Iterable[Member]) -> None:
         """Insert rows of members of groups."""
         rows = [
-            {
-                "archive_id": self.archive_id,
-                "ibi": member.ibi,
-                "head": member.head,
-                "language": member.language,
-            }
-            for member in members
+            {"archive_id": self.archive_id, "ibi": ibi, "head": head, "language": language}
+            for ibi, head, language, *_ in members
         ]
         if rows:
             self.connection.execute(_INSERT, rows)
