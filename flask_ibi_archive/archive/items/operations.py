@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from difflib import get_close_matches
@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
 
+from flask_ibi_archive import signals
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.files import (
     Content,
@@ -107,15 +108,7 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import can_be_repeated
 from flask_ibi_archive.server.database.dialects import batched
-from flask_ibi_archive.signals import (
-    NOBODY,
-    Notice,
-    Notifier,
-    item_changed,
-    item_deposited,
-    item_minted,
-    item_state_changed,
-)
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -632,11 +625,13 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
     """
     if before is None or before.state != after.state:
         old_state = None if before is None else before.state
-        note_signal(store, item_state_changed, after, old_state=old_state, new_state=after.state)
-    elif item_changed.receivers and before.state != State.DELETED.value:
+        note_signal(
+            store, signals.item_state_changed, after, old_state=old_state, new_state=after.state
+        )
+    elif signals.item_changed.receivers and before.state != State.DELETED.value:
         names = [name for name in find_changed_fields(before, after) if name not in UNSIGNALLED]
         if names:
-            note_signal(store, item_changed, after, state=after.state, fields=tuple(names))
+            note_signal(store, signals.item_changed, after, state=after.state, fields=tuple(names))
 
 
 def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) -> None:
@@ -645,9 +640,9 @@ def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) ->
     :param item_id: the row ID of the item.
     :param changed: the names of the fields.
     """
-    if item_changed.receivers:
+    if signals.item_changed.receivers:
         record = store.reader.read_record(item_id)
-        note_signal(store, item_changed, record, state=record.state, fields=tuple(changed))
+        note_signal(store, signals.item_changed, record, state=record.state, fields=tuple(changed))
 
 
 def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
@@ -759,11 +754,9 @@ class OperationContext:
 
         If the host has a session, uncommitted changes in the transaction of the host are visible.
         """
-        if self.session is not None:
-            yield ItemStore(self.session.connection(), self.archive.id)
-        else:
-            with self.database.reading() as connection:
-                yield ItemStore(connection, self.archive.id)
+        session = self.session
+        with nullcontext(session.connection()) if session else self.database.reading() as found:
+            yield ItemStore(found, self.archive.id)
 
     def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
         """Return new identifiers.
@@ -1005,11 +998,7 @@ class UpdateBatch:
         related: set[int] = set()
         removed: dict[str, int] = {}
         for item_id, new in self.updates.items():
-            metadata = new.before.metadata, new.record.metadata
-            if new.changed & RELATING and (
-                # a description is no relation
-                new.changed & RELATING != {"metadata"} or MetadataItem in map(type, metadata)
-            ):
+            if new.relates:
                 related.add(item_id)
             if "state" in new.changed:
                 removed[new.before.identifiers[0]] = item_id
@@ -1311,14 +1300,14 @@ def _store(
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
                 minted = Minted(*forms)
             else:
-                note_signal(store, item_minted, minted)
+                note_signal(store, signals.item_minted, minted)
             named = replace(record, rep=minted.rep, ibip=minted.ibip)
             if record.key is not None:
                 holder = _find_key_holder(store, record.key)
                 if holder is not None and holder.is_deleted:
                     free_keys(store.connection, store.archive_id, [holder])
             store.insert([named], [contents], now, is_minted=True)
-            note_signal(store, item_deposited, named)
+            note_signal(store, signals.item_deposited, named)
             if edition_of is not None:
                 store.relations.set_next_edition(other.id, minted.rep)
                 store.set_timestamp(other.id, now)
@@ -1398,7 +1387,7 @@ def reserve(archive: HasContext, note: str | None = None) -> Minted:
         add_reservation(
             store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
         )
-        note_signal(store, item_minted, minted)
+        note_signal(store, signals.item_minted, minted)
     return minted
 
 
@@ -1474,7 +1463,18 @@ def edit(
             if not (take_back and before.original_elsewhere):
                 next_state(State(before.state), Event.EDIT, text)
             old_files = before.files if files is None else ()
-            remaining = _remaining_files(old_files, remove_files, new_files)
+            paths = [file.path for file in old_files]
+            for path in remove_files:
+                if path not in paths:
+                    known = ", ".join(paths) or "none"
+                    raise StorageError(f"the item has no file {path}; the files are: {known}")
+            remaining = [file for file in old_files if file.path not in remove_files]
+            kept = [file.path for file in remaining]
+            for file in new_files:
+                if file.path in kept:
+                    raise StorageError(
+                        f"the item already has a file {file.path}; remove that file to replace it"
+                    )
             # The edit may replace or remove the old target file.
             keeps_target = before.target_file in [file.path for file in remaining]
             original = replace(
@@ -1502,28 +1502,6 @@ def edit(
             change_item(store, text, change, now, relates)
             for content in contents.values():
                 staging.move_to_store(content)
-
-
-def _remaining_files(
-    files: Sequence[FileRecord], removed: Sequence[str], new: Sequence[FileRecord]
-) -> tuple[FileRecord, ...]:
-    """Return the files of an item that are not removed.
-
-    :param new: the files that are added.
-    :raises StorageError: if a path to remove does not exist, or if a path to add already exists.
-    """
-    paths = [file.path for file in files]
-    for path in removed:
-        if path not in paths:
-            raise StorageError(
-                f"the item has no file {path}; the files are: {', '.join(paths) or 'none'}"
-            )
-    for path in [file.path for file in new]:
-        if path in paths and path not in removed:
-            raise StorageError(
-                f"the item already has a file {path}; remove that file to replace it"
-            )
-    return tuple(file for file in files if file.path not in removed)
 
 
 def parse_other_name(text: str) -> tuple[str, str, str]:
@@ -1738,7 +1716,7 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
             translations=source_store.relations.find_others(item.ibi),
             key=None,  # it is the key of the Archive's own host
         )
-        contents = source_store.get_contents(item.id)
+        contents = source_store.get_contents_of([item.id]).get(item.id, {})
         target_store = ItemStore(store.connection, target.id, store.notices)
         upsert_item(target_store, record, contents, context.now(), Event.COPY)
 
@@ -1798,7 +1776,7 @@ def transfer(
         check_departure(before, keep_copy)
         translations = store.relations.find_others(primary)
         record = replace(before, translations=translations, key=None)
-        contents = store.get_contents(item_id)
+        contents = store.get_contents_of([item_id]).get(item_id, {})
         target_store = ItemStore(store.connection, target.id, store.notices)
         owners = target_store.find_owners(record.identifiers).values()
         old_state = next((owner.state for owner in owners), None)
@@ -1806,7 +1784,11 @@ def transfer(
         release_original(store, item_id, copies)
         new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
         note_signal(
-            target_store, item_state_changed, record, old_state=old_state, new_state=before.state
+            target_store,
+            signals.item_state_changed,
+            record,
+            old_state=old_state,
+            new_state=before.state,
         )
         copies.pop(new_id, None)
         give_up(store, {item_id: before}, target.service_ibi, keep_copy, now, copies)

@@ -38,6 +38,7 @@ from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.description import Text as LanguageText
 from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
+    FIELDS,
     AccessRule,
     DublinCore,
     DublinCoreMetadata,
@@ -295,6 +296,8 @@ _PARTS: dict[str, tuple[Any, Any, str, str]] = {
     "editions": (_EDITIONS, None, "base", "ids"),
     "successors": (_SUCCESSORS, None, "text", "successors"),
 }
+#: The columns of an item that are fields of its record.
+_COPIED = [name for name in FIELDS if name in Item.__table__.c and name != "formats"]
 #: The rows of the parts, by the part and by the item.
 Parts = Mapping[str, Mapping[Any, Sequence[sa.Row[Any]]]]
 
@@ -509,17 +512,9 @@ class ItemReader:
         )
         is_head = row.head == (row.rep or row.ibip)
         record = Record(
-            rep=row.rep,
-            ibip=row.ibip,
+            **{name: getattr(row, name) for name in _COPIED},
             aliases=tuple(part.text for part in parts["aliases"].get(row.id, ())),
             same_as=tuple(part.text for part in parts["same_as"].get(row.id, ())),
-            state=row.state,
-            original_archive=row.original_archive,
-            timestamp=row.timestamp,
-            content_type=row.content_type,
-            language=row.language,
-            transferable=row.transferable,
-            next_edition=row.next_edition,
             # only the record of the head of a group lists the translations; an item without a
             # language cannot be listed in the records of other items
             translations={
@@ -531,11 +526,9 @@ class ItemReader:
             formats=dict(row.formats or {}),
             files=files,
             target_file=None if files and row.target_path == files[0].path else row.target_path,
-            list_files=row.list_files,
             access=None
             if row.access_networks is None
             else AccessRule(tuple(row.access_networks.split()), row.access_others),
-            embargo=row.embargo,
             tombstone=None
             if row.reason is None
             else Tombstone(row.reason, row.citation, row.successor, row.removed_to),
@@ -714,29 +707,23 @@ def _describe(archive: Archive, item: ItemView) -> Work:
         archive.config.persistent_url_base,
         description=item.description,
         page_url=archive.addresses.item(record),
-        files=_list_files(archive, item),
+        # the files that all readers may read
+        files=[
+            WorkFile(
+                file.path,
+                file.url or archive.addresses.file(record, file.path),
+                guess_type(file.path)[0],
+                sha256=file.sha256,
+            )
+            for file in record.files
+            if item.is_open and record.list_files
+        ],
         metadata_language=item.metadata_language,
         translation_of=None if record.language is None else item.head,
         archive_name=archive.config.archive_name,
         publisher=archive.config.publisher,
         today=item.today,
     )
-
-
-def _list_files(archive: Archive, item: ItemView) -> list[WorkFile]:
-    """Return the files that all readers may read."""
-    record = item.record
-    if not item.is_open or not record.list_files:
-        return []
-    return [
-        WorkFile(
-            file.path,
-            file.url or archive.addresses.file(record, file.path),
-            guess_type(file.path)[0],
-            sha256=file.sha256,
-        )
-        for file in record.files
-    ]
 
 
 # --- identifiers -------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ from flask_ibi_archive.server.database.dialects import (
 )
 from flask_ibi_archive.signals import Notice
 
+#: The character after ``:``, which is the end of the keys that begin with a name and ``:``.
+AFTER_COLON = ";"
 #: The number of keys that one statement reads.
 BATCH = 1000
 
@@ -134,7 +136,7 @@ def read_holders(
     :param prefix: a text that ends with ``:``.
     """
     for table in (Item, ReservationRow):
-        last, end = prefix, _find_end(prefix)
+        last, end = prefix, prefix[:-1] + AFTER_COLON
         while holders := [
             *_read(connect(), _KEYS_BETWEEN[table], archive_id=archive_id, last=last, end=end)
         ]:
@@ -144,7 +146,7 @@ def read_holders(
 
 def count_holders(connection: sa.Connection, archive_id: int, prefix: str) -> int:
     """Return the number of items and reservations whose keys begin with a prefix."""
-    values = {"archive_id": archive_id, "last": prefix, "end": _find_end(prefix)}
+    values = {"archive_id": archive_id, "last": prefix, "end": prefix[:-1] + AFTER_COLON}
     return sum(
         connection.scalars(
             sa.select(sa.func.count()).where(table.archive_id == ARCHIVE, _is_between(table)),
@@ -152,11 +154,6 @@ def count_holders(connection: sa.Connection, archive_id: int, prefix: str) -> in
         ).one()
         for table in (Item, ReservationRow)
     )
-
-
-def _find_end(prefix: str) -> str:
-    """Return the first text after all keys that begin with a prefix, which ends with ``:``."""
-    return prefix[:-1] + chr(ord(":") + 1)
 
 
 def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
@@ -380,6 +377,7 @@ class Update:
 
     :param record: the new record. It has all identifiers of the item, except removed aliases.
     :ivar changed: the fields that change. The contents of files belong to the files.
+    :ivar relates: whether references, identifiers or the language change.
     """
 
     item_id: int
@@ -387,9 +385,14 @@ class Update:
     record: Record
     contents: Contents
     changed: set[str] = field(init=False)
+    relates: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.changed = {*find_changed_fields(self.before, self.record)}
+        metadata = {type(self.before.metadata), type(self.record.metadata)}
+        # a description is no relation
+        relating = RELATING if MetadataItem in metadata else RELATING - {"metadata"}
+        self.relates = not relating.isdisjoint(self.changed)
         if self.contents:
             self.changed.add("files")
 
@@ -426,10 +429,6 @@ class ItemStore:
     def find_owners(self, identifiers: Iterable[str]) -> dict[str, Owner]:
         """Return the item that has each identifier; see :func:`.read.find_owners`."""
         return find_owners(self.connection, self.archive_id, identifiers)
-
-    def get_contents(self, item_id: int) -> dict[str, Content]:
-        """Return the contents of the stored files of an item; the keys are the paths."""
-        return self.get_contents_of([item_id]).get(item_id, {})
 
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
         """Return the contents of the stored files of items, by the ids of the items."""
@@ -655,7 +654,7 @@ class ItemStore:
         :raises RuleBroken: if a rule does not allow a change.
         :raises StorageError: if another item has an alias in ``same_as``.
         """
-        if any(RELATING & new.changed for new in updates):
+        if any(new.relates for new in updates):
             records = self.resolve([new.record for new in updates])
             updates = [
                 Update(new.item_id, new.before, record, new.contents)
@@ -681,7 +680,8 @@ class ItemStore:
             if "language" in new.changed
         }
         heads = self.relations.find_heads(languages) if languages else {}
-        self.relations.remove(heads)
+        if heads:
+            self.relations.remove(heads)
         # a tombstone must go before the state of its item
         parts = [new for new in updates if _PARTS.keys() & new.changed]
         stored: dict[int, dict[str, Content]] = {}
@@ -713,7 +713,9 @@ class ItemStore:
                 )
                 for new in parts
             )
-        self.relations.insert(Member(ibi, head, languages[ibi]) for ibi, head in heads.items())
+        if heads:
+            members = [Member(ibi, head, languages[ibi]) for ibi, head in heads.items()]
+            self.relations.insert(members)
 
     def _replace_identifiers(self, new: Update) -> None:
         """Replace the rows of the identifiers of an item."""
