@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
 
 from flask_ibi_archive import signals
+from flask_ibi_archive.archive.items import read
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.files import (
     Content,
@@ -31,18 +32,6 @@ from flask_ibi_archive.archive.items.files import (
     read_source,
 )
 from flask_ibi_archive.archive.items.minting import Minted, Minter
-from flask_ibi_archive.archive.items.read import (
-    RELEASED,
-    USED,
-    Owner,
-    Reservation,
-    add_reservation,
-    find_needed_checksums,
-    read_reservations,
-    remove_unneeded,
-    settle_reservation,
-    view_item,
-)
 from flask_ibi_archive.archive.items.relations import lock_items, lock_relations
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
 from flask_ibi_archive.archive.items.sessions import HostSession, get_part, in_transaction
@@ -60,6 +49,7 @@ from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
+from flask_ibi_archive.core.records import lines
 from flask_ibi_archive.core.records.description import (
     WORK_FIELDS,
     Container,
@@ -68,13 +58,6 @@ from flask_ibi_archive.core.records.description import (
     Name,
     Text,
     derive_dublin_core,
-)
-from flask_ibi_archive.core.records.lines import (
-    check_record,
-    format_description,
-    format_fields,
-    format_record,
-    to_json,
 )
 from flask_ibi_archive.core.records.record import (
     AccessRule,
@@ -141,7 +124,7 @@ def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
     :raises StorageError: if the fields contradict the metadata or each other.
     """
     is_plain = isinstance(old, DublinCoreMetadata) and old.work is None
-    stated = {"dc": old.elements} if is_plain else to_json(old)
+    stated = {"dc": old.elements} if is_plain else lines.to_json(old)
     in_json = stated if isinstance(stated, Mapping) else {}
     creators = given.get("creators")
     is_rich = any(given.get(name) for name in RICH_FIELDS) or any(
@@ -168,11 +151,11 @@ def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
         )
     fields = {**given}
     if "title" in fields:
-        titles = format_description({"titles": fields.pop("title")}).get("titles", [])
+        titles = lines.format_description({"titles": fields.pop("title")}).get("titles", [])
         others = [one for one in base.get("titles", ()) if isinstance(one, dict) and "kind" in one]
         fields["titles"] = [*titles, *others] if isinstance(titles, list) else titles
     kept = {name: value for name, value in base.items() if name not in fields}
-    return {"work": {**kept, **format_description(fields)}}
+    return {"work": {**kept, **lines.format_description(fields)}}
 
 
 def _describe(elements: DublinCore, field: str) -> Any:
@@ -189,7 +172,7 @@ def _describe(elements: DublinCore, field: str) -> Any:
             f"{field}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
             'write all fields of the work as metadata={"work": {...}}'
         )
-    return format_description(work)
+    return lines.format_description(work)
 
 
 class Identified(Protocol):
@@ -525,7 +508,7 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
     if isinstance(file, FileRecord):
         if file.source is None:
             _check(parse_path, field, file.path)
-            return file.path, _check(convert_to(FileRecord), field, format_record(file))
+            return file.path, _check(convert_to(FileRecord), field, lines.format_record(file))
         name, file = file.path, file.source
     elif isinstance(file, tuple) and len(file) == 2:
         name, file = file
@@ -592,10 +575,12 @@ class NewFiles:
         with suppress(StorageError):
             # If committed items need all the files, no lock is necessary.
             for part in batched(self.checksums):
-                needed = self.database.read(partial(find_needed_checksums, checksums=part))
+                needed = self.database.read(partial(read.find_needed_checksums, checksums=part))
                 if len(needed) < len(part):
                     with self.database.writing(LOCK_TIMEOUT) as connection:
-                        remove_unneeded(connection, self.store, sorted(self.checksums), math.inf)
+                        read.remove_unneeded(
+                            connection, self.store, sorted(self.checksums), math.inf
+                        )
                     break
             self.store.unneeded = set()
 
@@ -820,7 +805,7 @@ def canonicalize(ibi: str) -> str:
         raise UnknownItem(quoted(ibi)) from error
 
 
-def find_item(store: ItemStore, ibi: str) -> Owner:
+def find_item(store: ItemStore, ibi: str) -> read.Owner:
     """Return the item that has an identifier.
 
     :raises UnknownItem: if there is no such item.
@@ -851,7 +836,7 @@ def validate_record(
     :raises StorageError: if a field is wrong. The message names the field.
     """
     try:
-        parsed = convert("", format_fields(Record, given), Record)
+        parsed = convert("", lines.format_fields(Record, given), Record)
         checked = replace(before, **{field: getattr(parsed, field) for field in given})
         listed = checked.translations.get(str(checked.language))
         if listed is not None and listed not in checked.identifiers:
@@ -860,7 +845,7 @@ def validate_record(
                 name,
                 f"{listed} can't be a translation of this item: both have the same language",
             )
-        check_record(checked, has_identifier=name is not None)
+        lines.check_record(checked, has_identifier=name is not None)
         return checked
     except FieldError as error:
         field = f"{name_field(error.field)}: " if error.field else ""
@@ -898,7 +883,7 @@ def find_key(archive: HasContext, key: str) -> ItemView | None:
         if holder is None:
             return None
         today = context.now().date()
-        return view_item(store.connection, store.archive_id, context.folder, holder.ibi, today)
+        return read.view_item(store.connection, store.archive_id, context.folder, holder.ibi, today)
 
 
 def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -> Minted | None:
@@ -1297,7 +1282,9 @@ def _store(
             now = context.now()
             if minted is None:
                 ibi = canonicalize(str(reserved))
-                forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
+                forms = read.settle_reservation(
+                    store.connection, store.archive_id, ibi, read.USED, now
+                )
                 minted = Minted(*forms)
             else:
                 note_signal(store, signals.item_minted, minted)
@@ -1340,7 +1327,9 @@ def check_new(given: Mapping[str, Any]) -> None:
         )
 
 
-def find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> Owner:
+def find_related(
+    store: ItemStore, edition_of: str | None, translation_of: str | None
+) -> read.Owner:
     """Return the earlier edition, or the translated item.
 
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
@@ -1384,7 +1373,7 @@ def reserve(archive: HasContext, note: str | None = None) -> Minted:
     # transaction ends. Therefore the identifier is used up even if the transaction fails.
     [minted] = context.mint_many(1)
     with context.transaction(minted.rep) as store:
-        add_reservation(
+        read.add_reservation(
             store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
         )
         note_signal(store, signals.item_minted, minted)
@@ -1403,13 +1392,15 @@ def release(archive: HasContext, ibi: str | Identified) -> None:
     text = canonicalize(require_ibi(ibi))
     context = archive.own_context
     with context.transaction(text) as store:
-        settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
+        read.settle_reservation(
+            store.connection, store.archive_id, text, read.RELEASED, context.now()
+        )
 
 
-def reservations(archive: HasContext) -> list[Reservation]:
+def reservations(archive: HasContext) -> list[read.Reservation]:
     """Return the reservations of the Archive. The oldest reservation is the first."""
     with archive.own_context.reading() as store:
-        return read_reservations(store.connection, store.archive_id)
+        return read.read_reservations(store.connection, store.archive_id)
 
 
 #: The fields that an edit may change. Other operations change the state and the identifiers.

@@ -411,6 +411,7 @@ def find_files(
 # --- reading -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class ItemReader:
     """Reads the items of one Archive.
 
@@ -422,19 +423,11 @@ class ItemReader:
         item, and the titles of the related items. Exports do not need them.
     """
 
-    def __init__(
-        self,
-        connection: sa.Connection,
-        archive_id: int,
-        get_source: Callable[[str], str] | None = None,
-        today: date = date.min,
-        with_descriptions: bool = False,
-    ) -> None:
-        self.connection = connection
-        self.archive_id = archive_id
-        self.get_source = get_source
-        self.today = today
-        self.with_descriptions = with_descriptions
+    connection: sa.Connection
+    archive_id: int
+    get_source: Callable[[str], str] | None = None
+    today: date = date.min
+    with_descriptions: bool = False
 
     def count_records(self) -> int:
         """Return the number of items except the service."""

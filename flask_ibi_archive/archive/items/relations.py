@@ -21,6 +21,7 @@ have the primary form, and members with another language than their item.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -182,15 +183,15 @@ def _check_languages(ibi: str, languages: Sequence[str | None]) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
 class Relations:
     """The relations between the items of one Archive.
 
     The methods use the transaction of the caller. Items are named by their primary forms.
     """
 
-    def __init__(self, connection: sa.Connection, archive_id: int) -> None:
-        self.connection = connection
-        self.archive_id = archive_id
+    connection: sa.Connection
+    archive_id: int
 
     def _execute(self, statement: Any, texts: Collection[str]) -> Any:
         return self.connection.execute(statement, {"archive_id": self.archive_id, "texts": texts})

@@ -397,6 +397,7 @@ class Update:
             self.changed.add("files")
 
 
+@dataclass
 class ItemStore:
     """The items of one Archive. The methods use the transaction of the caller.
 
@@ -406,21 +407,16 @@ class ItemStore:
     :param ibi: an identifier of the item that is changed, for messages.
     """
 
-    def __init__(
-        self,
-        connection: sa.Connection,
-        archive_id: int,
-        notices: list[Notice] | None = None,
-        ibi: str | None = None,
-    ) -> None:
-        self.ibi = ibi
-        self.connection = connection
-        self.archive_id = archive_id
-        self.notices: list[Notice] = [] if notices is None else notices
+    connection: sa.Connection
+    archive_id: int
+    notices: list[Notice] = field(default_factory=list)
+    ibi: str | None = None
+
+    def __post_init__(self) -> None:
         #: Reads items as records.
-        self.reader = ItemReader(connection, archive_id)
+        self.reader = ItemReader(self.connection, self.archive_id)
         #: Stores the relations between items.
-        self.relations = Relations(connection, archive_id)
+        self.relations = Relations(self.connection, self.archive_id)
 
     def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
         """Lock the relations of the Archive, and items; see :func:`.relations.lock_relations`."""
