@@ -565,11 +565,9 @@ class NewFiles:
         self.rolled_back = self.rolled_back or not is_committed
         if transaction.parent is not None or not (self.checksums or self.store.unneeded):
             return
-        if self.rolled_back or self.operations > 1:
-            self._remove_unneeded()
-
-    def _remove_unneeded(self) -> None:
-        """Delete the files that no item needs, or keep them in the list if a lock is not free."""
+        if not self.rolled_back and self.operations == 1:
+            return
+        # the files stay in the list if a lock is not free
         self.checksums |= self.store.unneeded
         self.store.unneeded = self.checksums
         with suppress(StorageError):
@@ -1335,13 +1333,11 @@ def find_related(
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
         names the last edition.
     """
-    if translation_of is not None:
-        other = find_item(store, translation_of)
-        next_state(State(other.state), Event.TRANSLATION, canonicalize(translation_of))
-        return other
-    ibi = canonicalize(str(edition_of))
+    ibi = canonicalize(str(translation_of or edition_of))
     other = find_item(store, ibi)
-    next_state(State(other.state), Event.EDITION, ibi)
+    next_state(State(other.state), Event.TRANSLATION if translation_of else Event.EDITION, ibi)
+    if translation_of:
+        return other
     last, is_here = store.relations.find_last_edition(other.ibi)
     if last != other.ibi:
         where = "" if is_here else " (not in this Archive)"
@@ -1444,10 +1440,9 @@ def edit(
             raise TypeError(
                 f"{name!r} can't be edited; the fields that can be edited are {', '.join(EDITABLE)}"
             )
+    listed = [*list_files(files or ()), *list_files(add_files or ())]
     with context.staging() as staging:
-        new_files, contents = stage_files(
-            staging, [*list_files(files or ()), *list_files(add_files)]
-        )
+        new_files, contents = stage_files(staging, listed)
         now = context.now()
 
         def change(before: Record) -> tuple[Record, Contents]:
@@ -1683,23 +1678,31 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
     :raises StorageError: if the item is not an Original, or if the state of the item in the
         target Archive does not allow a Copy.
     """
-    context, text = archive.context, require_ibi(ibi)
-    with context.transaction(canonicalize(text)) as store:
-        if to is None:
-            source, target = _find_original(store, text), context.archive
-        else:
+    context, text = archive.context, canonicalize(require_ibi(ibi))
+    with context.transaction(text) as store:
+        if to is not None:
             source, target = context.archive, context.get_archive(store.connection, to)
+        else:
+            target, owner_id = context.archive, store.find_archive_of_original(text)
+            known = {archive.id: archive for archive in find_archives(store.connection)}
+            if owner_id is None and text not in store.find_owners([text]):
+                raise UnknownItem(text)
+            if owner_id is None:
+                raise RuleBroken(
+                    4, text, "no Archive of this database has the Original of the item"
+                )
+            source = known[owner_id]
         if source.id == target.id:
             raise RuleBroken(
                 4,
-                canonicalize(text),
+                text,
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
         source_store = ItemStore(store.connection, source.id, store.notices)
         item_id = find_item(source_store, text).id
         lock_relations(store.connection, [source.id, target.id], [item_id])
         item = find_item(source_store, text)
-        next_state(State(item.state), Event.BE_COPIED, canonicalize(text))
+        next_state(State(item.state), Event.BE_COPIED, text)
         record = replace(
             source_store.reader.read_record(item.id),
             state=State.COPY.value,
@@ -1710,22 +1713,6 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
         contents = source_store.get_contents_of([item.id]).get(item.id, {})
         target_store = ItemStore(store.connection, target.id, store.notices)
         upsert_item(target_store, record, contents, context.now(), Event.COPY)
-
-
-def _find_original(store: ItemStore, ibi: str) -> ServedArchive:
-    """Return the Archive of the database that has the Original of an item.
-
-    :raises UnknownItem: if the Archive of the store does not know the identifier.
-    :raises RuleBroken: rule 4, if no Archive of the database has the Original.
-    """
-    archive_id = store.find_archive_of_original(canonicalize(ibi))
-    if archive_id is None:
-        if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
-            raise UnknownItem(ibi)
-        raise RuleBroken(
-            4, canonicalize(ibi), "no Archive of this database has the Original of the item"
-        )
-    return next(archive for archive in find_archives(store.connection) if archive.id == archive_id)
 
 
 def transfer(
@@ -1748,13 +1735,11 @@ def transfer(
         would break.
     :raises StorageError: if the item is not an Original.
     """
-    context, text = archive.context, require_ibi(ibi)
-    with context.transaction(canonicalize(text)) as store:
+    context, text = archive.context, canonicalize(require_ibi(ibi))
+    with context.transaction(text) as store:
         target = context.get_archive(store.connection, to)
         if target.id == context.archive.id:
-            raise RuleBroken(
-                3, canonicalize(text), "this Archive already has the Original; name another Archive"
-            )
+            raise RuleBroken(3, text, "this Archive already has the Original; name another Archive")
         # Read the Copies before the lock: then all Archives can be locked in the same order. New
         # Copies may appear before the lock. The update of their rows locks these Copies.
         item_id = find_item(store, text).id
