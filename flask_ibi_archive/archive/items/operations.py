@@ -810,7 +810,7 @@ def find_item(store: ItemStore, ibi: str) -> read.Owner:
     :raises RuleBroken: rule 6, if the item is the service.
     """
     text = canonicalize(ibi)
-    owner = store.find_owners([text]).get(text)
+    owner = read.find_owners(store.connection, store.archive_id, [text]).get(text)
     if owner is None:
         raise UnknownItem(ibi)
     if owner.is_service:
@@ -1440,7 +1440,7 @@ def edit(
             raise TypeError(
                 f"{name!r} can't be edited; the fields that can be edited are {', '.join(EDITABLE)}"
             )
-    listed = [*list_files(files or ()), *list_files(add_files or ())]
+    listed = [file for given in (files, add_files) if given for file in list_files(given)]
     with context.staging() as staging:
         new_files, contents = stage_files(staging, listed)
         now = context.now()

@@ -35,7 +35,6 @@ from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.records.description import Text as LanguageText
 from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
     FIELDS,
@@ -344,11 +343,13 @@ def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
 
     :raises ValueError: if the column is malformed.
     """
-    return {element: tuple(map(_parse_value, values)) for element, values in stored.items()}
-
-
-def _parse_value(value: Any) -> LanguageText:
-    return (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
+    return {
+        element: tuple(
+            (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
+            for value in values
+        )
+        for element, values in stored.items()
+    }
 
 
 def find_needed_checksums(connection: sa.Connection, checksums: Sequence[str]) -> set[str]:

@@ -517,16 +517,11 @@ class ItemStore:
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
         :raises StorageError: if another item has an alias in ``same_as``.
         """
-        texts = [
-            text
-            for record in records
-            for text in (record.aliases if is_minted else record.identifiers)
-        ]
-        check_not_reserved(self.connection, texts)
+        names = {own[0]: own for own in (record.identifiers for record in records)}
+        new = [record.aliases for record in records] if is_minted else names.values()
+        check_not_reserved(self.connection, [text for texts in new for text in texts])
         records = self.resolve(records)
-        languages = self.relations.rewrite(
-            {record.identifiers[0]: record.identifiers for record in records}
-        )
+        languages = self.relations.rewrite(names)
         if languages:
             records = [_assign_language(record, languages) for record in records]
         shared = {"archive_id": self.archive_id, "is_service": is_service}
