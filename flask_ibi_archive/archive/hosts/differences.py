@@ -20,10 +20,9 @@ from flask_ibi_archive.archive.hosts.row_links import find_changed_links
 from flask_ibi_archive.archive.items.operations import (
     OperationContext,
     UpdateBatch,
-    find_changed_fields,
 )
 from flask_ibi_archive.archive.items.read import find_held
-from flask_ibi_archive.archive.items.write import ItemStore
+from flask_ibi_archive.archive.items.write import ItemStore, find_changed_fields
 from flask_ibi_archive.errors import RowError, StorageError
 
 # The kinds of differences.

@@ -16,6 +16,7 @@ from typing import Any
 
 from flask_ibi_archive.archive.items.operations import (
     ItemRecord,
+    find_relations,
     list_files,
     name_file,
     read_description,
@@ -195,18 +196,19 @@ def parse_catalogue_record(given: Mapping[str, Any], name: str | None = None) ->
     name = name or given.get("ibip") or given.get("rep")
     identity = {field: given[field] for field in IDENTITY if given.get(field) is not None}
     try:
-        described = read_description({field: given[field] for field in given.keys() - IDENTITY})
-        if described.edition_of is not None:
+        described = {field: given[field] for field in given.keys() - IDENTITY}
+        values = read_description(described)
+        related = find_relations(described)
+        if "previous_edition" in related:
             raise StorageError(f"previous_edition: {EDITIONS_ADVICE}")
-        if described.translation_of is not None:
+        if "translation_of" in related:
             raise StorageError(f"translation_of: {TRANSLATIONS_ADVICE}")
-        files = tuple(
-            _read_file(number, file) for number, file in enumerate(list_files(described.files))
-        )
+        listed = list_files(given.get("files", ()))
+        files = tuple(_read_file(number, file) for number, file in enumerate(listed))
     except StorageError as error:
         raise StorageError(f"{name}: {error}") from error
-    values = {**described.values, **identity, "state": described.state, "files": files}
-    record = validate_record(Record(**values), name)
+    values |= {**identity, "state": given.get("state"), "files": files}
+    record = validate_record(values, name)
     if record.timestamp is None:
         raise StorageError(f"{name}: timestamp: the record needs the time of the last change")
     return record

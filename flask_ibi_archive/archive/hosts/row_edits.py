@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from flask_ibi_archive.archive.hosts.current_archive import get_session
 from flask_ibi_archive.archive.hosts.identified_item import (
@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.hosts.row_links import RowLink
 from flask_ibi_archive.archive.items.files import Content, Staging
 from flask_ibi_archive.archive.items.operations import (
     Edit,
-    ItemDescription,
+    Files,
     OperationContext,
     read_description,
     remove,
@@ -138,9 +138,8 @@ class RowEdits:
                 raise StorageError(f"state: {WITHDRAW}")
             if row.state == State.DELETED:
                 return self.withdraw(row, before)
-            description = read_description(row.given, before.metadata)
-            self.links[item_id] = RowLink.read(row, description, item_id)
-            record, contents = self._merge(row, item_id, before, description)
+            record, contents = self._merge(row, item_id, before)
+            self.links[item_id] = RowLink.read(row, item_id)
             if _with_target(record) == _with_target(before):
                 return None
             rekeyed = self._change_key(row, item_id, before)
@@ -157,26 +156,22 @@ class RowEdits:
         self.new_keys[row.key] = item_id
         return replace(before, key=row.key), {}
 
-    def _merge(
-        self, row: DescribedRow, item_id: int, before: Record, description: ItemDescription
-    ) -> tuple[Record, Contents]:
+    def _merge(self, row: DescribedRow, item_id: int, before: Record) -> tuple[Record, Contents]:
         """Return the new record of an item, and the contents of its files."""
-        values: dict[str, Any] = {**description.values, "key": row.key}
+        values = {**read_description(row.given, before.metadata), "key": row.key}
         contents: Contents = {}
         if "files" in row.given:
-            values["files"], contents = self._stage(item_id, description)
+            values["files"], contents = self._stage(item_id, row.given["files"])
             if before.target_file not in [file.path for file in values["files"]]:
                 values.setdefault("target_file", None)
         record = with_all_identifiers(replace(before, **{"aliases": (), **values}), before)
-        return validate_record(record, row.name), contents
+        return validate_record(asdict(record), row.name), contents
 
-    def _stage(
-        self, item_id: int, description: ItemDescription
-    ) -> tuple[tuple[FileRecord, ...], Contents]:
+    def _stage(self, item_id: int, given: Files) -> tuple[tuple[FileRecord, ...], Contents]:
         """Stage the files of an item once, because streams can't be read twice."""
         if item_id not in self._files:
             stored = self._stored.get(item_id, {})
-            files, contents = stage_files(self.staging, description.files, stored)
+            files, contents = stage_files(self.staging, given, stored)
             same = {path: new for path, new in contents.items() if new == stored.get(path)}
             if moved := {
                 path: new

@@ -9,10 +9,11 @@ from datetime import datetime
 
 from flask_ibi_archive.archive.hosts.identified_item import DescribedRow, naming
 from flask_ibi_archive.archive.items.operations import (
-    ItemDescription,
+    RELATED,
     canonicalize,
     find_item,
     find_related,
+    find_relations,
     note_changed_item,
 )
 from flask_ibi_archive.archive.items.write import ItemStore
@@ -34,17 +35,15 @@ class RowLink:
     translation_of: str | None
 
     @classmethod
-    def read(cls, described: DescribedRow, description: ItemDescription, item_id: int) -> RowLink:
+    def read(cls, described: DescribedRow, item_id: int) -> RowLink:
         """Return the relations of a description.
 
         :raises RowError: if the description does not name a related item by an identifier.
         """
         with naming(described.name, described.ibi), _explaining():
-            texts = [
-                None if text is None else canonicalize(text)
-                for text in (description.edition_of, description.translation_of)
-            ]
-        return cls(described, item_id, *texts)
+            related = find_relations(described.given)
+            names = {name: canonicalize(ibi) for name, ibi in related.items()}
+        return cls(described, item_id, *map(names.get, RELATED))
 
     @property
     def states_edition(self) -> bool:

@@ -36,7 +36,6 @@ from flask_ibi_archive.archive.hosts.row_links import RowLink, RowLinks, find_ch
 from flask_ibi_archive.archive.items.files import Content, Staging
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations import (
-    ItemDescription,
     OperationContext,
     UpdateBatch,
     check_new,
@@ -75,7 +74,6 @@ class NewItem:
     """
 
     described: DescribedRow
-    description: ItemDescription
     record: Record
     contents: Mapping[str, Content]
     is_simple: bool
@@ -113,7 +111,7 @@ class RowWriter:
             new = self._prepare_all(store, described, removals, owners)
             edits = RowEdits(self.context, store, self.staging)
             batch = UpdateBatch(store, edits.find(described, removals, select_items(owners)))
-            new_links = [RowLink.read(one.described, one.description, 0) for one in new]
+            new_links = [RowLink.read(one.described, 0) for one in new]
             links, linked = find_changed_links(store, [*new_links, *edits.links.values()])
             has_related = any(not one.is_simple or one.record.has_references for one in new)
             batch.lock(linked.union(edits.sources), relations=bool(links) or has_related)
@@ -210,21 +208,17 @@ class RowWriter:
         given = dict(one.given)
         if one.state == State.DELETED:  # a tombstone has no files
             given = {key: value for key, value in given.items() if key not in FILE_FIELDS}
-        description = read_description(given)
-        check_new(description)
-        files, contents = stage_files(self.staging, description.files)
+        values = {
+            **read_description(given),
+            "rep": one.row.ibi_rep,
+            "ibip": one.row.ibi_ibip,
+            "key": one.key,
+        }
+        check_new(given)
+        files, contents = stage_files(self.staging, given.get("files", ()))
         self._contents += contents.values()
-        record = Record(
-            **{
-                **description.values,
-                "rep": one.row.ibi_rep,
-                "ibip": one.row.ibi_ibip,
-                "files": files,
-                "key": one.key,
-            }
-        )
-        record = validate_record(record, one.name)
-        return NewItem(one, description, record, contents, is_unknown and not record.aliases)
+        record = validate_record(values, one.name, Record(files=files))
+        return NewItem(one, record, contents, is_unknown and not record.aliases)
 
     def _insert(self, store: ItemStore, new: Sequence[NewItem], now: datetime) -> None:
         """Insert items. Items without relations to known identifiers are inserted together."""

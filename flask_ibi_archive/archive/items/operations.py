@@ -6,14 +6,14 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 from blinker import NamedSignal
 from msgspec.structs import asdict, replace
@@ -21,6 +21,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session, SessionTransaction
 
+from flask_ibi_archive import signals
+from flask_ibi_archive.archive.items import read
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.files import (
     Content,
@@ -30,26 +32,16 @@ from flask_ibi_archive.archive.items.files import (
     read_source,
 )
 from flask_ibi_archive.archive.items.minting import Minted, Minter
-from flask_ibi_archive.archive.items.read import (
-    RELEASED,
-    USED,
-    Owner,
-    Reservation,
-    add_reservation,
-    find_needed_checksums,
-    read_reservations,
-    remove_unneeded,
-    settle_reservation,
-    view_item,
-)
 from flask_ibi_archive.archive.items.relations import lock_items, lock_relations
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
 from flask_ibi_archive.archive.items.sessions import HostSession, get_part, in_transaction
 from flask_ibi_archive.archive.items.write import (
+    RELATING,
     Contents,
     ItemStore,
     KeyHolder,
     Update,
+    find_changed_fields,
     find_holders,
     free_keys,
 )
@@ -57,6 +49,7 @@ from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
+from flask_ibi_archive.core.records import lines
 from flask_ibi_archive.core.records.description import (
     WORK_FIELDS,
     Container,
@@ -66,9 +59,9 @@ from flask_ibi_archive.core.records.description import (
     Text,
     derive_dublin_core,
 )
-from flask_ibi_archive.core.records.lines import check_record, format_description, format_record
 from flask_ibi_archive.core.records.record import (
     AccessRule,
+    DublinCore,
     DublinCoreMetadata,
     FileRecord,
     ItemView,
@@ -80,6 +73,7 @@ from flask_ibi_archive.core.records.record import (
 from flask_ibi_archive.core.records.values import (
     FieldError,
     convert,
+    convert_to,
     parse_key,
     parse_path,
     parse_text,
@@ -97,18 +91,13 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import can_be_repeated
 from flask_ibi_archive.server.database.dialects import batched
-from flask_ibi_archive.signals import (
-    NOBODY,
-    Notice,
-    Notifier,
-    item_changed,
-    item_deposited,
-    item_minted,
-    item_state_changed,
-)
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+Value = TypeVar("Value")
 
 
 def begin_change(connection: Connection) -> None:
@@ -121,77 +110,69 @@ def begin_change(connection: Connection) -> None:
 RICH_FIELDS = tuple(name for name in WORK_FIELDS if name != "creators")
 
 
-def is_work(metadata: Any, given: Mapping[str, Any]) -> bool:
-    """Return whether an item has a description of a work, or gets one.
+def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
+    """Return metadata whose fields ``given`` replaces, as the JSON object of a record.
 
-    :param metadata: the metadata of the item, or those that a host states.
-    :param given: the fields that a host states beside them.
+    The metadata are a description of a work if they are one already, or if a field is given that
+    Dublin Core cannot have; otherwise Dublin Core.
+
+    :param old: the present metadata of the item, or those that a host states.
+    :param given: the new fields; an empty value removes a field. In a description, ``title``
+        replaces the title, but no subtitle and no translated title.
+    :param is_stated: whether the host states the metadata.
+    :returns: None if no element of Dublin Core remains.
+    :raises StorageError: if the fields contradict the metadata or each other.
     """
-    if isinstance(metadata, Description) or getattr(metadata, "work", None) is not None:
-        return True
-    if isinstance(metadata, Mapping) and "work" in metadata:
-        return True
+    is_plain = isinstance(old, DublinCoreMetadata) and old.work is None
+    stated = {"dc": old.elements} if is_plain else lines.to_json(old)
+    in_json = stated if isinstance(stated, Mapping) else {}
     creators = given.get("creators")
-    return any(given.get(name) for name in RICH_FIELDS) or any(
+    is_rich = any(given.get(name) for name in RICH_FIELDS) or any(
         isinstance(creator, Name) or (isinstance(creator, Mapping) and "name" in creator)
         for creator in (creators if isinstance(creators, list | tuple) else [creators])
     )
-
-
-def merge_work(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> dict[str, Any]:
-    """Return metadata with a description whose fields ``given`` replaces.
-
-    :param metadata: the present metadata of the item, or those that a host states.
-    :param given: the new fields; an empty value removes a field. ``title`` replaces the title, but
-        no subtitle and no translated title.
-    :param is_stated: whether the host states the metadata.
-    :raises StorageError: if the fields contradict the metadata or each other.
-    """
+    if not is_rich and "work" not in in_json:
+        return _merge_elements(stated, given)
     if "title" in given and "titles" in given:
         raise StorageError("title: the field titles contains the title too; omit one of them")
-    base = _find_base(metadata, given, is_stated)
+    # the first field that makes the description one of a work, for messages
+    field = next((name for name in given if given[name] and name in RICH_FIELDS), "creators")
+    base: Any = {} if old is None else None
+    if is_plain and not is_stated:
+        base = _describe(old.elements, field)
+    elif not in_json.keys() & {"dc", "ibi", "url"}:
+        base = in_json.get("work", base)
+    if not isinstance(base, Mapping):
+        if [*in_json] == ["work"]:
+            raise StorageError(f"metadata.work: {quoted(base)} is not an object or a Description")
+        raise StorageError(
+            f"metadata: Dublin Core and metadata elsewhere can't have the field {field}; omit "
+            'the field, or write all fields of the work as {"work": {...}}'
+        )
     fields = {**given}
     if "title" in fields:
-        titles = format_description({"titles": fields.pop("title")}).get("titles", [])
+        titles = lines.format_description({"titles": fields.pop("title")}).get("titles", [])
         others = [one for one in base.get("titles", ()) if isinstance(one, dict) and "kind" in one]
         fields["titles"] = [*titles, *others] if isinstance(titles, list) else titles
     kept = {name: value for name, value in base.items() if name not in fields}
-    return {"work": {**kept, **format_description(fields)}}
+    return {"work": {**kept, **lines.format_description(fields)}}
 
 
-def _find_base(metadata: Any, given: Mapping[str, Any], is_stated: bool) -> Mapping[str, Any]:
-    """Return the present description as a JSON object, which may be empty.
+def _describe(elements: DublinCore, field: str) -> Any:
+    """Return the description that Dublin Core states, as a JSON object.
 
-    Dublin Core of an item becomes a description, unless a value would be lost.
+    :param field: the field that Dublin Core cannot have, for the message.
+    :raises StorageError: if a value would be lost.
     """
-    # the first field that makes the description one of a work, for messages
-    field = next((name for name in given if given[name] and name in RICH_FIELDS), "creators")
-    work = metadata.get("work") if isinstance(metadata, Mapping) else metadata
-    if isinstance(work, DublinCoreMetadata):
-        elements = work.elements
-        work = work.work
-        if work is None and not is_stated:
-            work = read_dublin_core(elements)
-            derived = derive_dublin_core(work)
-            lost = [name for name in elements if {*elements[name]} - {*derived.get(name, ())}]
-            if lost:
-                raise StorageError(
-                    f"{field}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
-                    'write all fields of the work as metadata={"work": {...}}'
-                )
-    elif isinstance(metadata, Mapping) and metadata.keys() & {"dc", "ibi", "url"}:
-        work = None
-    base = format_description(work)
-    if isinstance(base, Mapping):
-        return base
-    if metadata is None:
-        return {}
-    if isinstance(metadata, Mapping) and [*metadata] == ["work"]:
-        raise StorageError(f"metadata.work: {quoted(base)} is not an object or a Description")
-    raise StorageError(
-        f"metadata: Dublin Core and metadata elsewhere can't have the field {field}; omit "
-        'the field, or write all fields of the work as {"work": {...}}'
-    )
+    work = read_dublin_core(elements)
+    derived = derive_dublin_core(work)
+    lost = [name for name in elements if {*elements[name]} - {*derived.get(name, ())}]
+    if lost:
+        raise StorageError(
+            f"{field}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
+            'write all fields of the work as metadata={"work": {...}}'
+        )
+    return lines.format_description(work)
 
 
 class Identified(Protocol):
@@ -329,31 +310,16 @@ class ItemRecord(TypedDict, total=False):
 
 #: The fields that become elements of Dublin Core, with the names of these elements.
 ELEMENT_FIELDS = {"title": "title", "creators": "creator"}
-#: Other fields of an ItemRecord that are not copied to a Record.
-APART = ("files", "previous_edition", "translation_of", "state")
-NOT_IN_RECORD = frozenset({*APART, *ELEMENT_FIELDS, *RICH_FIELDS})
+#: The fields that name related items of the Archive.
+RELATED = ("previous_edition", "translation_of")
+#: The fields of an ItemRecord that are not copied to a Record.
+NOT_IN_RECORD = frozenset({"files", *RELATED, "state", *ELEMENT_FIELDS, *RICH_FIELDS})
 
 
-@dataclass(frozen=True, slots=True)
-class ItemDescription:
-    """A description of an item, separated into fields of a Record and other fields.
+def read_description(given: Mapping[str, Any], before: Metadata = None) -> dict[str, Any]:
+    """Return the fields of a Record that a description states, by name; not validated yet.
 
-    :param values: the fields of a Record by name; not validated yet.
-    :param edition_of: an identifier of the previous edition, or None.
-    :param translation_of: an identifier of an item that is translated, or None.
-    """
-
-    values: dict[str, Any]
-    files: Files
-    edition_of: str | None
-    translation_of: str | None
-    state: str
-
-
-def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemDescription:
-    """Return a description as an :class:`ItemDescription`.
-
-    The fields of a Record are separated from the files, the relations and the state.
+    The result does not contain the files, the previous edition, the translated item and the state.
 
     :param given: the fields of an :class:`ItemRecord`.
     :param before: the present metadata of the item. If the description has no metadata, ``title``
@@ -373,17 +339,17 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemD
     described = {name: given[name] for name in (*ELEMENT_FIELDS, *RICH_FIELDS) if name in given}
     if described:
         old = values.get("metadata", before)
-        if is_work(old, described):
-            values["metadata"] = merge_work(old, described, "metadata" in values)
-        else:
-            values["metadata"] = _merge_elements(old, described)
-    return ItemDescription(
-        values,
-        given.get("files", ()),
-        get_ibi("previous_edition", given.get("previous_edition")),
-        get_ibi("translation_of", given.get("translation_of")),
-        given.get("state", State.ORIGINAL.value),
-    )
+        values["metadata"] = merge_metadata(old, described, "metadata" in values)
+    return values
+
+
+def find_relations(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the identifiers of the previous edition and of the translated item, by field.
+
+    :raises StorageError: if a field has a value without an identifier.
+    """
+    found = {name: get_ibi(name, given[name]) for name in RELATED if name in given}
+    return {name: ibi for name, ibi in found.items() if ibi is not None}
 
 
 def get_ibi(field: str, value: str | Identified | None) -> str | None:
@@ -427,24 +393,20 @@ def name_field(field: str) -> str:
 
 
 def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return Dublin Core whose elements the fields title and creators replace.
-
-    :returns: None if no element remains.
-    :raises StorageError: if the old metadata are not Dublin Core.
-    """
-    elements = old.elements if isinstance(old, DublinCoreMetadata) else {}
+    """Return Dublin Core whose elements the fields title and creators replace."""
     if isinstance(old, Mapping) and isinstance(old.get("dc"), Mapping):
-        elements = old["dc"]
+        merged = {**old["dc"]}
+    elif old is None:
+        merged = {}
     elif isinstance(old, Mapping) and not old.keys() & {"ibi", "url"}:
         raise StorageError(
             f'metadata: {quoted(old)} has no key dc, work, ibi or url; write {{"dc": {{...}}}}'
         )
-    elif not isinstance(old, DublinCoreMetadata | None):
+    else:
         raise StorageError(
             "metadata: an item whose metadata are elsewhere can't have the fields title and "
             "creators; omit these fields, or use Dublin Core"
         )
-    merged = {**elements}
     for name, element in ELEMENT_FIELDS.items():
         if name in given:
             if not isinstance(given[name], str | list | tuple | None):
@@ -539,13 +501,14 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
 
     :param number: the position of the file in the list, from 0.
     :param file: one file of :data:`Files`.
-    :raises StorageError: if the file is none of :data:`FILE_FORMS`, or if its name is wrong.
+    :raises StorageError: if the file is none of :data:`FILE_FORMS`, or if a field is wrong.
     """
     field = f"files[{number}]"
     name: object = None
     if isinstance(file, FileRecord):
         if file.source is None:
-            return _check(parse_path, field, file.path), file
+            _check(parse_path, field, file.path)
+            return file.path, _check(convert_to(FileRecord), field, lines.format_record(file))
         name, file = file.path, file.source
     elif isinstance(file, tuple) and len(file) == 2:
         name, file = file
@@ -602,20 +565,20 @@ class NewFiles:
         self.rolled_back = self.rolled_back or not is_committed
         if transaction.parent is not None or not (self.checksums or self.store.unneeded):
             return
-        if self.rolled_back or self.operations > 1:
-            self._remove_unneeded()
-
-    def _remove_unneeded(self) -> None:
-        """Delete the files that no item needs, or keep them in the list if a lock is not free."""
+        if not self.rolled_back and self.operations == 1:
+            return
+        # the files stay in the list if a lock is not free
         self.checksums |= self.store.unneeded
         self.store.unneeded = self.checksums
         with suppress(StorageError):
             # If committed items need all the files, no lock is necessary.
             for part in batched(self.checksums):
-                needed = self.database.read(partial(find_needed_checksums, checksums=part))
+                needed = self.database.read(partial(read.find_needed_checksums, checksums=part))
                 if len(needed) < len(part):
                     with self.database.writing(LOCK_TIMEOUT) as connection:
-                        remove_unneeded(connection, self.store, sorted(self.checksums), math.inf)
+                        read.remove_unneeded(
+                            connection, self.store, sorted(self.checksums), math.inf
+                        )
                     break
             self.store.unneeded = set()
 
@@ -645,17 +608,13 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
     """
     if before is None or before.state != after.state:
         old_state = None if before is None else before.state
-        note_signal(store, item_state_changed, after, old_state=old_state, new_state=after.state)
-    elif item_changed.receivers and before.state != State.DELETED.value:
+        note_signal(
+            store, signals.item_state_changed, after, old_state=old_state, new_state=after.state
+        )
+    elif signals.item_changed.receivers and before.state != State.DELETED.value:
         names = [name for name in find_changed_fields(before, after) if name not in UNSIGNALLED]
         if names:
-            note_signal(store, item_changed, after, state=after.state, fields=tuple(names))
-
-
-def find_changed_fields(before: Record, after: Record) -> list[str]:
-    """Return the names of the fields in which two records differ."""
-    names = Record.__struct_fields__
-    return [name for name in names if getattr(before, name) != getattr(after, name)]
+            note_signal(store, signals.item_changed, after, state=after.state, fields=tuple(names))
 
 
 def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) -> None:
@@ -664,9 +623,9 @@ def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) ->
     :param item_id: the row ID of the item.
     :param changed: the names of the fields.
     """
-    if item_changed.receivers:
+    if signals.item_changed.receivers:
         record = store.reader.read_record(item_id)
-        note_signal(store, item_changed, record, state=record.state, fields=tuple(changed))
+        note_signal(store, signals.item_changed, record, state=record.state, fields=tuple(changed))
 
 
 def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
@@ -757,7 +716,7 @@ class OperationContext:
             raise self.database.explain(error) from error
         if notices and self.session is not None:
             self.session.send_after_commit(notices, self.notifier)
-        else:
+        elif notices:
             self.notifier.send(notices)
 
     def staging(self) -> AbstractContextManager[Staging]:
@@ -778,15 +737,9 @@ class OperationContext:
 
         If the host has a session, uncommitted changes in the transaction of the host are visible.
         """
-        if self.session is not None:
-            yield ItemStore(self.session.connection(), self.archive.id)
-        else:
-            with self.database.reading() as connection:
-                yield ItemStore(connection, self.archive.id)
-
-    def mint(self, minter: Minter | None = None) -> Minted:
-        """Return a new identifier; see :meth:`mint_many`."""
-        return self.mint_many(1, minter)[0]
+        session = self.session
+        with nullcontext(session.connection()) if session else self.database.reading() as found:
+            yield ItemStore(found, self.archive.id)
 
     def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
         """Return new identifiers.
@@ -850,14 +803,14 @@ def canonicalize(ibi: str) -> str:
         raise UnknownItem(quoted(ibi)) from error
 
 
-def find_item(store: ItemStore, ibi: str) -> Owner:
+def find_item(store: ItemStore, ibi: str) -> read.Owner:
     """Return the item that has an identifier.
 
     :raises UnknownItem: if there is no such item.
     :raises RuleBroken: rule 6, if the item is the service.
     """
     text = canonicalize(ibi)
-    owner = store.find_owners([text]).get(text)
+    owner = read.find_owners(store.connection, store.archive_id, [text]).get(text)
     if owner is None:
         raise UnknownItem(ibi)
     if owner.is_service:
@@ -865,15 +818,24 @@ def find_item(store: ItemStore, ibi: str) -> Owner:
     return owner
 
 
-def validate_record(record: Record, name: str | None) -> Record:
-    """Check every field of a record and return the record in canonical form.
+#: A record without fields.
+NEW_RECORD = Record()
 
+
+def validate_record(
+    given: Mapping[str, Any], name: str | None, before: Record = NEW_RECORD
+) -> Record:
+    """Return a record with new fields, which are checked, in canonical form.
+
+    :param given: the new fields.
     :param name: the identifier of the item, for messages. None if the item has no identifier yet.
+    :param before: the record that has the other fields.
     :raises RuleBroken: rule 8, if the record lists a translation that has the language of the item.
     :raises StorageError: if a field is wrong. The message names the field.
     """
     try:
-        checked = convert("", format_record(record), Record)
+        parsed = convert("", lines.format_fields(Record, given), Record)
+        checked = replace(before, **{field: getattr(parsed, field) for field in given})
         listed = checked.translations.get(str(checked.language))
         if listed is not None and listed not in checked.identifiers:
             raise RuleBroken(
@@ -881,14 +843,14 @@ def validate_record(record: Record, name: str | None) -> Record:
                 name,
                 f"{listed} can't be a translation of this item: both have the same language",
             )
-        check_record(checked, has_identifier=name is not None)
+        lines.check_record(checked, has_identifier=name is not None)
         return checked
     except FieldError as error:
         field = f"{name_field(error.field)}: " if error.field else ""
         raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error
 
 
-def _check(parse: Callable[[str, Any], str], field: str, value: Any) -> str:
+def _check(parse: Callable[[str, Any], Value], field: str, value: Any) -> Value:
     """Return the result of a parser of a field, such as :func:`.parse_text`.
 
     :raises StorageError: if the value is wrong.
@@ -919,7 +881,7 @@ def find_key(archive: HasContext, key: str) -> ItemView | None:
         if holder is None:
             return None
         today = context.now().date()
-        return view_item(store.connection, store.archive_id, context.folder, holder.ibi, today)
+        return read.view_item(store.connection, store.archive_id, context.folder, holder.ibi, today)
 
 
 def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -> Minted | None:
@@ -931,8 +893,6 @@ def _find_deposited(context: OperationContext, key: Any, reserved: str | None) -
     :raises StorageError: if the value is not a key, or if the item has another identifier than the
         reserved one.
     """
-    if key is None:
-        return None
     with context.reading() as store:
         holder = _find_key_holder(store, key)
     if holder is None or holder.is_deleted:
@@ -1000,7 +960,9 @@ class UpdateBatch:
 
     def _read(self, items: Collection[int]) -> None:
         """Read items. Call the edits of items whose records have changed since the last call."""
-        for part in batched(items, BATCH):
+        listed = [*items]
+        for start in range(0, len(listed), BATCH):
+            part = listed[start : start + BATCH]
             for item_id, item in self._store.reader.read_items(part).items():
                 before, known = item.record, self.updates.get(item_id)
                 if known is None or known.before != before:
@@ -1019,11 +981,10 @@ class UpdateBatch:
         related: set[int] = set()
         removed: dict[str, int] = {}
         for item_id, new in self.updates.items():
-            before, record = new.before, new.record
-            if (before.references, before.language) != (record.references, record.language):
+            if new.relates:
                 related.add(item_id)
-            if before.state != record.state:
-                removed[before.identifiers[0]] = item_id
+            if "state" in new.changed:
+                removed[new.before.identifiers[0]] = item_id
         if removed:
             related |= {removed[ibi] for ibi in self._store.relations.find_heads(removed)}
             related |= self._store.find_copies(removed.values()).keys()
@@ -1052,22 +1013,30 @@ class UpdateBatch:
     def write(self, now: datetime) -> None:
         """Store the new records."""
         simple = [new for item_id, new in self.updates.items() if item_id not in self._related]
-        for part in batched(simple, BATCH):
-            self._store.replace(part, now)
+        for start in range(0, len(simple), BATCH):
+            self._store.replace(simple[start : start + BATCH], now)
         for new in self.updates.values():
             if new.item_id in self._related:
                 update_item(self._store, new, now)
             note_change(self._store, new.before, new.record)
 
 
-def change_item(store: ItemStore, ibi: str, edit: Edit, now: datetime) -> None:
+def change_item(
+    store: ItemStore, ibi: str, edit: Edit, now: datetime, relates: bool = True
+) -> None:
     """Replace the record of the item that has an identifier.
 
+    :param relates: whether the change may affect other items. Otherwise the item is locked before
+        it is read, and read once; the lock on relations must precede those of items.
     :raises UnknownItem: if there is no such item.
     :raises RuleBroken: rule 6, if the item is the service.
     """
-    batch = UpdateBatch(store, {find_item(store, ibi).id: edit})
-    batch.lock()
+    item_id = find_item(store, ibi).id
+    if not relates:
+        lock_items(store.connection, [item_id])
+    batch = UpdateBatch(store, {item_id: edit})
+    if relates:
+        batch.lock()
     batch.write(now)
 
 
@@ -1209,18 +1178,20 @@ def deposit(
             f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
         )
     listed = {} if files is None else {"files": files}
-    description = read_description({**(record or {}), **listed, **fields})
-    check_new(description)
+    given = {**(record or {}), **listed, **fields}
+    values = read_description(given)
+    check_new(given)
     context, draft = archive.context, get_ibi("reserved", reserved)
-    key = description.values.get("key")
-    known = _find_deposited(context, key, draft)
+    if values.get("key") is None:
+        return _store(context, given, values, draft)
+    known = _find_deposited(context, values["key"], draft)
     if known is not None:
         return known
     try:
-        return _store(context, description, draft)
+        return _store(context, given, values, draft)
     except StorageError:
         # another process may have deposited the same key in the meantime
-        known = _find_deposited(context, key, None)
+        known = _find_deposited(context, values["key"], None)
         if known is None:
             raise
         return known
@@ -1274,28 +1245,34 @@ def add_translation(
     return deposit(archive, record, files, reserved=reserved, **fields)
 
 
-def _store(context: OperationContext, description: ItemDescription, reserved: str | None) -> Minted:
+def _store(
+    context: OperationContext,
+    given: Mapping[str, Any],
+    values: Mapping[str, Any],
+    reserved: str | None,
+) -> Minted:
     """Store a new item, and return its identifiers.
 
+    :param values: the result of :func:`read_description`.
     :param reserved: the reserved identifier of the item; None: mint a new identifier.
     """
-    edition_of, translation_of = description.edition_of, description.translation_of
-    related_to = edition_of or translation_of
+    related = find_relations(given)
+    edition_of, translation_of = map(related.get, RELATED)
     # Wrong settings are reported here, before anything is written.
     minter = context.get_minter() if reserved is None else None
     with context.staging() as staging:
-        files, contents = stage_files(staging, description.files)
-        record = validate_record(Record(**{**description.values, "files": files}), None)
-        if related_to is not None:
+        files, contents = stage_files(staging, given.get("files", ()))
+        record = validate_record(values, None, Record(files=files))
+        if related:
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
                 other = find_related(store, edition_of, translation_of)
 
-        minted = None if minter is None else context.mint(minter)
+        minted = None if minter is None else context.mint_many(1, minter)[0]
         with context.transaction(reserved if minted is None else minted.rep) as store:
             # The related item is read again after the lock, because another transaction may have
             # changed the item before.
-            if related_to is not None:
+            if related:
                 store.lock_relations([other.id])
                 other = find_related(store, edition_of, translation_of)
             elif record.has_references or minted is None:
@@ -1303,17 +1280,19 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
             now = context.now()
             if minted is None:
                 ibi = canonicalize(str(reserved))
-                forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
+                forms = read.settle_reservation(
+                    store.connection, store.archive_id, ibi, read.USED, now
+                )
                 minted = Minted(*forms)
             else:
-                note_signal(store, item_minted, minted)
+                note_signal(store, signals.item_minted, minted)
             named = replace(record, rep=minted.rep, ibip=minted.ibip)
             if record.key is not None:
                 holder = _find_key_holder(store, record.key)
                 if holder is not None and holder.is_deleted:
                     free_keys(store.connection, store.archive_id, [holder])
             store.insert([named], [contents], now, is_minted=True)
-            note_signal(store, item_deposited, named)
+            note_signal(store, signals.item_deposited, named)
             if edition_of is not None:
                 store.relations.set_next_edition(other.id, minted.rep)
                 store.set_timestamp(other.id, now)
@@ -1325,39 +1304,40 @@ def _store(context: OperationContext, description: ItemDescription, reserved: st
             return minted
 
 
-def check_new(description: ItemDescription) -> None:
+def check_new(given: Mapping[str, Any]) -> None:
     """Check that a description fits a new item. The values of the fields are validated later.
 
     :raises StorageError: if the language of a translation is missing, if the fields contradict each
         other, or if the state is not Original.
     """
-    if description.translation_of is not None and description.values.get("language") is None:
+    translation_of, state = given.get("translation_of"), given.get("state", State.ORIGINAL)
+    if translation_of is not None and given.get("language") is None:
         raise StorageError("a translation needs a language, for example language='pt'")
-    if None not in (description.translation_of, description.edition_of):
+    if None not in (translation_of, given.get("previous_edition")):
         raise StorageError(
             "previous_edition can't be used with translation_of; deposit the new edition first, "
             "and then its translation"
         )
-    if description.state != State.ORIGINAL:
+    if state != State.ORIGINAL:
         raise StorageError(
-            f"state: {quoted(description.state)} is not Original, the state of a new item; to "
+            f"state: {quoted(state)} is not Original, the state of a new item; to "
             "reserve an identifier, use reserve()"
         )
 
 
-def find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> Owner:
+def find_related(
+    store: ItemStore, edition_of: str | None, translation_of: str | None
+) -> read.Owner:
     """Return the earlier edition, or the translated item.
 
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
         names the last edition.
     """
-    if translation_of is not None:
-        other = find_item(store, translation_of)
-        next_state(State(other.state), Event.TRANSLATION, canonicalize(translation_of))
-        return other
-    ibi = canonicalize(str(edition_of))
+    ibi = canonicalize(str(translation_of or edition_of))
     other = find_item(store, ibi)
-    next_state(State(other.state), Event.EDITION, ibi)
+    next_state(State(other.state), Event.TRANSLATION if translation_of else Event.EDITION, ibi)
+    if translation_of:
+        return other
     last, is_here = store.relations.find_last_edition(other.ibi)
     if last != other.ibi:
         where = "" if is_here else " (not in this Archive)"
@@ -1387,12 +1367,12 @@ def reserve(archive: HasContext, note: str | None = None) -> Minted:
     context = archive.own_context
     # The date of the identifier is committed first, so that other processes can mint before the
     # transaction ends. Therefore the identifier is used up even if the transaction fails.
-    minted = context.mint()
+    [minted] = context.mint_many(1)
     with context.transaction(minted.rep) as store:
-        add_reservation(
+        read.add_reservation(
             store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
         )
-        note_signal(store, item_minted, minted)
+        note_signal(store, signals.item_minted, minted)
     return minted
 
 
@@ -1408,13 +1388,15 @@ def release(archive: HasContext, ibi: str | Identified) -> None:
     text = canonicalize(require_ibi(ibi))
     context = archive.own_context
     with context.transaction(text) as store:
-        settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
+        read.settle_reservation(
+            store.connection, store.archive_id, text, read.RELEASED, context.now()
+        )
 
 
-def reservations(archive: HasContext) -> list[Reservation]:
+def reservations(archive: HasContext) -> list[read.Reservation]:
     """Return the reservations of the Archive. The oldest reservation is the first."""
     with archive.own_context.reading() as store:
-        return read_reservations(store.connection, store.archive_id)
+        return read.read_reservations(store.connection, store.archive_id)
 
 
 #: The fields that an edit may change. Other operations change the state and the identifiers.
@@ -1452,35 +1434,45 @@ def edit(
     :raises RuleBroken: if a rule does not allow the change.
     :raises StorageError: if the item is not an Original.
     """
-    context, text = archive.context, require_ibi(ibi)
+    context, text = archive.context, canonicalize(require_ibi(ibi))
     for name in changes:
         if name not in EDITABLE:
             raise TypeError(
                 f"{name!r} can't be edited; the fields that can be edited are {', '.join(EDITABLE)}"
             )
+    listed = [file for given in (files, add_files) if given for file in list_files(given)]
     with context.staging() as staging:
-        new_files, contents = stage_files(
-            staging, [*list_files(files or ()), *list_files(add_files)]
-        )
+        new_files, contents = stage_files(staging, listed)
         now = context.now()
 
         def change(before: Record) -> tuple[Record, Contents]:
             if not (take_back and before.original_elsewhere):
-                next_state(State(before.state), Event.EDIT, canonicalize(text))
+                next_state(State(before.state), Event.EDIT, text)
             old_files = before.files if files is None else ()
-            remaining = _remaining_files(old_files, remove_files, new_files)
+            paths = [file.path for file in old_files]
+            for path in remove_files:
+                if path not in paths:
+                    known = ", ".join(paths) or "none"
+                    raise StorageError(f"the item has no file {path}; the files are: {known}")
+            remaining = [file for file in old_files if file.path not in remove_files]
+            kept = [file.path for file in remaining]
+            for file in new_files:
+                if file.path in kept:
+                    raise StorageError(
+                        f"the item already has a file {file.path}; remove that file to replace it"
+                    )
             # The edit may replace or remove the old target file.
             keeps_target = before.target_file in [file.path for file in remaining]
-            new_values = {
-                "state": State.ORIGINAL.value,
-                "original_archive": None,
-                "tombstone": None,
-                "files": (*remaining, *new_files),
-                "target_file": before.target_file if keeps_target else None,
-                **read_description(changes, before.metadata).values,
-                "timestamp": now,
-            }
-            record = validate_record(replace(before, **new_values), canonicalize(text))
+            original = replace(
+                before,
+                state=State.ORIGINAL.value,
+                original_archive=None,
+                tombstone=None,
+                files=(*remaining, *new_files),
+                target_file=before.target_file if keeps_target else None,
+                timestamp=now,
+            )
+            record = validate_record(read_description(changes, before.metadata), text, original)
             lost = [text for text in before.aliases if text not in record.aliases]
             if lost:
                 raise RuleBroken(
@@ -1491,32 +1483,11 @@ def edit(
                 )
             return record, contents
 
-        with context.transaction(canonicalize(text)) as store:
-            change_item(store, text, change, now)
+        with context.transaction(text) as store:
+            relates = take_back or not RELATING.isdisjoint(changes)
+            change_item(store, text, change, now, relates)
             for content in contents.values():
                 staging.move_to_store(content)
-
-
-def _remaining_files(
-    files: Sequence[FileRecord], removed: Sequence[str], new: Sequence[FileRecord]
-) -> tuple[FileRecord, ...]:
-    """Return the files of an item that are not removed.
-
-    :param new: the files that are added.
-    :raises StorageError: if a path to remove does not exist, or if a path to add already exists.
-    """
-    paths = [file.path for file in files]
-    for path in removed:
-        if path not in paths:
-            raise StorageError(
-                f"the item has no file {path}; the files are: {', '.join(paths) or 'none'}"
-            )
-    for path in [file.path for file in new]:
-        if path in paths and path not in removed:
-            raise StorageError(
-                f"the item already has a file {path}; remove that file to replace it"
-            )
-    return tuple(file for file in files if file.path not in removed)
 
 
 def parse_other_name(text: str) -> tuple[str, str, str]:
@@ -1707,23 +1678,31 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
     :raises StorageError: if the item is not an Original, or if the state of the item in the
         target Archive does not allow a Copy.
     """
-    context, text = archive.context, require_ibi(ibi)
-    with context.transaction(canonicalize(text)) as store:
-        if to is None:
-            source, target = _find_original(store, text), context.archive
-        else:
+    context, text = archive.context, canonicalize(require_ibi(ibi))
+    with context.transaction(text) as store:
+        if to is not None:
             source, target = context.archive, context.get_archive(store.connection, to)
+        else:
+            target, owner_id = context.archive, store.find_archive_of_original(text)
+            known = {archive.id: archive for archive in find_archives(store.connection)}
+            if owner_id is None and text not in store.find_owners([text]):
+                raise UnknownItem(text)
+            if owner_id is None:
+                raise RuleBroken(
+                    4, text, "no Archive of this database has the Original of the item"
+                )
+            source = known[owner_id]
         if source.id == target.id:
             raise RuleBroken(
                 4,
-                canonicalize(text),
+                text,
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
         source_store = ItemStore(store.connection, source.id, store.notices)
         item_id = find_item(source_store, text).id
         lock_relations(store.connection, [source.id, target.id], [item_id])
         item = find_item(source_store, text)
-        next_state(State(item.state), Event.BE_COPIED, canonicalize(text))
+        next_state(State(item.state), Event.BE_COPIED, text)
         record = replace(
             source_store.reader.read_record(item.id),
             state=State.COPY.value,
@@ -1731,25 +1710,9 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
             translations=source_store.relations.find_others(item.ibi),
             key=None,  # it is the key of the Archive's own host
         )
-        contents = source_store.get_contents(item.id)
+        contents = source_store.get_contents_of([item.id]).get(item.id, {})
         target_store = ItemStore(store.connection, target.id, store.notices)
         upsert_item(target_store, record, contents, context.now(), Event.COPY)
-
-
-def _find_original(store: ItemStore, ibi: str) -> ServedArchive:
-    """Return the Archive of the database that has the Original of an item.
-
-    :raises UnknownItem: if the Archive of the store does not know the identifier.
-    :raises RuleBroken: rule 4, if no Archive of the database has the Original.
-    """
-    archive_id = store.find_archive_of_original(canonicalize(ibi))
-    if archive_id is None:
-        if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
-            raise UnknownItem(ibi)
-        raise RuleBroken(
-            4, canonicalize(ibi), "no Archive of this database has the Original of the item"
-        )
-    return next(archive for archive in find_archives(store.connection) if archive.id == archive_id)
 
 
 def transfer(
@@ -1772,13 +1735,11 @@ def transfer(
         would break.
     :raises StorageError: if the item is not an Original.
     """
-    context, text = archive.context, require_ibi(ibi)
-    with context.transaction(canonicalize(text)) as store:
+    context, text = archive.context, canonicalize(require_ibi(ibi))
+    with context.transaction(text) as store:
         target = context.get_archive(store.connection, to)
         if target.id == context.archive.id:
-            raise RuleBroken(
-                3, canonicalize(text), "this Archive already has the Original; name another Archive"
-            )
+            raise RuleBroken(3, text, "this Archive already has the Original; name another Archive")
         # Read the Copies before the lock: then all Archives can be locked in the same order. New
         # Copies may appear before the lock. The update of their rows locks these Copies.
         item_id = find_item(store, text).id
@@ -1791,7 +1752,7 @@ def transfer(
         check_departure(before, keep_copy)
         translations = store.relations.find_others(primary)
         record = replace(before, translations=translations, key=None)
-        contents = store.get_contents(item_id)
+        contents = store.get_contents_of([item_id]).get(item_id, {})
         target_store = ItemStore(store.connection, target.id, store.notices)
         owners = target_store.find_owners(record.identifiers).values()
         old_state = next((owner.state for owner in owners), None)
@@ -1799,7 +1760,11 @@ def transfer(
         release_original(store, item_id, copies)
         new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
         note_signal(
-            target_store, item_state_changed, record, old_state=old_state, new_state=before.state
+            target_store,
+            signals.item_state_changed,
+            record,
+            old_state=old_state,
+            new_state=before.state,
         )
         copies.pop(new_id, None)
         give_up(store, {item_id: before}, target.service_ibi, keep_copy, now, copies)

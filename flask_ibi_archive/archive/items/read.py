@@ -11,27 +11,8 @@ from functools import cache
 from mimetypes import guess_type
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import sqlalchemy as sa
 from msgspec import structs
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    String,
-    Text,
-    and_,
-    bindparam,
-    case,
-    cast,
-    exists,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-    union_all,
-    update,
-)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
@@ -54,9 +35,9 @@ from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.records.description import Text as LanguageText
 from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
+    FIELDS,
     AccessRule,
     DublinCore,
     DublinCoreMetadata,
@@ -86,25 +67,25 @@ if TYPE_CHECKING:
 # --- conditions --------------------------------------------------------------------------------
 
 
-def primary_form(item: Any = Item) -> ColumnElement[str]:
+def primary_form(item: Any = Item) -> sa.ColumnElement[str]:
     """Return the SQL expression of the identifier by which references name an item.
 
     :param item: the table of items, or an alias of the table.
     """
-    form: ColumnElement[str] = func.coalesce(item.rep, item.ibip)
+    form: sa.ColumnElement[str] = sa.func.coalesce(item.rep, item.ibip)
     return form
 
 
-def shows_description(item: Any = Item) -> ColumnElement[bool]:
+def shows_description(item: Any = Item) -> sa.ColumnElement[bool]:
     """Return the SQL condition that all users may see the description of an item.
 
     :param item: the table of items, or an alias of the table.
     """
-    is_shown: ColumnElement[bool] = func.coalesce(item.access_others, "") != HIDDEN
+    is_shown: sa.ColumnElement[bool] = sa.func.coalesce(item.access_others, "") != HIDDEN
     return is_shown
 
 
-def describes(metadata: Any) -> ColumnElement[bool]:
+def describes(metadata: Any) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a metadata item is shown to all users in other items.
 
     A metadata item contains the description of other items. The condition is false if the metadata
@@ -112,7 +93,7 @@ def describes(metadata: Any) -> ColumnElement[bool]:
 
     :param metadata: the alias of the table of items that selects the metadata item.
     """
-    return and_(metadata.state != State.DELETED.value, shows_description(metadata))
+    return sa.and_(metadata.state != State.DELETED.value, shows_description(metadata))
 
 
 def is_public(item: Any = Item) -> Any:
@@ -142,7 +123,7 @@ class TitlesAndCreators(FunctionElement[str]):
     The column contains Dublin Core.
     """
 
-    type = String()
+    type = sa.String()
     inherit_cache = True
 
 
@@ -167,24 +148,24 @@ def _compile_for_postgresql(element: TitlesAndCreators, compiler: Any, **options
 
 def select_items(
     state: str | None = None, search: str | None = None
-) -> tuple[ColumnElement[bool], ...]:
+) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the SQL conditions of a search.
 
     :param state: the search finds only items with this state; None: items with any state.
     :param search: the search finds only items with this text in a title, a creator or an
         identifier. Upper and lower case are the same. None: all items.
     """
-    conditions: list[ColumnElement[bool]] = []
+    conditions: list[sa.ColumnElement[bool]] = []
     if state is not None:
         conditions.append(Item.state == state)
     if search is not None:
         search = search.lower()
-        about = func.lower(TitlesAndCreators(Item.dublin_core))
-        identified = exists().where(
+        about = sa.func.lower(TitlesAndCreators(Item.dublin_core))
+        identified = sa.exists().where(
             ItemIdentifier.item_id == Item.id,
-            func.lower(ItemIdentifier.text).contains(search, autoescape=True),
+            sa.func.lower(ItemIdentifier.text).contains(search, autoescape=True),
         )
-        conditions.append(or_(about.contains(search, autoescape=True), identified))
+        conditions.append(sa.or_(about.contains(search, autoescape=True), identified))
     return tuple(conditions)
 
 
@@ -193,15 +174,15 @@ def select_items(
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 # They search for the items of the list "ids", or for the texts of another list.
-ARCHIVE: Any = bindparam("archive_id", type_=Key)
+ARCHIVE: Any = sa.bindparam("archive_id", type_=Key)
 
 
-def _is_named(name: Any, ibi: Any) -> ColumnElement[bool]:
+def _is_named(name: Any, ibi: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a row is the identifier that a reference names."""
-    return and_(name.text == ibi, name.archive_id == ARCHIVE)
+    return sa.and_(name.text == ibi, name.archive_id == ARCHIVE)
 
 
-def _with_metadata_items(statement: Select[Any]) -> Select[Any]:
+def _with_metadata_items(statement: sa.Select[Any]) -> sa.Select[Any]:
     """Return a statement on items that also reads the items that contain their metadata.
 
     The joins follow each other: SQLite would read the whole table for a join within a join.
@@ -218,34 +199,36 @@ _FORMS: tuple[Any, ...] = (Item.id, Item.state, Item.rep, Item.ibip)
 _RELATED = (
     *_FORMS,
     Item.language.label("item_language"),
-    cast(
-        case(
+    sa.cast(
+        sa.case(
             (
                 shows_description(),
-                func.coalesce(Item.dublin_core, case((describes(METADATA), METADATA.dublin_core))),
+                sa.func.coalesce(
+                    Item.dublin_core, sa.case((describes(METADATA), METADATA.dublin_core))
+                ),
             )
         ),
-        Text,
+        sa.Text,
     ).label("description"),
 )
 
 _ALIASES = (
-    select(ItemIdentifier.item_id, ItemIdentifier.text)
+    sa.select(ItemIdentifier.item_id, ItemIdentifier.text)
     .where(is_listed(ItemIdentifier.item_id, "ids"), ItemIdentifier.alias_no > 0)
     .order_by(ItemIdentifier.alias_no)
 )
 _SAME_AS = (
-    select(SameAs.item_id, SameAs.text)
+    sa.select(SameAs.item_id, SameAs.text)
     .where(is_listed(SameAs.item_id, "ids"))
     .order_by(SameAs.position)
 )
-_FILES = select(*File.__table__.c).where(is_listed(File.item_id, "ids")).order_by(File.position)
+_FILES = sa.select(*File.__table__.c).where(is_listed(File.item_id, "ids")).order_by(File.position)
 
 
-def _select_members(*columns: Any) -> Select[Any]:
+def _select_members(*columns: Any) -> sa.Select[Any]:
     """Select the members of groups of translations, sorted by language, with columns of items."""
     return (
-        select(Translation.head, Translation.language, Translation.ibi, *columns)
+        sa.select(Translation.head, Translation.language, Translation.ibi, *columns)
         .outerjoin(ItemIdentifier, _is_named(ItemIdentifier, Translation.ibi))
         .outerjoin(Item, Item.id == ItemIdentifier.item_id)
         .where(Translation.archive_id == ARCHIVE, is_listed(Translation.head, "heads"))
@@ -256,42 +239,42 @@ def _select_members(*columns: Any) -> Select[Any]:
 _MEMBERS = _select_members(*_FORMS)
 _MEMBERS_WITH_TITLES = _with_metadata_items(_select_members(*_RELATED))
 _SUCCESSORS = _with_metadata_items(
-    select(ItemIdentifier.text, ItemIdentifier.text.label("ibi"), *_RELATED)
+    sa.select(ItemIdentifier.text, ItemIdentifier.text.label("ibi"), *_RELATED)
     .join(Item, Item.id == ItemIdentifier.item_id)
     .where(is_listed(ItemIdentifier.text, "successors"), ItemIdentifier.archive_id == ARCHIVE)
 )
 
 
-def _select_editions() -> Select[Any]:
+def _select_editions() -> sa.Select[Any]:
     """Select the earlier and the later editions of each item, in the order of the chain."""
     edition, name = aliased(Item), ItemIdentifier
-    first = select(
-        Item.id.label("base"), primary_form().label("ibi"), literal(0).label("position")
+    first = sa.select(
+        Item.id.label("base"), primary_form().label("ibi"), sa.literal(0).label("position")
     ).where(is_listed(Item.id, "ids"))
     earlier = first.cte("earlier", recursive=True)
     earlier = earlier.union_all(
-        select(earlier.c.base, primary_form(edition), earlier.c.position - 1).where(
+        sa.select(earlier.c.base, primary_form(edition), earlier.c.position - 1).where(
             edition.next_edition == earlier.c.ibi, edition.archive_id == ARCHIVE
         )
     )
     later = (
         first.with_only_columns(
-            Item.id.label("base"), Item.next_edition.label("ibi"), literal(1).label("position")
+            Item.id.label("base"), Item.next_edition.label("ibi"), sa.literal(1).label("position")
         )
         .where(Item.next_edition.is_not(None))
         .cte("later", recursive=True)
     )
     later = later.union_all(
-        select(later.c.base, edition.next_edition, later.c.position + 1)
+        sa.select(later.c.base, edition.next_edition, later.c.position + 1)
         .join(name, _is_named(name, later.c.ibi))
         .join(edition, edition.id == name.item_id)
         .where(edition.next_edition.is_not(None))
     )
-    every = union_all(select(earlier).where(earlier.c.position < 0), select(later)).subquery(
-        "editions"
-    )
+    every = sa.union_all(
+        sa.select(earlier).where(earlier.c.position < 0), sa.select(later)
+    ).subquery("editions")
     return _with_metadata_items(
-        select(every, *_RELATED)
+        sa.select(every, *_RELATED)
         .outerjoin(name, _is_named(name, every.c.ibi))
         .outerjoin(Item, Item.id == name.item_id)
         .order_by(every.c.base, every.c.position)
@@ -301,58 +284,41 @@ def _select_editions() -> Select[Any]:
 _EDITIONS = _select_editions()
 
 
-class ItemParts:
-    """The aliases, the files and the related items of some items.
-
-    :param rows: the rows of the items.
-    :param with_titles: whether the related items are read with their titles. Otherwise, only the
-        translations are read.
-    """
-
-    def __init__(
-        self, connection: Connection, archive_id: int, rows: Sequence[Row[Any]], with_titles: bool
-    ) -> None:
-        self._connection = connection
-        self._values: dict[str, Any] = {
-            "archive_id": archive_id,
-            "ids": [row.id for row in rows],
-            "heads": {row.head for row in rows} - {None},
-            "successors": {row.successor for row in rows} - {None},
-        }
-        has_heads, has_successors = self._values["heads"], self._values["successors"]
-        self.aliases = self._read(_ALIASES, "item_id")
-        self.same_as = self._read(_SAME_AS, "item_id")
-        self.files = self._read(_FILES, "item_id")
-        members = _MEMBERS_WITH_TITLES if with_titles else _MEMBERS
-        self.members = self._read(members, "head") if has_heads else {}
-        self.editions = self._read(_EDITIONS, "base") if with_titles else {}
-        self.successors = self._read(_SUCCESSORS, "text") if with_titles and has_successors else {}
-
-    def _read(self, statement: Any, key: str) -> dict[Any, list[Row[Any]]]:
-        """Return the rows of a statement by one of their columns."""
-        rows: dict[Any, list[Row[Any]]] = defaultdict(list)
-        for row in self._connection.execute(statement, self._values):
-            rows[row._mapping[key]].append(row)
-        return rows
-
-    def list_related(self, row: Row[Any]) -> Iterator[RelatedItem]:
-        """Yield the editions, the translations and the successor of an item."""
-        for edition in self.editions.get(row.id, ()):
-            yield _relate("later_edition" if edition.position > 0 else "earlier_edition", edition)
-        for member in self.members.get(row.head, ()):
-            if member.ibi != (row.rep or row.ibip) and member.language is not None:
-                # the other items are translations of the head of their group
-                is_original = member.ibi == row.head
-                yield structs.replace(_relate("translation", member), is_original=is_original)
-        if row.successor is not None:
-            successor = next(iter(self.successors.get(row.successor, ())), None)
-            if successor is None:
-                yield RelatedItem("successor", row.successor)
-            elif successor.id != row.id:
-                yield _relate("successor", successor)
+#: The parts of an item that other statements read: the statement with titles of related items, and
+#: that without titles; the column that names the item; and the list of values that must not be
+#: empty. Without titles, the only related items are translations.
+_PARTS: dict[str, tuple[Any, Any, str, str]] = {
+    "aliases": (_ALIASES, _ALIASES, "item_id", "ids"),
+    "same_as": (_SAME_AS, _SAME_AS, "item_id", "ids"),
+    "files": (_FILES, _FILES, "item_id", "ids"),
+    "members": (_MEMBERS_WITH_TITLES, _MEMBERS, "head", "heads"),
+    "editions": (_EDITIONS, None, "base", "ids"),
+    "successors": (_SUCCESSORS, None, "text", "successors"),
+}
+#: The columns of an item that are fields of its record.
+_COPIED = [name for name in FIELDS if name in Item.__table__.c and name != "formats"]
+#: The rows of the parts, by the part and by the item.
+Parts = Mapping[str, Mapping[Any, Sequence[sa.Row[Any]]]]
 
 
-def _relate(kind: RelationKind, row: Row[Any]) -> RelatedItem:
+def _list_related(row: sa.Row[Any], parts: Parts) -> Iterator[RelatedItem]:
+    """Yield the editions, the translations and the successor of an item."""
+    for edition in parts["editions"].get(row.id, ()):
+        yield _relate("later_edition" if edition.position > 0 else "earlier_edition", edition)
+    for member in parts["members"].get(row.head, ()):
+        if member.ibi != (row.rep or row.ibip) and member.language is not None:
+            # the other items are translations of the head of their group
+            is_original = member.ibi == row.head
+            yield structs.replace(_relate("translation", member), is_original=is_original)
+    if row.successor is not None:
+        successor = next(iter(parts["successors"].get(row.successor, ())), None)
+        if successor is None:
+            yield RelatedItem("successor", row.successor)
+        elif successor.id != row.id:
+            yield _relate("successor", successor)
+
+
+def _relate(kind: RelationKind, row: sa.Row[Any]) -> RelatedItem:
     """Return a related item.
 
     :param row: the identifier of the item, and its columns, if it is in this Archive.
@@ -377,28 +343,30 @@ def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
 
     :raises ValueError: if the column is malformed.
     """
-    return {element: tuple(map(_parse_value, values)) for element, values in stored.items()}
+    return {
+        element: tuple(
+            (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
+            for value in values
+        )
+        for element, values in stored.items()
+    }
 
 
-def _parse_value(value: Any) -> LanguageText:
-    return (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
-
-
-def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> set[str]:
+def find_needed_checksums(connection: sa.Connection, checksums: Sequence[str]) -> set[str]:
     """Return the given checksums that an item of any Archive needs.
 
     :param checksums: at most some thousand checksums.
     """
-    statement = select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
+    statement = sa.select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
 
 
-def count_newer_files(connection: Connection, files: FileStore) -> int:
+def count_newer_files(connection: sa.Connection, files: FileStore) -> int:
     """Return the number of stored files that were added after the last change in the database.
 
     There are such files if an older database was restored beside the present files.
     """
-    changed = connection.scalars(select(func.max(Item.timestamp))).one()
+    changed = connection.scalars(sa.select(sa.func.max(Item.timestamp))).one()
     last = changed.timestamp() + 60  # timestamps are whole seconds, and clocks differ a little
     newer = {file.sha256: file.modified for file in files.walk() if file.modified > last}
     for part in batched(newer):
@@ -409,7 +377,7 @@ def count_newer_files(connection: Connection, files: FileStore) -> int:
 
 
 def remove_unneeded(
-    connection: Connection, files: FileStore, checksums: Sequence[str], before: float
+    connection: sa.Connection, files: FileStore, checksums: Sequence[str], before: float
 ) -> None:
     """Delete the stored files that no item of any Archive needs.
 
@@ -427,15 +395,15 @@ def remove_unneeded(
 
 
 def find_files(
-    connection: Connection, item_ids: list[int], paths: list[str]
+    connection: sa.Connection, item_ids: list[int], paths: list[str]
 ) -> list[tuple[int, str, str | None]]:
     """Return the item id, path and URL of files that have one of the paths or have a URL.
 
     Files with a URL are on another server.
     """
     rows = connection.execute(
-        select(File.item_id, File.path, File.url).where(
-            File.item_id.in_(item_ids), or_(File.path.in_(paths), File.url.is_not(None))
+        sa.select(File.item_id, File.path, File.url).where(
+            File.item_id.in_(item_ids), sa.or_(File.path.in_(paths), File.url.is_not(None))
         )
     )
     return [(row[0], row[1], row[2]) for row in rows]
@@ -444,6 +412,7 @@ def find_files(
 # --- reading -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class ItemReader:
     """Reads the items of one Archive.
 
@@ -455,24 +424,16 @@ class ItemReader:
         item, and the titles of the related items. Exports do not need them.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        archive_id: int,
-        get_source: Callable[[str], str] | None = None,
-        today: date = date.min,
-        with_descriptions: bool = False,
-    ) -> None:
-        self.connection = connection
-        self.archive_id = archive_id
-        self.get_source = get_source
-        self.today = today
-        self.with_descriptions = with_descriptions
+    connection: sa.Connection
+    archive_id: int
+    get_source: Callable[[str], str] | None = None
+    today: date = date.min
+    with_descriptions: bool = False
 
     def count_records(self) -> int:
         """Return the number of items except the service."""
         return self.connection.scalars(
-            select(func.count()).where(Item.archive_id == self.archive_id, ~Item.is_service)
+            sa.select(sa.func.count()).where(Item.archive_id == self.archive_id, ~Item.is_service)
         ).one()
 
     def find_item(self, ibi: str) -> ItemView | None:
@@ -488,7 +449,7 @@ class ItemReader:
         return self.read_items([item_id])[item_id].record
 
     def read_items(
-        self, item_ids: Collection[int], *where: ColumnElement[bool]
+        self, item_ids: Collection[int], *where: sa.ColumnElement[bool]
     ) -> dict[int, ItemView]:
         """Return the items with some ids, in the order of the ids.
 
@@ -498,7 +459,7 @@ class ItemReader:
         return self._read(statement.where(*where) if where else statement, ids=item_ids)
 
     def read_listed(
-        self, after: int, limit: int, where: Iterable[ColumnElement[bool]] = ()
+        self, after: int, limit: int, where: Iterable[sa.ColumnElement[bool]] = ()
     ) -> dict[int, ItemView]:
         """Return items except the service by their ids, in the order of the ids.
 
@@ -506,29 +467,66 @@ class ItemReader:
         :param limit: the largest number of items.
         :param where: more conditions; see :func:`.select_items`.
         """
-        ids = select(Item.id).where(
+        ids = sa.select(Item.id).where(
             Item.archive_id == self.archive_id, Item.id > after, ~Item.is_service, *where
         )
         return self.read_items(self.connection.scalars(ids.order_by(Item.id).limit(limit)).all())
 
-    def _read(self, statement: Select[Any], **values: Any) -> dict[int, ItemView]:
+    def _read(self, statement: sa.Select[Any], **values: Any) -> dict[int, ItemView]:
         """Return the items that :func:`_select_items` selects."""
         values["archive_id"] = self.archive_id
         rows = self.connection.execute(statement, values).all()
-        if not rows:
-            return {}
-        parts = ItemParts(self.connection, self.archive_id, rows, self.with_descriptions)
+        lists: dict[str, Any] = {
+            "archive_id": self.archive_id,
+            "ids": [row.id for row in rows],
+            "heads": {row.head for row in rows} - {None},
+            "successors": {row.successor for row in rows} - {None},
+        }
+        parts: dict[str, dict[Any, list[sa.Row[Any]]]] = {
+            name: defaultdict(list) for name in _PARTS
+        }
+        for name, (with_titles, plain, key, needed) in _PARTS.items():
+            reading = with_titles if self.with_descriptions else plain
+            if reading is not None and lists[needed]:
+                for part in self.connection.execute(reading, lists):
+                    parts[name][part._mapping[key]].append(part)
         return {row.id: self._make_item(row, parts) for row in rows}
 
-    def _make_item(self, row: Row[Any], parts: ItemParts) -> ItemView:
-        related = tuple(parts.list_related(row))
-        files = parts.files[row.id]
-        record = _make_record(
-            row,
-            tuple(part.text for part in parts.aliases[row.id]),
-            tuple(part.text for part in parts.same_as[row.id]),
-            tuple(map(self._make_file, files)),
-            related,
+    def _make_item(self, row: sa.Row[Any], parts: Parts) -> ItemView:
+        related = tuple(_list_related(row, parts))
+        stored = parts["files"].get(row.id, ())
+        files = tuple(
+            FileRecord(
+                part.path,
+                part.url,
+                None if part.size is None else self.get_source and self.get_source(part.sha256),
+                part.sha256,
+            )
+            for part in stored
+        )
+        is_head = row.head == (row.rep or row.ibip)
+        record = Record(
+            **{name: getattr(row, name) for name in _COPIED},
+            aliases=tuple(part.text for part in parts["aliases"].get(row.id, ())),
+            same_as=tuple(part.text for part in parts["same_as"].get(row.id, ())),
+            # only the record of the head of a group lists the translations; an item without a
+            # language cannot be listed in the records of other items
+            translations={
+                str(other.language): other.ibi
+                for other in related
+                if (is_head or row.language is None) and other.kind == "translation"
+            },
+            metadata=_read_metadata(row),
+            formats=dict(row.formats or {}),
+            files=files,
+            target_file=None if files and row.target_path == files[0].path else row.target_path,
+            access=None
+            if row.access_networks is None
+            else AccessRule(tuple(row.access_networks.split()), row.access_others),
+            tombstone=None
+            if row.reason is None
+            else Tombstone(row.reason, row.citation, row.successor, row.removed_to),
+            key=row.host_key,
         )
         described = row.described if self.with_descriptions else None
         return ItemView(
@@ -538,28 +536,22 @@ class ItemReader:
             None if described is None else _read_stored(described, row.described_work),
             row.described_language if self.with_descriptions else None,
             related,
-            {file.path: file.size for file in files if file.size is not None},
+            {file.path: file.size for file in stored if file.size is not None},
             row.id,
-            None if row.head == (row.rep or row.ibip) else row.head,
+            None if is_head else row.head,
         )
-
-    def _make_file(self, part: Row[Any]) -> FileRecord:
-        source = None
-        if part.size is not None and self.get_source is not None:
-            source = self.get_source(part.sha256)
-        return FileRecord(part.path, part.url, source, part.sha256)
 
 
 @cache
-def _select_items(with_descriptions: bool, by_name: bool = False) -> Select[Any]:
+def _select_items(with_descriptions: bool, by_name: bool = False) -> sa.Select[Any]:
     """Select items, each with its tombstone and the head of its group of translations.
 
     :param by_name: whether to select the item with the identifier "ibi" instead of those whose ids
         are in the list "ids".
     """
-    owner = select(ItemIdentifier.item_id).where(_is_named(ItemIdentifier, bindparam("ibi")))
+    owner = sa.select(ItemIdentifier.item_id).where(_is_named(ItemIdentifier, sa.bindparam("ibi")))
     statement = (
-        select(
+        sa.select(
             *Item.__table__.c,
             Translation.head,
             TombstoneRow.reason,
@@ -569,7 +561,7 @@ def _select_items(with_descriptions: bool, by_name: bool = False) -> Select[Any]
         )
         .outerjoin(
             Translation,
-            and_(Translation.archive_id == Item.archive_id, Translation.ibi == primary_form()),
+            sa.and_(Translation.archive_id == Item.archive_id, Translation.ibi == primary_form()),
         )
         .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
         .where(
@@ -582,64 +574,14 @@ def _select_items(with_descriptions: bool, by_name: bool = False) -> Select[Any]
         return statement
     return _with_metadata_items(
         statement.add_columns(
-            case((describes(METADATA), METADATA.dublin_core)).label("described"),
-            case((describes(METADATA), METADATA.work)).label("described_work"),
-            case((describes(METADATA), METADATA.language)).label("described_language"),
+            sa.case((describes(METADATA), METADATA.dublin_core)).label("described"),
+            sa.case((describes(METADATA), METADATA.work)).label("described_work"),
+            sa.case((describes(METADATA), METADATA.language)).label("described_language"),
         )
     )
 
 
-def _make_record(
-    row: Any,
-    aliases: tuple[str, ...],
-    same_as: tuple[str, ...],
-    files: tuple[FileRecord, ...],
-    related: Sequence[RelatedItem],
-) -> Record:
-    """Return the record of an item.
-
-    :param row: the columns of the item.
-    :param related: the related items, from :meth:`ItemParts.list_related`.
-    """
-    access = tombstone = None
-    if row.access_networks is not None:
-        access = AccessRule(tuple(row.access_networks.split()), row.access_others)
-    if row.reason is not None:
-        tombstone = Tombstone(row.reason, row.citation, row.successor, row.removed_to)
-    # only the record of the head of a group lists the translations; an item without a language
-    # cannot be listed in the records of other items
-    lists_translations = row.head == (row.rep or row.ibip) or row.language is None
-    first = files[0].path if files else None
-    return Record(
-        rep=row.rep,
-        ibip=row.ibip,
-        aliases=aliases,
-        same_as=same_as,
-        state=row.state,
-        original_archive=row.original_archive,
-        timestamp=row.timestamp,
-        content_type=row.content_type,
-        language=row.language,
-        transferable=row.transferable,
-        next_edition=row.next_edition,
-        translations={
-            str(other.language): other.ibi
-            for other in related
-            if lists_translations and other.kind == "translation"
-        },
-        metadata=_find_metadata(row),
-        formats=dict(row.formats or {}),
-        files=files,
-        target_file=None if row.target_path == first else row.target_path,
-        list_files=row.list_files,
-        access=access,
-        embargo=row.embargo,
-        tombstone=tombstone,
-        key=row.host_key,
-    )
-
-
-def _find_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
+def _read_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
     if row.metadata_ibi is not None:
         return MetadataItem(row.metadata_ibi)
     if row.dublin_core is not None:
@@ -659,7 +601,7 @@ def _read_stored(dublin_core: Any, work: Any) -> DublinCoreMetadata:
 
 
 def view_item(
-    connection: Connection, archive_id: int, folder: FileStore, ibi: str, today: date
+    connection: sa.Connection, archive_id: int, folder: FileStore, ibi: str, today: date
 ) -> ItemView | None:
     """Return the item that has an identifier; None if this Archive has no such item.
 
@@ -723,7 +665,7 @@ def find_metadata_url(
 
 
 def read_works(
-    archive: Archive, connection: Connection, item_ids: Sequence[int]
+    archive: Archive, connection: sa.Connection, item_ids: Sequence[int]
 ) -> dict[int, Work]:
     """Return the descriptions of the given items that are public, in the order of the ids."""
     reader = ItemReader(
@@ -759,29 +701,23 @@ def _describe(archive: Archive, item: ItemView) -> Work:
         archive.config.persistent_url_base,
         description=item.description,
         page_url=archive.addresses.item(record),
-        files=_list_files(archive, item),
+        # the files that all readers may read
+        files=[
+            WorkFile(
+                file.path,
+                file.url or archive.addresses.file(record, file.path),
+                guess_type(file.path)[0],
+                sha256=file.sha256,
+            )
+            for file in record.files
+            if item.is_open and record.list_files
+        ],
         metadata_language=item.metadata_language,
         translation_of=None if record.language is None else item.head,
         archive_name=archive.config.archive_name,
         publisher=archive.config.publisher,
         today=item.today,
     )
-
-
-def _list_files(archive: Archive, item: ItemView) -> list[WorkFile]:
-    """Return the files that all readers may read."""
-    record = item.record
-    if not item.is_open or not record.list_files:
-        return []
-    return [
-        WorkFile(
-            file.path,
-            file.url or archive.addresses.file(record, file.path),
-            guess_type(file.path)[0],
-            sha256=file.sha256,
-        )
-        for file in record.files
-    ]
 
 
 # --- identifiers -------------------------------------------------------------------------------
@@ -805,7 +741,7 @@ class Owner(NamedTuple):
 
 
 _OWNERS = (
-    select(
+    sa.select(
         ItemIdentifier.text,
         ItemIdentifier.archive_id,
         Item.id,
@@ -821,7 +757,7 @@ _OWN_ITEMS = _OWNERS.where(ItemIdentifier.archive_id == ARCHIVE)
 
 
 def find_owners(
-    connection: Connection, archive_id: int, identifiers: Iterable[str]
+    connection: sa.Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, Owner]:
     """Return the item that has each identifier, without the identifiers that no item has.
 
@@ -831,7 +767,7 @@ def find_owners(
 
 
 def find_owners_and_originals(
-    connection: Connection, archive_id: int, identifiers: Iterable[str], everywhere: bool = True
+    connection: sa.Connection, archive_id: int, identifiers: Iterable[str], everywhere: bool = True
 ) -> tuple[dict[str, Owner], set[str]]:
     """Find the items and the Originals in other Archives that have identifiers.
 
@@ -875,7 +811,7 @@ class Reservation:
 
 
 def add_reservation(
-    connection: Connection,
+    connection: sa.Connection,
     archive_id: int,
     rep: str,
     ibip: str,
@@ -888,11 +824,13 @@ def add_reservation(
     :param key: the key of the row that is the draft. No other item or reservation may have it.
     """
     values = {"rep": rep, "ibip": ibip, "note": note, "reserved_at": now, "host_key": key}
-    connection.execute(insert(ReservationRow).values(archive_id=archive_id, status=HELD, **values))
+    connection.execute(
+        sa.insert(ReservationRow).values(archive_id=archive_id, status=HELD, **values)
+    )
 
 
 def renew_reservation(
-    connection: Connection, archive_id: int, ibip: str, note: str, now: datetime, key: str | None
+    connection: sa.Connection, archive_id: int, ibip: str, note: str, now: datetime, key: str | None
 ) -> bool:
     """Reserve a released identifier again, because a backup has restored the row of the draft.
 
@@ -904,7 +842,7 @@ def renew_reservation(
     return held is not None
 
 
-def set_reservation_key(connection: Connection, archive_id: int, ibi: str, key: str) -> None:
+def set_reservation_key(connection: sa.Connection, archive_id: int, ibi: str, key: str) -> None:
     """Store the key of the row that is the draft of a held reservation.
 
     :param ibi: one of the two forms of the identifier, as canonical text.
@@ -914,7 +852,7 @@ def set_reservation_key(connection: Connection, archive_id: int, ibi: str, key: 
 
 
 def settle_reservation(
-    connection: Connection, archive_id: int, ibi: str, status: str, now: datetime
+    connection: sa.Connection, archive_id: int, ibi: str, status: str, now: datetime
 ) -> tuple[str, str]:
     """Store that a reserved identifier was used or released.
 
@@ -932,7 +870,7 @@ def settle_reservation(
         return settled.rep, settled.ibip
     row = ReservationRow
     found = connection.execute(
-        select(row.archive_id, row.status).where(_has_identifier([ibi]))
+        sa.select(row.archive_id, row.status).where(_has_identifier([ibi]))
     ).first()
     if found is None:
         raise StorageError(
@@ -944,29 +882,29 @@ def settle_reservation(
 
 
 def _update_reservation(
-    connection: Connection, archive_id: int, ibi: str, status: str, values: Mapping[str, Any]
+    connection: sa.Connection, archive_id: int, ibi: str, status: str, values: Mapping[str, Any]
 ) -> Any:
     """Change the reservation of an identifier that has a status; return None if there is none."""
     row = ReservationRow
     return connection.execute(
-        update(row)
+        sa.update(row)
         .where(_has_identifier([ibi]), row.archive_id == archive_id, row.status == status)
         .values(values)
         .returning(row.rep, row.ibip)
     ).first()
 
 
-def find_status(connection: Connection, rep: str) -> str | None:
+def find_status(connection: sa.Connection, rep: str) -> str | None:
     """Return the status of the reservation of an identifier; None if it was never reserved.
 
     :param rep: the repository name, as canonical text.
     """
     row = ReservationRow
-    return connection.scalar(select(row.status).where(row.rep == rep))
+    return connection.scalar(sa.select(row.status).where(row.rep == rep))
 
 
 def find_held(
-    connection: Connection, archive_id: int, identifiers: Iterable[str]
+    connection: sa.Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, str | None]:
     """Return the given identifiers that are reserved for drafts of an Archive.
 
@@ -975,7 +913,7 @@ def find_held(
     row = ReservationRow
     found: dict[str, str | None] = {}
     for part in batched(identifiers):
-        held = select(row.rep, row.ibip, row.host_key).where(
+        held = sa.select(row.rep, row.ibip, row.host_key).where(
             _has_identifier(part), row.archive_id == archive_id, row.status == HELD
         )
         for rep, ibip, key in connection.execute(held):
@@ -983,7 +921,7 @@ def find_held(
     return found
 
 
-def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> None:
+def check_not_reserved(connection: sa.Connection, identifiers: Sequence[str]) -> None:
     """Check that none of the identifiers is reserved for a draft.
 
     :raises RuleBroken: rule 1, with the first reserved identifier.
@@ -991,7 +929,7 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
     if not identifiers:
         return
     reserved = connection.scalars(
-        select(ReservationRow.rep)
+        sa.select(ReservationRow.rep)
         .where(_has_identifier(identifiers), ReservationRow.status == HELD)
         .order_by(ReservationRow.reserved_at)
         .limit(1)
@@ -1005,17 +943,17 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
         )
 
 
-def read_reservations(connection: Connection, archive_id: int) -> list[Reservation]:
+def read_reservations(connection: sa.Connection, archive_id: int) -> list[Reservation]:
     """Return the reservations of an Archive, sorted by age; the oldest comes first."""
     row = ReservationRow
     rows = connection.execute(
-        select(row.rep, row.ibip, row.status, row.note, row.reserved_at, row.settled_at)
+        sa.select(row.rep, row.ibip, row.status, row.note, row.reserved_at, row.settled_at)
         .where(row.archive_id == archive_id)
         .order_by(row.reserved_at, row.rep)
     )
     return [Reservation(*found) for found in rows]
 
 
-def _has_identifier(identifiers: Sequence[str]) -> ColumnElement[bool]:
+def _has_identifier(identifiers: Sequence[str]) -> sa.ColumnElement[bool]:
     row = ReservationRow
-    return or_(is_one_of(row.rep, identifiers), is_one_of(row.ibip, identifiers))
+    return sa.or_(is_one_of(row.rep, identifiers), is_one_of(row.ibip, identifiers))

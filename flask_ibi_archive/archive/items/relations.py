@@ -20,23 +20,11 @@ have the primary form, and members with another language than their item.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    Row,
-    and_,
-    bindparam,
-    delete,
-    insert,
-    literal,
-    null,
-    select,
-    text,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 
 from flask_ibi_archive.archive.items.read import ARCHIVE, find_owners, primary_form
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier, Translation
@@ -56,16 +44,16 @@ STORING = f"SELECT pg_advisory_xact_lock({STORING_KEY})"
 COUNTING = f"SELECT pg_advisory_xact_lock_shared({STORING_KEY})"
 
 #: Sets the limit in milliseconds, unless the present limit is lower. Returns the present limit.
-_LIMIT_WAIT = text(
+_LIMIT_WAIT = sa.text(
     "SELECT setting, set_config('lock_timeout',"
     " least(nullif(CAST(setting AS bigint), 0), CAST(:limit AS bigint))::text, true)"
     " FROM pg_settings WHERE name = 'lock_timeout'"
 )
-_RESTORE_WAIT = text("SELECT set_config('lock_timeout', :setting, true)")
+_RESTORE_WAIT = sa.text("SELECT set_config('lock_timeout', :setting, true)")
 
 
 def lock_relations(
-    connection: Connection,
+    connection: sa.Connection,
     archives: Collection[int],
     items: Collection[int] = (),
     limited: bool = True,
@@ -90,23 +78,19 @@ def lock_relations(
     if limited:
         limit = {"limit": int(LOCK_WAIT * 1000)}
         before = connection.execute(_LIMIT_WAIT, limit).scalar_one()
-    _lock(connection, ArchiveRow, archives)
+    connection.execute(_LOCKS[ArchiveRow], {"ids": archives})
     lock_items(connection, items)
     if limited:  # after an error, the rollback restores the setting
         connection.execute(_RESTORE_WAIT, {"setting": before})
 
 
-def lock_items(connection: Connection, items: Collection[int]) -> None:
+def lock_items(connection: sa.Connection, items: Collection[int]) -> None:
     """Lock items whose records change, but not their relations.
 
     :param items: the row IDs of the items.
     """
     if items and connection.dialect.name != "sqlite":
-        _lock(connection, Item, items)
-
-
-def _lock(connection: Connection, model: type[ArchiveRow | Item], ids: Collection[int]) -> None:
-    connection.execute(_LOCKS[model], {"ids": ids})
+        connection.execute(_LOCKS[Item], {"ids": items})
 
 
 class Member(NamedTuple):
@@ -126,7 +110,7 @@ class Member(NamedTuple):
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 # They search for the items or the texts of the list "texts".
 _LOCKS = {
-    model: select(model.id)
+    model: sa.select(model.id)
     .where(is_listed(model.id, "ids"))
     .order_by(model.id)
     .with_for_update(key_share=True)
@@ -134,10 +118,10 @@ _LOCKS = {
 }
 #: The references to identifiers: the kind, the text, the item that refers, the head of the group
 #: and the language in the group. A metadata item has one row only.
-_REFERENCES = union_all(
+_REFERENCES = sa.union_all(
     *(
-        select(
-            literal(kind).label("kind"),
+        sa.select(
+            sa.literal(kind).label("kind"),
             column.label("text"),
             ibi.label("ibi"),
             head.label("head"),
@@ -146,23 +130,23 @@ _REFERENCES = union_all(
         .where(archive == ARCHIVE, is_listed(column, "texts"))
         .distinct()
         for kind, archive, column, ibi, head, language in (
-            ("edition", Item.archive_id, Item.next_edition, primary_form(), null(), null()),
-            ("metadata", Item.archive_id, Item.metadata_ibi, null(), null(), null()),
+            ("edition", Item.archive_id, Item.next_edition, primary_form(), sa.null(), sa.null()),
+            ("metadata", Item.archive_id, Item.metadata_ibi, sa.null(), sa.null(), sa.null()),
             (
                 "translation",
                 Translation.archive_id,
                 Translation.ibi,
-                null(),
+                sa.null(),
                 Translation.head,
                 Translation.language,
             ),
         )
     )
 )
-_IS_MEMBER = and_(Translation.archive_id == ARCHIVE, is_listed(Translation.ibi, "texts"))
-_HEADS = select(Translation.ibi, Translation.head).where(_IS_MEMBER)
+_IS_MEMBER = sa.and_(Translation.archive_id == ARCHIVE, is_listed(Translation.ibi, "texts"))
+_HEADS = sa.select(Translation.ibi, Translation.head).where(_IS_MEMBER)
 _GROUPS = (
-    select(
+    sa.select(
         Translation.ibi,
         Translation.head,
         Translation.language,
@@ -171,31 +155,43 @@ _GROUPS = (
     )
     .outerjoin(
         ItemIdentifier,
-        and_(ItemIdentifier.text == Translation.ibi, ItemIdentifier.archive_id == ARCHIVE),
+        sa.and_(ItemIdentifier.text == Translation.ibi, ItemIdentifier.archive_id == ARCHIVE),
     )
     .where(Translation.archive_id == ARCHIVE, is_listed(Translation.head, "texts"))
     .order_by(ItemIdentifier.item_id, Translation.ibi)
 )
-_PREVIOUS = select(Item.next_edition, primary_form()).where(
+_PREVIOUS = sa.select(Item.next_edition, primary_form()).where(
     Item.archive_id == ARCHIVE, is_listed(Item.next_edition, "texts")
 )
 _NEXT = (
-    select(Item.next_edition)
+    sa.select(Item.next_edition)
     .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
-    .where(ItemIdentifier.text == bindparam("ibi"), ItemIdentifier.archive_id == ARCHIVE)
+    .where(ItemIdentifier.text == sa.bindparam("ibi"), ItemIdentifier.archive_id == ARCHIVE)
 )
-_REMOVE, _INSERT = delete(Translation).where(_IS_MEMBER), insert(Translation)
+_REMOVE, _INSERT = sa.delete(Translation).where(_IS_MEMBER), sa.insert(Translation)
 
 
+def _check_languages(ibi: str, languages: Sequence[str | None]) -> None:
+    """Check that the members of a group have different languages (rule 8).
+
+    :param ibi: an identifier of a member, for the message.
+    """
+    for language in set(languages) - {None}:
+        if languages.count(language) > 1:
+            raise RuleBroken(
+                8, ibi, f"the group of translations has two items in the language {language}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Relations:
     """The relations between the items of one Archive.
 
     The methods use the transaction of the caller. Items are named by their primary forms.
     """
 
-    def __init__(self, connection: Connection, archive_id: int) -> None:
-        self.connection = connection
-        self.archive_id = archive_id
+    connection: sa.Connection
+    archive_id: int
 
     def _execute(self, statement: Any, texts: Collection[str]) -> Any:
         return self.connection.execute(statement, {"archive_id": self.archive_id, "texts": texts})
@@ -213,8 +209,8 @@ class Relations:
             8, if its groups have it in different languages, or have another common language.
         """
         primary = {text: ibi for ibi, texts in names.items() for text in texts}
-        editions: dict[str, Row[Any]] = {}
-        members: dict[str, list[Row[Any]]] = {}
+        editions: dict[str, sa.Row[Any]] = {}
+        members: dict[str, list[sa.Row[Any]]] = {}
         references = self._execute(_REFERENCES, primary).all()
         for row in references:
             ibi = primary[row.text]
@@ -234,7 +230,7 @@ class Relations:
             if row.text != ibi and row.kind != "translation":
                 column = Item.next_edition if row.kind == "edition" else Item.metadata_ibi
                 self.connection.execute(
-                    update(Item)
+                    sa.update(Item)
                     .where(Item.archive_id == self.archive_id, column == row.text)
                     .values({column: ibi})
                 )
@@ -242,7 +238,7 @@ class Relations:
             self._rewrite_member(ibi, rows)
         return {ibi: rows[0].language for ibi, rows in members.items()}
 
-    def _rewrite_member(self, ibi: str, rows: list[Row[Any]]) -> None:
+    def _rewrite_member(self, ibi: str, rows: list[sa.Row[Any]]) -> None:
         """Let groups name an item that they contain by its primary form, and merge them.
 
         :param rows: the memberships of the item, with its different identifiers.
@@ -259,25 +255,16 @@ class Relations:
             return
         heads = sorted({ibi if row.head in texts else row.head for row in rows})
         is_group = Translation.archive_id == self.archive_id
-        self.connection.execute(delete(Translation).where(is_group, Translation.ibi.in_(texts)))
-        self._check_languages(ibi, [row.head for row in rows], rows[0].language)
+        self.connection.execute(sa.delete(Translation).where(is_group, Translation.ibi.in_(texts)))
+        if len(rows) > 1:
+            members = self._read_groups([row.head for row in rows])
+            _check_languages(ibi, [rows[0].language, *(member.language for member in members)])
         self.connection.execute(
-            update(Translation)
+            sa.update(Translation)
             .where(is_group, Translation.head.in_([row.head for row in rows]))
             .values(head=heads[0])
         )
         self.insert([Member(ibi, heads[0], rows[0].language)])
-
-    def _check_languages(self, ibi: str, heads: Collection[str], language: str | None) -> None:
-        """Check that groups that are merged have no common language (rule 8)."""
-        if len(heads) < 2:
-            return
-        languages = [language, *(member.language for member in self._read_groups(heads))]
-        for stated in set(languages) - {None}:
-            if languages.count(stated) > 1:
-                raise RuleBroken(
-                    8, ibi, f"the group of translations has two items in the language {stated}"
-                )
 
     # --- editions --------------------------------------------------------------------------------
 
@@ -287,7 +274,7 @@ class Relations:
         :param next_edition: a primary form, or an identifier that is not in this Archive.
         """
         self.connection.execute(
-            update(Item).where(Item.id == item_id).values(next_edition=next_edition)
+            sa.update(Item).where(Item.id == item_id).values(next_edition=next_edition)
         )
 
     def find_last_edition(self, ibi: str) -> tuple[str, bool]:
@@ -353,18 +340,23 @@ class Relations:
         for ibi, head in groups.items():
             members_of.setdefault(head, set()).add(ibi)
         for head, listed in lists.items():
-            self._check_list(head, listed, languages)
-            languages.update({ibi: language for language, ibi in listed.items()})
-            present = {groups[ibi] for ibi in (head, *listed.values()) if ibi in groups}
-            everybody = {head, *listed.values()}.union(*(members_of[group] for group in present))
-            stated = [languages[ibi] for ibi in everybody]
-            for language in {*stated} - {None}:
-                if stated.count(language) > 1:
+            if len({*listed.values()}) < len(listed):
+                raise RuleBroken(
+                    8, head, "the item lists one translation twice, with two different languages"
+                )
+            for language, ibi in listed.items():
+                stated = languages[ibi]
+                if stated not in (None, language):
                     raise RuleBroken(
                         8,
                         head,
-                        f"the group of translations has two items in the language {language}",
+                        f"the item lists a translation into {language}, but this translation "
+                        f"states the language {stated}",
                     )
+            languages.update({ibi: language for language, ibi in listed.items()})
+            present = {groups[ibi] for ibi in (head, *listed.values()) if ibi in groups}
+            everybody = {head, *listed.values()}.union(*(members_of[group] for group in present))
+            _check_languages(head, [languages[ibi] for ibi in everybody])
             if len(everybody) < 2:  # the item lists itself
                 continue
             group = groups.get(head) or min(present, default=head)
@@ -384,33 +376,12 @@ class Relations:
         if new:
             table: Any = Item.__table__
             self.connection.execute(
-                update(table)
-                .where(table.c.id == bindparam("item"))
-                .values(language=bindparam("new")),
+                sa.update(table)
+                .where(table.c.id == sa.bindparam("item"))
+                .values(language=sa.bindparam("new")),
                 new,
             )
         self.insert(changed)
-
-    def _check_list(
-        self, head: str, listed: Mapping[str, str], languages: Mapping[str, str | None]
-    ) -> None:
-        """Check the translations that a record lists, before they join their group.
-
-        :param languages: the present languages of the items.
-        """
-        if len({*listed.values()}) < len(listed):
-            raise RuleBroken(
-                8, head, "the item lists one translation twice, with two different languages"
-            )
-        for language, ibi in listed.items():
-            stated = languages[ibi]
-            if stated not in (None, language):
-                raise RuleBroken(
-                    8,
-                    head,
-                    f"the item lists a translation into {language}, but this translation states "
-                    f"the language {stated}",
-                )
 
     def add_translation(self, ibi: str, other: str, language: str) -> None:
         """Put a new item into the group of another item.
@@ -449,7 +420,7 @@ class Relations:
                 here, key=lambda member: (member.state == State.DELETED.value, member.item_id)
             )
             self.connection.execute(
-                update(Translation)
+                sa.update(Translation)
                 .where(Translation.archive_id == self.archive_id, Translation.head == ibi)
                 .values(head=new.ibi)
             )
@@ -457,7 +428,7 @@ class Relations:
     def dissolve(self, head: str) -> None:
         """Delete the group whose head is an item; do nothing if there is no such group."""
         self.connection.execute(
-            delete(Translation).where(
+            sa.delete(Translation).where(
                 Translation.archive_id == self.archive_id, Translation.head == head
             )
         )
@@ -470,13 +441,8 @@ class Relations:
     def insert(self, members: Iterable[Member]) -> None:
         """Insert rows of members of groups."""
         rows = [
-            {
-                "archive_id": self.archive_id,
-                "ibi": member.ibi,
-                "head": member.head,
-                "language": member.language,
-            }
-            for member in members
+            {"archive_id": self.archive_id, "ibi": ibi, "head": head, "language": language}
+            for ibi, head, language, *_ in members
         ]
         if rows:
             self.connection.execute(_INSERT, rows)

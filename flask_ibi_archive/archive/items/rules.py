@@ -51,31 +51,21 @@ RULES = {
     8: "each language must occur only once in a group of translations",
 }
 
-#: The numbers of the rules by the names of their constraints.
-CONSTRAINTS = {
-    "ibi_identifier_pkey": 1,
-    "uq_ibi_identifier_item": 1,
-    "ck_ibi_item_state": 2,
-    "uq_ibi_identifier_original": 3,
-    "tr_ibi_item_copy": 4,
-    "tr_ibi_item_original": 4,
-    "tr_ibi_identifier_original": 4,
-    "ck_ibi_item_original_archive": 4,
-    "ck_ibi_item_forms": 5,
-    "ck_ibi_item_grammar": 5,
-    "ck_ibi_identifier_grammar": 5,
-    "fk_ibi_item_rep": 5,
-    "fk_ibi_item_ibip": 5,
-    "uq_ibi_item_service": 6,
-    "ck_ibi_item_service": 6,
-    "tr_ibi_item_service": 6,
-    "tr_ibi_archive_service": 6,
-    "fk_ibi_archive_service": 6,
-    "uq_ibi_item_edition": 7,
-    "tr_ibi_item_circle": 7,
-    "uq_ibi_translation_language": 8,
-    "tr_ibi_translation_language": 8,
+_NAMES = {
+    1: "ibi_identifier_pkey uq_ibi_identifier_item",
+    2: "ck_ibi_item_state",
+    3: "uq_ibi_identifier_original",
+    4: "tr_ibi_item_copy tr_ibi_item_original tr_ibi_identifier_original "
+    "ck_ibi_item_original_archive",
+    5: "ck_ibi_item_forms ck_ibi_item_grammar ck_ibi_identifier_grammar fk_ibi_item_rep "
+    "fk_ibi_item_ibip",
+    6: "uq_ibi_item_service ck_ibi_item_service tr_ibi_item_service tr_ibi_archive_service "
+    "fk_ibi_archive_service",
+    7: "uq_ibi_item_edition tr_ibi_item_circle",
+    8: "uq_ibi_translation_language tr_ibi_translation_language",
 }
+#: The numbers of the rules by the names of their constraints.
+CONSTRAINTS = {name: rule for rule, names in _NAMES.items() for name in names.split()}
 
 #: What the user did, for constraints of rules that several constraints enforce.
 EXPLANATIONS = {

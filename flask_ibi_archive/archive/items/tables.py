@@ -8,24 +8,8 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    CheckConstraint,
-    Date,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Text,
-    UniqueConstraint,
-    false,
-    text,
-    true,
-)
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+import sqlalchemy as sa
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, mapped_column
 
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
@@ -33,11 +17,11 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
 
 #: The tables of this package. The tables of the host are in another MetaData object.
-metadata = MetaData()
+metadata = sa.MetaData()
 
 #: The column type of a host's keys. Keys are sorted by their bytes, so that the keys that begin
 #: with the name of a table are a range.
-HostKey = String(1024).with_variant(String(1024, collation="C"), "postgresql")
+HostKey = sa.String(1024).with_variant(sa.String(1024, collation="C"), "postgresql")
 
 
 class Base(DeclarativeBase):
@@ -46,21 +30,53 @@ class Base(DeclarativeBase):
     metadata = metadata
 
 
+def _belongs_to_archive(table: str, **options: Any) -> MappedColumn[int]:
+    """Return the column with the row ID of the Archive to which a row belongs.
+
+    :param table: the name of the table without ``ibi_``.
+    """
+    key = sa.ForeignKey("ibi_archive.id", name=f"fk_ibi_{table}_archive")
+    return mapped_column(Key, key, autoincrement=False, **options)
+
+
+def _belongs_to_item(name: str, *further: str, **options: Any) -> sa.ForeignKeyConstraint:
+    """Return the constraint that a row belongs to an item; the row is deleted with the item.
+
+    :param further: columns that are always equal to those of the item.
+    """
+    here, there = ("item_id", "archive_id", *further), ("id", "archive_id", *further)
+    columns = [f"ibi_item.{column}" for column in there]
+    return sa.ForeignKeyConstraint(here, columns, name=name, ondelete="CASCADE", **options)
+
+
+def _refers_to(name: str, **columns: str) -> sa.ForeignKeyConstraint:
+    """Return a deferred constraint, because the rows of the two tables refer to each other."""
+    return sa.ForeignKeyConstraint(
+        [*columns],
+        [*columns.values()],
+        name=name,
+        deferrable=True,
+        initially="DEFERRED",
+        use_alter=True,
+    )
+
+
+def _unique_where(condition: str, name: str, *columns: str) -> sa.Index:
+    """Return the unique index of those rows that satisfy a condition."""
+    where = sa.text(condition)
+    return sa.Index(name, *columns, unique=True, sqlite_where=where, postgresql_where=where)
+
+
 class ArchiveRow(Base):
     """An Archive, with its address and the e-mail address of its administrator ([R] Figure 3.3)."""
 
     __tablename__ = "ibi_archive"
     __table_args__ = (
         # the constraint is deferred, because the Archive and its service refer to each other
-        ForeignKeyConstraint(
-            ["service_item_id", "id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_archive_service",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
+        _refers_to(
+            "fk_ibi_archive_service", service_item_id="ibi_item.id", id="ibi_item.archive_id"
         ),
-        CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
+        sa.CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
         # This option has no effect here: SQLAlchemy omits AUTOINCREMENT if the key is also part of
         # a foreign key. The migrations write AUTOINCREMENT themselves.
         {"sqlite_autoincrement": True},
@@ -68,13 +84,13 @@ class ArchiveRow(Base):
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     service_item_id: Mapped[int] = mapped_column(Key)
-    address: Mapped[str] = mapped_column(String(255))
-    ip: Mapped[str | None] = mapped_column(String(45))
-    protocol: Mapped[str] = mapped_column(String(4), server_default="HTTP")
-    platform_version: Mapped[str] = mapped_column(String(255))
-    admin_email: Mapped[str | None] = mapped_column(String(255))
+    address: Mapped[str] = mapped_column(sa.String(255))
+    ip: Mapped[str | None] = mapped_column(sa.String(45))
+    protocol: Mapped[str] = mapped_column(sa.String(4), server_default="HTTP")
+    platform_version: Mapped[str] = mapped_column(sa.String(255))
+    admin_email: Mapped[str | None] = mapped_column(sa.String(255))
     #: A random word, the same for all Archives of the database.
-    database: Mapped[str] = mapped_column(String(32))
+    database: Mapped[str] = mapped_column(sa.String(32))
 
 
 class Item(Base):
@@ -86,123 +102,87 @@ class Item(Base):
 
     __tablename__ = "ibi_item"
     __table_args__ = (
-        UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
-        UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
-        UniqueConstraint("archive_id", "next_edition", name="uq_ibi_item_edition"),
+        sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
+        sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
+        sa.UniqueConstraint("archive_id", "next_edition", name="uq_ibi_item_edition"),
         # The next constraints are deferred: an item refers to its identifiers and its target file,
         # and these rows refer to the item.
-        ForeignKeyConstraint(
-            ["id", "rep"],
-            ["ibi_identifier.item_id", "ibi_identifier.text"],
-            name="fk_ibi_item_rep",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
-        ForeignKeyConstraint(
-            ["id", "ibip"],
-            ["ibi_identifier.item_id", "ibi_identifier.text"],
-            name="fk_ibi_item_ibip",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
-        ForeignKeyConstraint(
-            ["id", "target_path"],
-            ["ibi_file.item_id", "ibi_file.path"],
-            name="fk_ibi_item_target",
-            deferrable=True,
-            initially="DEFERRED",
-            use_alter=True,
-        ),
-        CheckConstraint("state IN ('Original', 'Copy', 'Deleted')", name="ck_ibi_item_state"),
-        CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
-        CheckConstraint(
+        _refers_to("fk_ibi_item_rep", id="ibi_identifier.item_id", rep="ibi_identifier.text"),
+        _refers_to("fk_ibi_item_ibip", id="ibi_identifier.item_id", ibip="ibi_identifier.text"),
+        _refers_to("fk_ibi_item_target", id="ibi_file.item_id", target_path="ibi_file.path"),
+        sa.CheckConstraint("state IN ('Original', 'Copy', 'Deleted')", name="ck_ibi_item_state"),
+        sa.CheckConstraint("rep IS NOT NULL OR ibip IS NOT NULL", name="ck_ibi_item_forms"),
+        sa.CheckConstraint(
             "(state = 'Copy') = (original_archive IS NOT NULL)",
             name="ck_ibi_item_original_archive",
         ),
-        CheckConstraint(
+        sa.CheckConstraint(
             "NOT is_service OR (state = 'Original' AND NOT transferable AND next_edition IS NULL)",
             name="ck_ibi_item_service",
         ),
-        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_item_content_type"),
-        CheckConstraint(
+        sa.CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_item_content_type"),
+        sa.CheckConstraint(
             "(CASE WHEN metadata_ibi IS NULL THEN 0 ELSE 1 END)"
             " + (CASE WHEN metadata_url IS NULL THEN 0 ELSE 1 END)"
             " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
             name="ck_ibi_item_metadata",
         ),
-        CheckConstraint("work IS NULL OR dublin_core IS NOT NULL", name="ck_ibi_item_work"),
-        CheckConstraint(
+        sa.CheckConstraint("work IS NULL OR dublin_core IS NOT NULL", name="ck_ibi_item_work"),
+        sa.CheckConstraint(
             "(access_networks IS NULL) = (access_others IS NULL)"
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
             name="ck_ibi_item_access",
         ),
-        CheckConstraint("embargo IS NULL OR NOT is_service", name="ck_ibi_item_embargo"),
-        CheckConstraint(
+        sa.CheckConstraint("embargo IS NULL OR NOT is_service", name="ck_ibi_item_embargo"),
+        sa.CheckConstraint(
             "host_key IS NULL OR (host_key <> '' AND NOT is_service)", name="ck_ibi_item_key"
         ),
-        Index("ix_ibi_item_archive", "archive_id", "id"),
-        Index("ix_ibi_item_metadata", "archive_id", "metadata_ibi"),
-        Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
-        Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
-        Index(
-            "uq_ibi_item_service",
-            "archive_id",
-            unique=True,
-            sqlite_where=text("is_service"),
-            postgresql_where=text("is_service"),
-        ),
-        Index(
-            "uq_ibi_item_key",
-            "archive_id",
-            "host_key",
-            unique=True,
-            sqlite_where=text("host_key IS NOT NULL"),
-            postgresql_where=text("host_key IS NOT NULL"),
-        ),
+        sa.Index("ix_ibi_item_archive", "archive_id", "id"),
+        sa.Index("ix_ibi_item_metadata", "archive_id", "metadata_ibi"),
+        sa.Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
+        sa.Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
+        _unique_where("is_service", "uq_ibi_item_service", "archive_id"),
+        _unique_where("host_key IS NOT NULL", "uq_ibi_item_key", "archive_id", "host_key"),
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_item_archive")
-    )
-    state: Mapped[str] = mapped_column(String(9))
-    rep: Mapped[str | None] = mapped_column(String(255))
-    ibip: Mapped[str | None] = mapped_column(String(255))
+    archive_id: Mapped[int] = _belongs_to_archive("item")
+    state: Mapped[str] = mapped_column(sa.String(9))
+    rep: Mapped[str | None] = mapped_column(sa.String(255))
+    ibip: Mapped[str | None] = mapped_column(sa.String(255))
     timestamp: Mapped[datetime] = mapped_column(UTCDateTime)
-    content_type: Mapped[str] = mapped_column(String(8), server_default="Data")
-    language: Mapped[str | None] = mapped_column(String(5))
-    transferable: Mapped[bool] = mapped_column(server_default=true())
-    is_service: Mapped[bool] = mapped_column(server_default=false())
+    content_type: Mapped[str] = mapped_column(sa.String(8), server_default="Data")
+    language: Mapped[str | None] = mapped_column(sa.String(5))
+    transferable: Mapped[bool] = mapped_column(server_default=sa.true())
+    is_service: Mapped[bool] = mapped_column(server_default=sa.false())
     #: The service IBI of the Archive that has the Original of this Copy (rule 4).
-    original_archive: Mapped[str | None] = mapped_column(String(255))
+    original_archive: Mapped[str | None] = mapped_column(sa.String(255))
     #: The next edition (rule 7), an identifier.
-    next_edition: Mapped[str | None] = mapped_column(String(255))
+    next_edition: Mapped[str | None] = mapped_column(sa.String(255))
     #: The item that contains the metadata of this item, an identifier.
-    metadata_ibi: Mapped[str | None] = mapped_column(String(255))
-    metadata_url: Mapped[str | None] = mapped_column(Text)
-    metadata_formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
+    metadata_ibi: Mapped[str | None] = mapped_column(sa.String(255))
+    metadata_url: Mapped[str | None] = mapped_column(sa.Text)
+    metadata_formats: Mapped[dict[str, str] | None] = mapped_column(sa.JSON(none_as_null=True))
     metadata_timestamp: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: For an item of content type Metadata: the URLs of the same metadata in other formats.
-    formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
-    target_path: Mapped[str | None] = mapped_column(Text)
-    list_files: Mapped[bool] = mapped_column(server_default=true())
+    formats: Mapped[dict[str, str] | None] = mapped_column(sa.JSON(none_as_null=True))
+    target_path: Mapped[str | None] = mapped_column(sa.Text)
+    list_files: Mapped[bool] = mapped_column(server_default=sa.true())
     #: The networks that have access, in CIDR form, separated by spaces; None: all networks.
-    access_networks: Mapped[str | None] = mapped_column(Text)
-    access_others: Mapped[str | None] = mapped_column(String(8))
+    access_networks: Mapped[str | None] = mapped_column(sa.Text)
+    access_others: Mapped[str | None] = mapped_column(sa.String(8))
     #: One of the last columns, because the value is long, and a urlRequest does not read it.
-    dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
+    dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(sa.JSON(none_as_null=True))
     #: The description from which the Dublin Core was made; None: there is Dublin Core only.
-    work: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    work: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     #: The first day (UTC) on which readers may read the files; None: there is no embargo.
-    embargo: Mapped[date | None] = mapped_column(Date)
+    embargo: Mapped[date | None] = mapped_column(sa.Date)
     #: Where the item comes from, such as ``thesis:7``: the key that the host gave, or the table and
     #: the primary key of its row.
     host_key: Mapped[str | None] = mapped_column(HostKey)
     #: The year of publication in the own description of the item, for the list by year.
-    issued_year: Mapped[int | None] = mapped_column(Integer)
+    issued_year: Mapped[int | None] = mapped_column(sa.Integer)
 
 
 class Translation(Base):
@@ -210,21 +190,16 @@ class Translation(Base):
 
     __tablename__ = "ibi_translation"
     __table_args__ = (
-        UniqueConstraint("archive_id", "head", "language", name="uq_ibi_translation_language"),
+        sa.UniqueConstraint("archive_id", "head", "language", name="uq_ibi_translation_language"),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_translation_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("translation", primary_key=True)
     #: The member, which may be in another Archive.
-    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
+    ibi: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
     #: The group: the member, here, whose record lists the other members.
-    head: Mapped[str] = mapped_column(String(255))
+    head: Mapped[str] = mapped_column(sa.String(255))
     #: The language of the member; None: the head states no language.
-    language: Mapped[str | None] = mapped_column(String(5))
+    language: Mapped[str | None] = mapped_column(sa.String(5))
 
 
 class ItemIdentifier(Base):
@@ -236,31 +211,19 @@ class ItemIdentifier(Base):
 
     __tablename__ = "ibi_identifier"
     __table_args__ = (
-        UniqueConstraint("item_id", "text", name="uq_ibi_identifier_item"),
-        ForeignKeyConstraint(
-            ["item_id", "archive_id", "state"],
-            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
-            name="fk_ibi_identifier_item",
-            onupdate="CASCADE",
-            ondelete="CASCADE",
-        ),
-        Index(
-            "uq_ibi_identifier_original",
-            "text",
-            unique=True,
-            sqlite_where=text("state = 'Original'"),
-            postgresql_where=text("state = 'Original'"),
-        ),
+        sa.UniqueConstraint("item_id", "text", name="uq_ibi_identifier_item"),
+        _belongs_to_item("fk_ibi_identifier_item", "state", onupdate="CASCADE"),
+        _unique_where("state = 'Original'", "uq_ibi_identifier_original", "text"),
     )
 
-    text: Mapped[str] = mapped_column(String(255), primary_key=True)
+    text: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
     archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     item_id: Mapped[int] = mapped_column(Key)
-    state: Mapped[str] = mapped_column(String(9))
+    state: Mapped[str] = mapped_column(sa.String(9))
     #: "rep", "ibip" or "legacy".
-    form: Mapped[str] = mapped_column(String(6))
+    form: Mapped[str] = mapped_column(sa.String(6))
     #: The position in the list of aliases, from 1; 0 for a form of the IBI.
-    alias_no: Mapped[int] = mapped_column(Integer, server_default="0")
+    alias_no: Mapped[int] = mapped_column(sa.Integer, server_default="0")
 
 
 class File(Base):
@@ -268,22 +231,22 @@ class File(Base):
 
     __tablename__ = "ibi_file"
     __table_args__ = (
-        CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
+        sa.CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
     )
 
     item_id: Mapped[int] = mapped_column(
         Key,
-        ForeignKey("ibi_item.id", name="fk_ibi_file_item", ondelete="CASCADE"),
+        sa.ForeignKey("ibi_item.id", name="fk_ibi_file_item", ondelete="CASCADE"),
         primary_key=True,
     )
-    path: Mapped[str] = mapped_column(Text, primary_key=True)
-    position: Mapped[int] = mapped_column(Integer)
-    url: Mapped[str | None] = mapped_column(Text)
-    sha256: Mapped[str | None] = mapped_column(String(64))
+    path: Mapped[str] = mapped_column(sa.Text, primary_key=True)
+    position: Mapped[int] = mapped_column(sa.Integer)
+    url: Mapped[str | None] = mapped_column(sa.Text)
+    sha256: Mapped[str | None] = mapped_column(sa.String(64))
     #: The size in bytes; None: the file is not stored in the Archive.
     size: Mapped[int | None] = mapped_column(Key)
     #: The path of the host's file from which the file was copied, percent-encoded.
-    source: Mapped[str | None] = mapped_column(Text)
+    source: Mapped[str | None] = mapped_column(sa.Text)
     #: The modification time of that file, in nanoseconds since 1970. A file whose path, size and
     #: time are equal is not read again.
     source_modified: Mapped[int | None] = mapped_column(Key)
@@ -298,22 +261,17 @@ class SameAs(Base):
 
     __tablename__ = "ibi_same_as"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["item_id", "archive_id"],
-            ["ibi_item.id", "ibi_item.archive_id"],
-            name="fk_ibi_same_as_item",
-            ondelete="CASCADE",
-        ),
-        Index("ix_ibi_same_as_item", "item_id"),
+        _belongs_to_item("fk_ibi_same_as_item"),
+        sa.Index("ix_ibi_same_as_item", "item_id"),
     )
 
     #: The SHA-256 of the form for comparison, in hexadecimal digits.
-    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    digest: Mapped[str] = mapped_column(sa.String(64), primary_key=True)
     archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     item_id: Mapped[int] = mapped_column(Key)
-    position: Mapped[int] = mapped_column(Integer)
+    position: Mapped[int] = mapped_column(sa.Integer)
     #: The canonical spelling, which is shown.
-    text: Mapped[str] = mapped_column(Text)
+    text: Mapped[str] = mapped_column(sa.Text)
 
 
 class Prefix(Base):
@@ -324,9 +282,9 @@ class Prefix(Base):
 
     __tablename__ = "ibi_prefix"
 
-    prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
+    prefix: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
     #: The date in POSIX seconds, as a decimal number that is not rounded.
-    last_date: Mapped[str] = mapped_column(String(255))
+    last_date: Mapped[str] = mapped_column(sa.String(255))
 
 
 class TombstoneRow(Base):
@@ -337,25 +295,20 @@ class TombstoneRow(Base):
 
     __tablename__ = "ibi_tombstone"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["item_id", "archive_id", "state"],
-            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
-            name="fk_ibi_tombstone_item",
-            ondelete="CASCADE",
-        ),
-        CheckConstraint("state = 'Deleted'", name="ck_ibi_tombstone_state"),
+        _belongs_to_item("fk_ibi_tombstone_item", "state"),
+        sa.CheckConstraint("state = 'Deleted'", name="ck_ibi_tombstone_state"),
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     archive_id: Mapped[int] = mapped_column(Key)
-    state: Mapped[str] = mapped_column(String(9), server_default="Deleted")
-    reason: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(sa.String(9), server_default="Deleted")
+    reason: Mapped[str] = mapped_column(sa.Text)
     #: The text with which the deleted item should be cited.
-    citation: Mapped[str | None] = mapped_column(Text)
+    citation: Mapped[str | None] = mapped_column(sa.Text)
     #: The IBI of the item that replaces the deleted item. This item may be in another Archive.
-    successor: Mapped[str | None] = mapped_column(String(255))
+    successor: Mapped[str | None] = mapped_column(sa.String(255))
     #: The service IBI of the Archive to which the item was transferred.
-    original_archive: Mapped[str | None] = mapped_column(String(255))
+    original_archive: Mapped[str | None] = mapped_column(sa.String(255))
 
 
 class ReservationRow(Base):
@@ -363,30 +316,23 @@ class ReservationRow(Base):
 
     __tablename__ = "ibi_reservation"
     __table_args__ = (
-        UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
-        CheckConstraint("status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"),
-        CheckConstraint(
+        sa.UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
+        sa.CheckConstraint(
+            "status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"
+        ),
+        sa.CheckConstraint(
             "host_key IS NULL OR (host_key <> '' AND status = 'held')",
             name="ck_ibi_reservation_key",
         ),
-        Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
-        Index(
-            "uq_ibi_reservation_key",
-            "archive_id",
-            "host_key",
-            unique=True,
-            sqlite_where=text("host_key IS NOT NULL"),
-            postgresql_where=text("host_key IS NOT NULL"),
-        ),
+        sa.Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
+        _unique_where("host_key IS NOT NULL", "uq_ibi_reservation_key", "archive_id", "host_key"),
     )
 
-    rep: Mapped[str] = mapped_column(String(255), primary_key=True)
-    ibip: Mapped[str] = mapped_column(String(255))
-    archive_id: Mapped[int] = mapped_column(
-        Key, ForeignKey("ibi_archive.id", name="fk_ibi_reservation_archive")
-    )
-    status: Mapped[str] = mapped_column(String(8), server_default="held")
-    note: Mapped[str | None] = mapped_column(Text)
+    rep: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
+    ibip: Mapped[str] = mapped_column(sa.String(255))
+    archive_id: Mapped[int] = _belongs_to_archive("reservation")
+    status: Mapped[str] = mapped_column(sa.String(8), server_default="held")
+    note: Mapped[str | None] = mapped_column(sa.Text)
     reserved_at: Mapped[datetime] = mapped_column(UTCDateTime)
     #: The time when the identifier was used or released; None: the status is held.
     settled_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
@@ -403,28 +349,23 @@ class AccessCount(Base):
 
     __tablename__ = "ibi_access_count"
     __table_args__ = (
-        CheckConstraint(
+        sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
         ),
-        Index("ix_ibi_access_count_archive", "archive_id", "day"),
+        sa.Index("ix_ibi_access_count_archive", "archive_id", "day"),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_access_count_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
+    archive_id: Mapped[int] = _belongs_to_archive("access_count", primary_key=True)
     #: The identifier that the item had at the time of the accesses. The counts of an item are those
     #: of all its identifiers. The item may be in the tables of a host.
-    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
-    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    ibi: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
+    day: Mapped[date] = mapped_column(sa.Date, primary_key=True)
     #: "Metadata": the accesses are views. "Data": the accesses are downloads.
-    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    content_type: Mapped[str] = mapped_column(sa.String(8), primary_key=True)
     #: The number of accesses without double clicks and without accesses of robots.
-    accesses: Mapped[int] = mapped_column(BigInteger)
-    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    accesses: Mapped[int] = mapped_column(sa.BigInteger)
+    double_clicks: Mapped[int] = mapped_column(sa.BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(sa.BigInteger, server_default="0")
 
 
 class ArchiveAccessCount(Base):
@@ -432,22 +373,17 @@ class ArchiveAccessCount(Base):
 
     __tablename__ = "ibi_archive_access_count"
     __table_args__ = (
-        CheckConstraint(
+        sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
         ),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_archive_access_count_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
-    day: Mapped[date] = mapped_column(Date, primary_key=True)
-    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
-    accesses: Mapped[int] = mapped_column(BigInteger)
-    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    archive_id: Mapped[int] = _belongs_to_archive("archive_access_count", primary_key=True)
+    day: Mapped[date] = mapped_column(sa.Date, primary_key=True)
+    content_type: Mapped[str] = mapped_column(sa.String(8), primary_key=True)
+    accesses: Mapped[int] = mapped_column(sa.BigInteger)
+    double_clicks: Mapped[int] = mapped_column(sa.BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(sa.BigInteger, server_default="0")
 
 
 class Registration(Base):
@@ -455,27 +391,24 @@ class Registration(Base):
 
     __tablename__ = "ibi_registration"
     __table_args__ = (
-        CheckConstraint(
+        sa.CheckConstraint(
             "confirmed_at IS NULL OR included_at IS NOT NULL", name="ck_ibi_registration_confirmed"
         ),
-        CheckConstraint(
+        sa.CheckConstraint(
             "included_at IS NULL OR (registered_at IS NOT NULL AND address IS NOT NULL)",
             name="ck_ibi_registration_included",
         ),
-        CheckConstraint("(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"),
+        sa.CheckConstraint(
+            "(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"
+        ),
     )
 
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey("ibi_archive.id", name="fk_ibi_registration_archive"),
-        primary_key=True,
-        autoincrement=False,
-    )
-    resolver_url: Mapped[str] = mapped_column(Text)
+    archive_id: Mapped[int] = _belongs_to_archive("registration", primary_key=True)
+    resolver_url: Mapped[str] = mapped_column(sa.Text)
     #: The address of the Archive in the last request. If the address or the IP of the Archive has
     #: changed, the database may be a copy.
-    address: Mapped[str | None] = mapped_column(String(255))
-    ip: Mapped[str | None] = mapped_column(String(45))
+    address: Mapped[str | None] = mapped_column(sa.String(255))
+    ip: Mapped[str | None] = mapped_column(sa.String(45))
     #: The time when the resolver first accepted the registration key.
     registered_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: The time when the resolver included the Archive; None: the Archive is not included.
@@ -484,5 +417,5 @@ class Registration(Base):
     confirmed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     excluded_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: The error of the last request; None: the request succeeded.
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(sa.Text)
     error_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

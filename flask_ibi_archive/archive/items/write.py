@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as replace_field
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
 from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import sqlalchemy as sa
 from msgspec.structs import replace
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    bindparam,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    null,
-    select,
-    update,
-)
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.files import Content, Source
@@ -54,6 +40,7 @@ from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.lines import format_description, format_dublin_core
 from flask_ibi_archive.core.records.record import (
+    FIELDS,
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
@@ -71,6 +58,8 @@ from flask_ibi_archive.server.database.dialects import (
 )
 from flask_ibi_archive.signals import Notice
 
+#: The character after ``:``, which is the end of the keys that begin with a name and ``:``.
+AFTER_COLON = ";"
 #: The number of keys that one statement reads.
 BATCH = 1000
 
@@ -100,18 +89,18 @@ class KeyHolder:
         return [text for text in (self.rep, self.ibip) if text is not None]
 
 
-def _is_between(table: Any) -> ColumnElement[bool]:
+def _is_between(table: Any) -> sa.ColumnElement[bool]:
     """Return the condition that a key comes after the parameter "last" and before "end"."""
-    return and_(table.host_key > bindparam("last"), table.host_key < bindparam("end"))
+    return sa.and_(table.host_key > sa.bindparam("last"), table.host_key < sa.bindparam("end"))
 
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 _KEYS: dict[Any, Any] = {
-    table: select(table.host_key, table.rep, table.ibip, *columns)
+    table: sa.select(table.host_key, table.rep, table.ibip, *columns)
     .where(table.archive_id == ARCHIVE, table.host_key.is_not(None))
     .order_by(table.host_key)
     .limit(BATCH)
-    for table, columns in ((ReservationRow, [null(), null()]), (Item, [Item.id, Item.state]))
+    for table, columns in ((ReservationRow, [sa.null(), sa.null()]), (Item, [Item.id, Item.state]))
 }
 _LISTED_KEYS = {
     table: keys.where(is_listed(table.host_key, "keys")) for table, keys in _KEYS.items()
@@ -120,7 +109,7 @@ _KEYS_BETWEEN = {table: keys.where(_is_between(table)) for table, keys in _KEYS.
 
 
 def find_holders(
-    connection: Connection, archive_id: int, keys: Iterable[str]
+    connection: sa.Connection, archive_id: int, keys: Iterable[str]
 ) -> dict[str, KeyHolder]:
     """Return the items and the reservations that have keys, by their keys.
 
@@ -130,7 +119,7 @@ def find_holders(
 
 
 def list_holders(
-    connection: Connection, archive_id: int, keys: Iterable[str]
+    connection: sa.Connection, archive_id: int, keys: Iterable[str]
 ) -> Iterator[KeyHolder]:
     """Yield all reservations and items that have keys; of each batch, the reservations first."""
     for part in batched(keys, BATCH):
@@ -139,7 +128,7 @@ def list_holders(
 
 
 def read_holders(
-    connect: Callable[[], Connection], archive_id: int, prefix: str
+    connect: Callable[[], sa.Connection], archive_id: int, prefix: str
 ) -> Iterator[list[KeyHolder]]:
     """Yield the items and the reservations whose keys begin with a prefix, in batches.
 
@@ -147,7 +136,7 @@ def read_holders(
     :param prefix: a text that ends with ``:``.
     """
     for table in (Item, ReservationRow):
-        last, end = prefix, _find_end(prefix)
+        last, end = prefix, prefix[:-1] + AFTER_COLON
         while holders := [
             *_read(connect(), _KEYS_BETWEEN[table], archive_id=archive_id, last=last, end=end)
         ]:
@@ -155,23 +144,19 @@ def read_holders(
             last = holders[-1].key
 
 
-def count_holders(connection: Connection, archive_id: int, prefix: str) -> int:
+def count_holders(connection: sa.Connection, archive_id: int, prefix: str) -> int:
     """Return the number of items and reservations whose keys begin with a prefix."""
-    values = {"archive_id": archive_id, "last": prefix, "end": _find_end(prefix)}
+    values = {"archive_id": archive_id, "last": prefix, "end": prefix[:-1] + AFTER_COLON}
     return sum(
         connection.scalars(
-            select(func.count()).where(table.archive_id == ARCHIVE, _is_between(table)), values
+            sa.select(sa.func.count()).where(table.archive_id == ARCHIVE, _is_between(table)),
+            values,
         ).one()
         for table in (Item, ReservationRow)
     )
 
 
-def _find_end(prefix: str) -> str:
-    """Return the first text after all keys that begin with a prefix, which ends with ``:``."""
-    return prefix[:-1] + chr(ord(":") + 1)
-
-
-def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
+def free_keys(connection: sa.Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
     """Free the keys of items and reservations, so that others can have them.
 
     A deleted item has no key afterwards. The others get the key with their identifier, so that
@@ -181,16 +166,16 @@ def free_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHold
     for holder in holders:
         keys[ReservationRow if holder.item_id is None else Item].append(holder.key)
     for table, present in keys.items():
-        new: Any = table.host_key + "," + func.coalesce(table.ibip, table.rep)
+        new: Any = table.host_key + "," + sa.func.coalesce(table.ibip, table.rep)
         if table is Item:
-            new = case((Item.state != State.DELETED.value, new))
+            new = sa.case((Item.state != State.DELETED.value, new))
         for part in batched(present, BATCH):
             are_chosen = is_one_of(table.host_key, part)
-            statement = update(table).where(table.archive_id == archive_id, are_chosen)
+            statement = sa.update(table).where(table.archive_id == archive_id, are_chosen)
             connection.execute(statement.values(host_key=new))
 
 
-def _read(connection: Connection, statement: Any, **values: Any) -> Iterator[KeyHolder]:
+def _read(connection: sa.Connection, statement: Any, **values: Any) -> Iterator[KeyHolder]:
     for key, rep, ibip, item_id, state in connection.execute(statement, values).all():
         yield KeyHolder(key, item_id, rep, ibip, state == State.DELETED.value)
 
@@ -200,7 +185,7 @@ MEMORY = 60
 
 #: Whether each database contains former addresses, and when this process asks again.
 _addresses: WeakKeyDictionary[Database, tuple[bool, float]] = WeakKeyDictionary()
-_HAS_ADDRESSES = select(exists().where(SameAs.text.like("http%")))
+_HAS_ADDRESSES = sa.select(sa.exists().where(SameAs.text.like("http%")))
 
 
 def has_addresses(database: Database) -> bool:
@@ -226,14 +211,14 @@ def has_addresses(database: Database) -> bool:
 _SAME_AS: Any = SameAs.__table__.c
 _ITEM: Any = Item.__table__.c
 _HOLDERS = (
-    select(_SAME_AS.digest, _SAME_AS.item_id, func.coalesce(_ITEM.ibip, _ITEM.rep))
+    sa.select(_SAME_AS.digest, _SAME_AS.item_id, sa.func.coalesce(_ITEM.ibip, _ITEM.rep))
     .join(Item.__table__, _ITEM.id == _SAME_AS.item_id)
     .where(is_listed(_SAME_AS.digest, "digests"), _SAME_AS.archive_id == ARCHIVE)
 )
 
 
 def find_same_as_holders(
-    connection: Connection, archive_id: int, digests: Iterable[str]
+    connection: sa.Connection, archive_id: int, digests: Iterable[str]
 ) -> dict[str, tuple[int, str]]:
     """Return the row ID and an identifier of the item that has each alias.
 
@@ -250,7 +235,7 @@ def find_same_as_holders(
 
 
 def add_same_as(
-    connection: Connection, archive_id: int, aliases: Sequence[tuple[int, int, str]]
+    connection: sa.Connection, archive_id: int, aliases: Sequence[tuple[int, int, str]]
 ) -> None:
     """Store aliases of items.
 
@@ -296,7 +281,7 @@ def keep_same_as(record: Record, before: Record) -> Record:
     return replace(record, same_as=(*record.same_as, *old))
 
 
-def renew_plans(connection: Connection) -> None:
+def renew_plans(connection: sa.Connection) -> None:
     """Make PostgreSQL plan its statements again, also those that check foreign keys.
 
     A plan for an empty table reads the whole table, and becomes slow while the table grows.
@@ -304,7 +289,7 @@ def renew_plans(connection: Connection) -> None:
     run_on_postgresql(connection, "DISCARD PLANS")
 
 
-def examine_tables(connection: Connection) -> None:
+def examine_tables(connection: sa.Connection) -> None:
     """Let PostgreSQL examine its tables while many rows are inserted, and renew its plans.
 
     Until autovacuum has examined the tables, statements and triggers would read all rows.
@@ -314,26 +299,28 @@ def examine_tables(connection: Connection) -> None:
 
 # The statements are constant, because SQLAlchemy needs more time to make them than to run them.
 _FILE = File.__table__.c
-_CONTENTS = select(*_FILE["item_id", "path", "sha256", "size", "source", "source_modified"]).where(
-    is_listed(_FILE.item_id, "ids"), _FILE.size.is_not(None)
-)
+_CONTENTS = sa.select(
+    *_FILE["item_id", "path", "sha256", "size", "source", "source_modified"]
+).where(is_listed(_FILE.item_id, "ids"), _FILE.size.is_not(None))
 _SET_SOURCE = (
-    update(File)
-    .where(_FILE.item_id == bindparam("item"), _FILE.path == bindparam("name"))
-    .values(source=bindparam("new_path"), source_modified=bindparam("new_modified"))
+    sa.update(File)
+    .where(_FILE.item_id == sa.bindparam("item"), _FILE.path == sa.bindparam("name"))
+    .values(source=sa.bindparam("new_path"), source_modified=sa.bindparam("new_modified"))
 )
 #: The tables of the parts of items, by the fields of records.
 _PARTS: dict[str, Any] = {"tombstone": TombstoneRow, "files": File, "same_as": SameAs}
-_DELETE = {model: delete(model).where(is_listed(model.item_id, "ids")) for model in _PARTS.values()}
-_INSERT = {model: insert(model) for model in (ItemIdentifier, *_PARTS.values())}
+_DELETE = {
+    model: sa.delete(model).where(is_listed(model.item_id, "ids")) for model in _PARTS.values()
+}
+_INSERT = {model: sa.insert(model) for model in (ItemIdentifier, *_PARTS.values())}
 # The rows are returned in any order, because SQLite would insert them one by one otherwise.
-_INSERT_ITEMS = insert(Item).returning(Item.id, Item.rep, Item.ibip)
+_INSERT_ITEMS = sa.insert(Item).returning(Item.id, Item.rep, Item.ibip)
 _UPDATE_ITEM = (
-    update(Item.__table__)  # type: ignore[arg-type]
-    .where(_ITEM.id == bindparam("row_id"))
+    sa.update(Item.__table__)  # type: ignore[arg-type]
+    .where(_ITEM.id == sa.bindparam("row_id"))
     .values(
         {
-            column.name: bindparam(column.name)
+            column.name: sa.bindparam(column.name)
             for column in _ITEM
             if column.name not in ("id", "archive_id", "is_service")
         }
@@ -341,12 +328,12 @@ _UPDATE_ITEM = (
 )
 
 _ARCHIVE_OF_SERVICE = (
-    select(ArchiveRow.id)
+    sa.select(ArchiveRow.id)
     .join(ItemIdentifier, ItemIdentifier.item_id == ArchiveRow.service_item_id)
-    .where(ItemIdentifier.text == bindparam("service"))
+    .where(ItemIdentifier.text == sa.bindparam("service"))
 )
 #: The Archives that have the Originals of identifiers.
-_ORIGINALS = select(ItemIdentifier.archive_id).where(
+_ORIGINALS = sa.select(ItemIdentifier.archive_id).where(
     is_listed(ItemIdentifier.text, "texts"), ItemIdentifier.state == State.ORIGINAL.value
 )
 
@@ -354,9 +341,9 @@ _ORIGINALS = select(ItemIdentifier.archive_id).where(
 def _select_copies() -> Any:
     """Select the Copies of items, with the ids of their Archives and of their Originals."""
     mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
-    is_own = and_(ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == ARCHIVE)
+    is_own = sa.and_(ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == ARCHIVE)
     return (
-        select(Item.id, Item.archive_id, mine.item_id)
+        sa.select(Item.id, Item.archive_id, mine.item_id)
         .join(theirs, theirs.item_id == Item.id)
         .join(mine, mine.text == theirs.text)
         .join(service, service.text == Item.original_archive)
@@ -373,25 +360,44 @@ _COPIES = _select_copies()
 Contents = Mapping[str, Content]
 
 
-@dataclass(frozen=True, slots=True)
+#: The fields of a record that contain identifiers of the item.
+OWN_NAMES = {"rep", "ibip", "aliases"}
+#: The fields of a record whose changes may also affect other items.
+RELATING = OWN_NAMES | {"language", "next_edition", "translations", "metadata"}
+
+
+def find_changed_fields(before: Record, after: Record) -> list[str]:
+    """Return the names of the fields in which two records differ."""
+    return [name for name in FIELDS if getattr(before, name) != getattr(after, name)]
+
+
+@dataclass(slots=True)
 class Update:
     """The present and the new record of an item, and the contents of its new files.
 
     :param record: the new record. It has all identifiers of the item, except removed aliases.
+    :ivar changed: the fields that change. The contents of files belong to the files.
+    :ivar relates: whether references, identifiers or the language change.
     """
 
     item_id: int
     before: Record
     record: Record
     contents: Contents
+    changed: set[str] = field(init=False)
+    relates: bool = field(init=False)
 
-    def changes(self, field: str) -> bool:
-        """Return whether a field of the record changes. The contents of files belong to files."""
-        if field == "files" and self.contents:
-            return True
-        return bool(getattr(self.before, field) != getattr(self.record, field))
+    def __post_init__(self) -> None:
+        self.changed = {*find_changed_fields(self.before, self.record)}
+        metadata = {type(self.before.metadata), type(self.record.metadata)}
+        # a description is no relation
+        relating = RELATING if MetadataItem in metadata else RELATING - {"metadata"}
+        self.relates = not relating.isdisjoint(self.changed)
+        if self.contents:
+            self.changed.add("files")
 
 
+@dataclass
 class ItemStore:
     """The items of one Archive. The methods use the transaction of the caller.
 
@@ -401,21 +407,16 @@ class ItemStore:
     :param ibi: an identifier of the item that is changed, for messages.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        archive_id: int,
-        notices: list[Notice] | None = None,
-        ibi: str | None = None,
-    ) -> None:
-        self.ibi = ibi
-        self.connection = connection
-        self.archive_id = archive_id
-        self.notices: list[Notice] = [] if notices is None else notices
+    connection: sa.Connection
+    archive_id: int
+    notices: list[Notice] = field(default_factory=list)
+    ibi: str | None = None
+
+    def __post_init__(self) -> None:
         #: Reads items as records.
-        self.reader = ItemReader(connection, archive_id)
+        self.reader = ItemReader(self.connection, self.archive_id)
         #: Stores the relations between items.
-        self.relations = Relations(connection, archive_id)
+        self.relations = Relations(self.connection, self.archive_id)
 
     def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
         """Lock the relations of the Archive, and items; see :func:`.relations.lock_relations`."""
@@ -424,10 +425,6 @@ class ItemStore:
     def find_owners(self, identifiers: Iterable[str]) -> dict[str, Owner]:
         """Return the item that has each identifier; see :func:`.read.find_owners`."""
         return find_owners(self.connection, self.archive_id, identifiers)
-
-    def get_contents(self, item_id: int) -> dict[str, Content]:
-        """Return the contents of the stored files of an item; the keys are the paths."""
-        return self.get_contents_of([item_id]).get(item_id, {})
 
     def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
         """Return the contents of the stored files of items, by the ids of the items."""
@@ -491,7 +488,7 @@ class ItemStore:
         copies = None if record.state == State.ORIGINAL else self.find_copies([item_id])
         if not copies:
             return
-        services = select(primary_form()).where(
+        services = sa.select(primary_form()).where(
             Item.archive_id.in_(copies[item_id].values()), Item.is_service
         )
         holders = sorted(self.connection.scalars(services))
@@ -520,17 +517,13 @@ class ItemStore:
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
         :raises StorageError: if another item has an alias in ``same_as``.
         """
-        texts = [
-            text
-            for record in records
-            for text in (record.aliases if is_minted else record.identifiers)
-        ]
-        check_not_reserved(self.connection, texts)
+        names = {own[0]: own for own in (record.identifiers for record in records)}
+        new = [record.aliases for record in records] if is_minted else names.values()
+        check_not_reserved(self.connection, [text for texts in new for text in texts])
         records = self.resolve(records)
-        languages = self.relations.rewrite(
-            {record.identifiers[0]: record.identifiers for record in records}
-        )
-        records = [_assign_language(record, languages) for record in records]
+        languages = self.relations.rewrite(names)
+        if languages:
+            records = [_assign_language(record, languages) for record in records]
         shared = {"archive_id": self.archive_id, "is_service": is_service}
         rows = [{**shared, **_columns(record, now)} for record in records]
         stored = self.connection.execute(_INSERT_ITEMS, rows)
@@ -539,15 +532,7 @@ class ItemStore:
             (ids[record.rep, record.ibip], record, its_contents)
             for record, its_contents in zip(records, contents, strict=True)
         ]
-        self._insert(
-            ItemIdentifier,
-            [
-                self._identifier_row(record, item_id, text)
-                for item_id, record, _ in items
-                for text in record.identifiers
-            ],
-        )
-        self._insert_parts(items)
+        self._insert_parts((*item, ("identifiers", *_PARTS)) for item in items)
         lists = {
             record.identifiers[0]: record.translations for record in records if record.translations
         }
@@ -572,7 +557,7 @@ class ItemStore:
             for text in (
                 record.next_edition,
                 *record.translations.values(),
-                record.references.metadata,
+                getattr(record.metadata, "ibi", None),
             )
             if text is not None
         }
@@ -591,28 +576,21 @@ class ItemStore:
                     )
         return [_rename(record, primary) for record in records]
 
-    def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
-        """Return the row of one identifier of an item."""
-        form = {record.rep: Form.REP, record.ibip: Form.IBIP}.get(text)
-        return {
-            "text": text,
-            "archive_id": self.archive_id,
-            "item_id": item_id,
-            "state": record.state,
-            "form": (form or parse_identifier(text).form).value,
-            "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
-        }
+    def _insert_parts(self, items: Iterable[tuple[int, Record, Contents, Collection[str]]]) -> None:
+        """Insert the rows for parts of items.
 
-    def _insert_parts(self, items: Iterable[tuple[int, Record, Contents]]) -> None:
-        """Insert the rows for the files, the tombstones and the field ``same_as`` of items."""
-        files: list[dict[str, Any]] = []
+        :param items: the row ID, the record, the contents of the files, and the parts to insert:
+            ``identifiers``, and fields in :data:`_PARTS`.
+        """
+        rows: dict[Any, list[dict[str, Any]]] = {model: [] for model in _INSERT}
         same_as: list[tuple[int, int, str]] = []
-        tombstones: list[dict[str, Any]] = []
-        for item_id, record, contents in items:
-            for position, file in enumerate(record.files):
+        for item_id, record, contents, parts in items:
+            if "identifiers" in parts:
+                rows[ItemIdentifier] += self._list_identifiers(item_id, record)
+            for position, file in enumerate(record.files if "files" in parts else ()):
                 content = contents.get(file.path)
                 source = content.source if content else None
-                files.append(
+                rows[File].append(
                     {
                         "item_id": item_id,
                         "path": file.path,
@@ -624,9 +602,10 @@ class ItemStore:
                         "source_modified": source.modified if source else None,
                     }
                 )
-            same_as += [(item_id, number, text) for number, text in enumerate(record.same_as)]
-            if record.tombstone is not None:
-                tombstones.append(
+            if "same_as" in parts:
+                same_as += [(item_id, number, text) for number, text in enumerate(record.same_as)]
+            if "tombstone" in parts and record.tombstone is not None:
+                rows[TombstoneRow].append(
                     {
                         "item_id": item_id,
                         "archive_id": self.archive_id,
@@ -634,14 +613,26 @@ class ItemStore:
                         **{name: getattr(record.tombstone, name) for name in TOMBSTONE_COLUMNS},
                     }
                 )
-        self._insert(File, files)
-        self._insert(TombstoneRow, tombstones)
+        for model, values in rows.items():
+            if values:
+                self.connection.execute(_INSERT[model], values)
         if same_as:
             add_same_as(self.connection, self.archive_id, same_as)
 
-    def _insert(self, model: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-        if rows:
-            self.connection.execute(_INSERT[model], rows)
+    def _list_identifiers(self, item_id: int, record: Record) -> list[dict[str, Any]]:
+        """Return the rows of the identifiers of an item."""
+        forms = {record.rep: Form.REP, record.ibip: Form.IBIP}
+        return [
+            {
+                "text": text,
+                "archive_id": self.archive_id,
+                "item_id": item_id,
+                "state": record.state,
+                "form": (forms.get(text) or parse_identifier(text).form).value,
+                "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
+            }
+            for text in record.identifiers
+        ]
 
     # --- present items ---------------------------------------------------------------------------
 
@@ -654,27 +645,45 @@ class ItemStore:
         :raises RuleBroken: if a rule does not allow a change.
         :raises StorageError: if another item has an alias in ``same_as``.
         """
-        records = self.resolve([update.record for update in updates])
-        changes = [
-            replace_field(update, record=record)
-            for update, record in zip(updates, records, strict=True)
-        ]
-        if not changes:
+        if any(new.relates for new in updates):
+            records = self.resolve([new.record for new in updates])
+            updates = [
+                Update(new.item_id, new.before, record, new.contents)
+                for new, record in zip(updates, records, strict=True)
+            ]
+        if not updates:
             return
-        renamed = [new for new in changes if new.changes("identifiers")]
-        texts = [
-            text
-            for new in renamed
-            for text in new.record.identifiers
-            if text not in new.before.identifiers
-        ]
-        check_not_reserved(self.connection, texts)
-        for text in self.find_owners(texts) if texts else ():
-            raise RuleBroken(1, text, RULES[1])
-        members = self._leave_groups(changes)
-        stored = self._delete_parts(changes)
+        renamed = [new for new in updates if OWN_NAMES & new.changed]
+        if renamed:
+            texts = [
+                text
+                for new in renamed
+                for text in new.record.identifiers
+                if text not in new.before.identifiers
+            ]
+            check_not_reserved(self.connection, texts)
+            for text in self.find_owners(texts):
+                raise RuleBroken(1, text, RULES[1])
+        # an item whose language changes leaves its group until it has the new language
+        languages = {
+            new.before.identifiers[0]: new.record.language
+            for new in updates
+            if "language" in new.changed
+        }
+        heads = self.relations.find_heads(languages) if languages else {}
+        if heads:
+            self.relations.remove(heads)
+        # a tombstone must go before the state of its item
+        parts = [new for new in updates if _PARTS.keys() & new.changed]
+        stored: dict[int, dict[str, Content]] = {}
+        for name, model in _PARTS.items() if parts else ():
+            ids = [new.item_id for new in parts if name in new.changed]
+            if ids:
+                if model is File:
+                    stored = self.get_contents_of(ids)
+                self.connection.execute(_DELETE[model], {"ids": ids})
         self.connection.execute(
-            _UPDATE_ITEM, [{"row_id": new.item_id, **_columns(new.record, now)} for new in changes]
+            _UPDATE_ITEM, [{"row_id": new.item_id, **_columns(new.record, now)} for new in updates]
         )
         if renamed:
             self.relations.rewrite(
@@ -682,65 +691,35 @@ class ItemStore:
             )
             for new in renamed:
                 self._replace_identifiers(new)
-        self._insert_changed_parts(changes, stored)
-        self.relations.insert(members)
-
-    def _leave_groups(self, updates: Sequence[Update]) -> list[Member]:
-        """Remove items whose languages change from their groups.
-
-        :returns: what to insert when the items have their new languages.
-        """
-        languages = {
-            new.before.identifiers[0]: new.record.language
-            for new in updates
-            if new.changes("language")
-        }
-        if not languages:
-            return []
-        heads = self.relations.find_heads(languages)
-        self.relations.remove(heads)
-        return [Member(ibi, head, languages[ibi]) for ibi, head in heads.items()]
-
-    def _delete_parts(self, updates: Sequence[Update]) -> dict[int, dict[str, Content]]:
-        """Delete the parts that change. A tombstone must go before the state of its item.
-
-        :returns: the contents of the stored files of the items whose files change.
-        """
-        stored: dict[int, dict[str, Content]] = {}
-        for name, model in _PARTS.items():
-            ids = [new.item_id for new in updates if new.changes(name)]
-            if ids:
-                if model is File:
-                    stored = self.get_contents_of(ids)
-                self.connection.execute(_DELETE[model], {"ids": ids})
-        return stored
-
-    def _insert_changed_parts(
-        self, updates: Sequence[Update], stored: Mapping[int, Contents]
-    ) -> None:
-        none: dict[str, Any] = {"files": (), "same_as": (), "tombstone": None}
-        items: list[tuple[int, Record, Contents]] = []
-        for new in updates:
-            unchanged = {name: value for name, value in none.items() if not new.changes(name)}
-            kept = find_unchanged(stored.get(new.item_id, {}), new.record.files)
-            contents = {**kept, **new.contents}
-            items.append((new.item_id, replace(new.record, **unchanged), contents))
-        self._insert_parts(items)
+        if parts:
+            self._insert_parts(
+                (
+                    new.item_id,
+                    new.record,
+                    {
+                        **find_unchanged(stored.get(new.item_id, {}), new.record.files),
+                        **new.contents,
+                    },
+                    new.changed,
+                )
+                for new in parts
+            )
+        if heads:
+            members = [Member(ibi, head, languages[ibi]) for ibi, head in heads.items()]
+            self.relations.insert(members)
 
     def _replace_identifiers(self, new: Update) -> None:
         """Replace the rows of the identifiers of an item."""
         name = ItemIdentifier
         before, after = new.before.identifiers, new.record.identifiers
         is_own = name.item_id == new.item_id
-        self.connection.execute(delete(name).where(is_own, name.text.not_in(after)))
-        for text in after:
-            row = self._identifier_row(new.record, new.item_id, text)
-            if text in before:
-                self.connection.execute(
-                    update(name).where(is_own, name.text == text).values(alias_no=row["alias_no"])
-                )
-            else:
-                self._insert(name, [row])
+        self.connection.execute(sa.delete(name).where(is_own, name.text.not_in(after)))
+        for row in self._list_identifiers(new.item_id, new.record):
+            if row["text"] not in before:
+                self.connection.execute(_INSERT[name], [row])
+                continue
+            moved = sa.update(name).where(is_own, name.text == row["text"])
+            self.connection.execute(moved.values(alias_no=row["alias_no"]))
 
     def set_sources(self, contents: Mapping[int, Contents]) -> None:
         """Store from where files were copied. Their contents have not changed.
@@ -777,7 +756,7 @@ class ItemStore:
     def _update(self, items: Collection[int], **values: str | None) -> None:
         if items:
             are_chosen = is_one_of(Item.id, items)
-            self.connection.execute(update(Item).where(are_chosen).values(**values))
+            self.connection.execute(sa.update(Item).where(are_chosen).values(**values))
 
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
         """Set the timestamp of an item if the item is an Original.
@@ -785,7 +764,7 @@ class ItemStore:
         Other items keep their timestamps: that of a Deleted item is the time of its deletion.
         """
         self.connection.execute(
-            update(Item)
+            sa.update(Item)
             .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
             .values(timestamp=moment)
         )
@@ -854,7 +833,7 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
     return {
         **{name: getattr(record, name) for name in ITEM_COLUMNS},
         "timestamp": record.timestamp or now,
-        "metadata_ibi": record.references.metadata,
+        "metadata_ibi": metadata.ibi if isinstance(metadata, MetadataItem) else None,
         "metadata_url": at_address and at_address.url,
         "metadata_formats": at_address and (dict(at_address.formats) or None),
         "metadata_timestamp": at_address and at_address.timestamp,

@@ -254,12 +254,12 @@ _DECODER = json.JSONDecoder(
 # --- writing -------------------------------------------------------------------------------------
 
 
-def format_record(record: Record) -> dict[str, Any]:
-    """Return a record as a JSON object.
+def format_record(record: Struct) -> dict[str, Any]:
+    """Return a record, or a part of a record, as a JSON object.
 
     If the JSON object is parsed, the result is an equal record.
     """
-    return _format_part(record)
+    return format_fields(type(record), asdict(record))
 
 
 def format_line(record: Record) -> str:
@@ -350,32 +350,36 @@ def _format_value(value: Any) -> Any:
 
 
 @cache
-def _list_fields(kind: type[Struct]) -> list[tuple[str, bool, Any, Any]]:
-    """Return each stored field of a part: its name, whether it is a list, its default, as JSON."""
-    listed = []
+def _list_fields(kind: type[Struct]) -> dict[str, tuple[bool, Any, Any]]:
+    """Return each stored field by its name: whether it is a list, its default, and that as JSON."""
+    listed = {}
     for info in fields(kind):
         default = info.default if info.default_factory is NODEFAULT else info.default_factory()
         is_list = get_origin(getattr(info.type, "kind", info.type)) is tuple
         if info.name != "discard_description":
-            listed.append((info.name, is_list, default, _to_json(default)))
+            listed[info.name] = is_list, default, to_json(default)
     return listed
 
 
-def _format_part(part: Struct) -> dict[str, Any]:
-    """Return the fields of a record, or of a part of a record, as a JSON object."""
+def format_fields(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return given fields of a record, or of a part of a record, as a JSON object."""
     formatted = {}
-    for name, is_list, default, in_json in _list_fields(type(part)):
-        value = getattr(part, name)
+    stored = _list_fields(kind)
+    for name, value in given.items():
+        if name not in stored:
+            continue
+        is_list, default, in_json = stored[name]
         if value is default:
             continue
-        value = [value] if is_list and isinstance(value, str) else _to_json(value)
+        value = [value] if is_list and isinstance(value, str) else to_json(value)
         # 1 is equal to the default True, but is a wrong value, which must not be left out
         if value is not None and (value != in_json or type(value) is not type(in_json)):
             formatted[name] = value
     return formatted
 
 
-def _to_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """Return the value of a field of a record as JSON."""
     if value is None or isinstance(value, str):  # most values
         return value
     if isinstance(value, DublinCoreMetadata):
@@ -385,7 +389,7 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, model.Description):
         return {"work": format_description(value)}
     if isinstance(value, tuple):
-        return [_to_json(member) for member in value]
+        return [to_json(member) for member in value]
     if isinstance(value, Mapping):
         formats = {"work": format_description, "dc": format_dublin_core}
         return {
@@ -396,4 +400,4 @@ def _to_json(value: Any) -> Any:
         return value if value.tzinfo is None else format_timestamp(value)
     if isinstance(value, date):
         return value.isoformat()
-    return _format_part(value) if isinstance(value, Struct) else value
+    return format_record(value) if isinstance(value, Struct) else value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec import Struct, defstruct, field
 from msgspec.structs import asdict
@@ -92,13 +92,12 @@ def parse_dublin_core(field: str, value: Any) -> DublinCore:
     :returns: the values of each element. The elements are in the order of the standard.
     :raises FieldError: if an element is wrong.
     """
-    stated = values.check_object(field, value, ELEMENTS)
-    for name, texts in stated.items():
+    for name, texts in value.items() if isinstance(value, dict) else ():
         if isinstance(texts, tuple):
             forms = '["a", "b"] or [("a", "en")]'
             reason = f"may mean two values, or one value with its language; write {forms}"
             raise wrong(values.join_names(field, name), texts, reason)
-    elements = asdict(values.convert(field, stated, _Elements))
+    elements = asdict(values.convert(field, value, _Elements))
     if not any(elements.values()):
         raise FieldError(field, "the object is empty; omit metadata instead")
     return {element: texts for element, texts in elements.items() if texts}
@@ -207,19 +206,6 @@ def parse_tombstone(field: str, value: Any) -> Tombstone:
     return values.convert(field, value, Tombstone)
 
 
-class References(NamedTuple):
-    """The identifiers of an item, and those of the other items to which its record refers.
-
-    :param identifiers: the identifiers of the item itself.
-    :param metadata: the identifier of the item with the metadata.
-    """
-
-    identifiers: tuple[str, ...]
-    next_edition: str | None
-    translations: Mapping[str, str]
-    metadata: str | None
-
-
 def _parse_translations(field: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise wrong(field, value, 'is not an object such as {"pt": "<ibi>"}')
@@ -298,13 +284,8 @@ class Record(Struct, frozen=True):
     @property
     def has_references(self) -> bool:
         """Whether the record refers to other items."""
-        return any(self.references[1:])
-
-    @property
-    def references(self) -> References:
-        """The identifiers of the other items to which the record refers."""
-        metadata = self.metadata.ibi if isinstance(self.metadata, MetadataItem) else None
-        return References(self.identifiers, self.next_edition, self.translations, metadata)
+        stated = self.next_edition or self.translations
+        return bool(stated) or isinstance(self.metadata, MetadataItem)
 
 
 #: The names of the fields of the JSON object.

@@ -20,6 +20,7 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from ipaddress import ip_network
+from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from urllib.parse import quote
 
@@ -103,8 +104,8 @@ else:
     class _ParsedType(type):
         """The type of the fields whose values a function parses. Any value is an instance."""
 
-        def __instancecheck__(cls, value: object) -> bool:
-            return True
+        #: Returns True. msgspec calls it for each value, and a function of Python would need time.
+        __instancecheck__ = staticmethod(partial(is_not, object()))
 
         def __or__(cls, other: object) -> type:
             """Return the type itself: its parser decides about null, too."""
@@ -208,7 +209,7 @@ def parse_text(field: str, value: Any) -> str:
         raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
         raise FieldError(field, "the text contains a NUL character")
-    return check_characters(field, value)
+    return value if value.isascii() else check_characters(field, value)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -216,7 +217,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def check_characters(field: str, text: str) -> str:
     """Check that a text consists of characters. JSON and Python also allow halves of them."""
-    if not text.isascii() and _SURROGATE.search(text):
+    if _SURROGATE.search(text):
         reason = "the text contains half of a surrogate pair, which is not a character"
         raise FieldError(field, reason)
     return text

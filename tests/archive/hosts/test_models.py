@@ -20,8 +20,7 @@ from support.host_models import Host
 from support.operations import dump, group_of
 
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone
-from flask_ibi_archive.archive.items import minting
-from flask_ibi_archive.archive.items import operations as staged_files
+from flask_ibi_archive.archive.items import minting, read
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.identifiers import build_ibip_suffix
 from flask_ibi_archive.errors import ConfigError, MintingError, RowError, StorageError
@@ -539,7 +538,7 @@ def test_files_that_cannot_be_deleted_now_are_deleted_after_the_next_rollback(
     host.session.add(host.Thesis(title="On rain", pdf=host.write("a.pdf", "rain")))
     host.session.flush()
     with monkeypatch.context() as patch:
-        patch.setattr(staged_files, "remove_unneeded", fail)
+        patch.setattr(read, "remove_unneeded", fail)
         host.session.rollback()
     assert host.stored() == ["rain"]
     host.session.add(host.Thesis(title="On snow", pdf=host.write("b.pdf", "snow")))
