@@ -1003,13 +1003,14 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
 
 def _copy_file(file: FileRecord, ibi: str, folder: Path, base: Path) -> FileRecord:
     """Copy a file of an item to a folder, unless the copy is there; its name is the checksum."""
-    name = f"file {file.path} of {ibi}"
-    source, target = Path(str(file.source)), folder / str(file.sha256)
+    name, source = f"file {file.path} of {ibi}", Path(str(file.source))
     try:
-        if not target.exists() or measure(target).sha256 != file.sha256:
+        sha256 = file.sha256 or measure(source).sha256  # hosts need not know checksums
+        target = folder / sha256
+        if not target.exists() or measure(target).sha256 != sha256:
             folder.mkdir(parents=True, exist_ok=True)
             with source.open("rb") as stream, new_file(target, mode=0o666) as copy:
-                if copy_and_measure(stream, copy).sha256 != file.sha256:
+                if copy_and_measure(stream, copy).sha256 != sha256:
                     raise StorageError(f"{name} is damaged; run flask ibi verify")
     except OSError as error:
         reason = f"can't be copied to {folder}: {error.strerror}: {error.filename}"
