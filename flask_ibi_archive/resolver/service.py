@@ -17,9 +17,7 @@ from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.asking import NOTHING, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import audit
-from flask_ibi_archive.resolver.archive_list import ArchiveListReader, Knowledge
-from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive, ArchiveListReader, Knowledge, Registry
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
 from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
@@ -56,7 +54,7 @@ class ResolverService:
     :ivar document_registry: registers actors and documents. None if the resolver does not do this.
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
-    :ivar hint_writer: stores hints and metrics in the background.
+    :ivar hint_writer: stores hints, metrics and failed URLs.
     :ivar claim_index: the index of the claims of Archives.
     :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
@@ -115,8 +113,8 @@ class ResolverService:
         """Return a redirect or an alert for a persistent URL.
 
         The acknowledgment is sent in the background. This method executes only one SELECT, and one
-        more for each round if the resolver has a document registry. Hints and metrics are written
-        later.
+        more for each round if the resolver has a document registry. Hints are read and written only
+        if the claims of the Archive do not tell the same. Metrics are written later.
 
         :param trace: a function that receives each trace event (resolution_context.py).
         :param acknowledges: True sends an acknowledgment to the Archive that has the item.
@@ -183,20 +181,22 @@ class ResolverService:
         return self.database.read(partial(self.archive_list.read, identifiers=identifiers))
 
     def _add_hints(
-        self, outcome: Redirect | Alert, archive: IncludedArchive, is_always_asked: bool
+        self, outcome: Redirect | Alert, archive: Archive, is_always_asked: bool
     ) -> None:
         """Remember where an item was found, unless the claims of the Archive tell it."""
-        for ibi in _list_found(outcome):
-            if is_always_asked or self.document_registry is not None:
-                self.hint_writer.add_hint(ibi.text, archive.id)
-            if isinstance(outcome, Redirect):
-                self.hint_writer.add_prefix(ibi.prefix, archive.id)
+        found = _list_found(outcome)
+        has_hints = is_always_asked or self.document_registry is not None
+        self.hint_writer.add_hints(
+            archive.id,
+            [ibi.text for ibi in found if has_hints],
+            [ibi.prefix for ibi in found if isinstance(outcome, Redirect)],
+        )
 
     def _acknowledge(
         self,
         request: ResolutionRequest,
         redirect: Redirect,
-        archive: IncludedArchive,
+        archive: Archive,
         trace: Trace | None,
     ) -> None:
         """Notify an Archive that a user was redirected to its URL ([R] 6.2, Table 6.11)."""
@@ -236,13 +236,13 @@ class ResolverService:
             migrate.upgrade(connection, history=RESOLVER)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for pending acknowledgments, store hints and metrics, and close the connections.
+        """Wait for pending acknowledgments, store metrics, and close the connections.
 
         :param seconds: the maximum time to wait for each of the background threads.
         """
         self.follower_thread.close(seconds)
         self.fan_out.close(seconds)
-        self.hint_writer.close(seconds)
+        self.hint_writer.flush()
         self.claim_index.close()
         self.database.close()
 

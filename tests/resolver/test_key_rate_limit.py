@@ -13,10 +13,9 @@ from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolv
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import RegistrationRefused
-from flask_ibi_archive.resolver import archive_registry as registry_module
-from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.secret_checks import MAX_OF_SENDER, WINDOW, matches_hash
-from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ARCHIVE
+from flask_ibi_archive.resolver import archives
+from flask_ibi_archive.resolver.archives import MAX_OF_SENDER, WINDOW, Registry, matches_hash
+from flask_ibi_archive.resolver.archives import MAX_OF_TARGET as MAX_OF_ARCHIVE
 from flask_ibi_archive.resolver.tables import KeyAttempt
 from flask_ibi_archive.server.database.database import Database
 
@@ -76,7 +75,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(key)
         return matches_hash(key, kept)
 
-    monkeypatch.setattr(registry_module, "matches_hash", count)
+    monkeypatch.setattr(archives, "matches_hash", count)
     return found
 
 
@@ -174,7 +173,7 @@ def test_an_archive_removed_during_the_check_is_refused(
         registry.remove(service_ibi)
         return found
 
-    find: Callable[..., object] = Registry._find_key
-    monkeypatch.setattr(Registry, "_find_key", remove_first)
+    find: Callable[..., object] = Registry._find_archive
+    monkeypatch.setattr(Registry, "_find_archive", remove_first)
     assert desk.send(KEY) == 403
     assert desk.count() == 0

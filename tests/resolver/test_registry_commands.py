@@ -22,10 +22,10 @@ from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, conf
 from support.smtp import post_office
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
-from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
+from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.hints import add_metrics
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -265,9 +265,9 @@ def test_list_prints_state_and_metrics_of_each_archive(resolver: Flask) -> None:
     registry.fetch = Calls(confirms(status=500))
     registry.process(a_request(service_ibi=OTHER, address="a.br:8080"))
     first = registry.list()[0].id
-    counts = ArchiveMetrics(answers=3, failures=1, milliseconds=125, last_failure="took too long")
     with registry.database.writing() as connection:
-        add_metrics(connection, {first: counts}, NOON + timedelta(hours=1))
+        results = [(first, 0.042, None)] * 3 + [(first, 5.0, "took too long")]
+        add_metrics(connection, results, NOON + timedelta(hours=1))
     assert listed() == [
         [
             SERVICE, "banon-pc2.dpi.inpe.br", "included", "2026-03-01T12:00:03Z", "3", "1", "42",

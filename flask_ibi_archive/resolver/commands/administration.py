@@ -18,7 +18,7 @@ from flask_ibi_archive.server.commands import group, terminal
 if TYPE_CHECKING:
     from email.message import EmailMessage
 
-    from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+    from flask_ibi_archive.resolver.archives import Archive
     from flask_ibi_archive.resolver.config import ResolverConfig
 
 #: Maximum length in bytes of the line that contains a registration key.
@@ -179,30 +179,28 @@ def list_command(as_json: bool) -> None:
     terminal.write_table(COLUMNS, map(_list_values, get_resolver().registry.list()), as_json)
 
 
-def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.resolver.archive_registry import get_state
-
-    state, since = get_state(record)
-    mean = round(record.milliseconds / record.answers) if record.answers else None
+def _list_values(archive: Archive) -> dict[str, str | int | None]:
+    state, since = archive.state
+    mean = round(archive.milliseconds / archive.answers) if archive.answers else None
     return {
-        "service": record.service_ibi,
-        "address": record.address,
-        "ip": record.ip,
-        "platform_version": record.platform_version,
-        "email": record.email,
-        "admin_email": record.admin_email,
+        "service": archive.service_ibi,
+        "address": archive.address or None,
+        "ip": archive.ip,
+        "platform_version": archive.platform_version,
+        "email": archive.email,
+        "admin_email": archive.admin_email,
         "state": state,
         "since": format_timestamp(since),
-        "registered_at": format_timestamp(record.registered_at),
-        "included_at": format_timestamp(record.included_at),
-        "confirmed_at": format_timestamp(record.confirmed_at),
-        "excluded_at": format_timestamp(record.excluded_at),
-        "answers": record.answers,
-        "failures": record.failures,
+        "registered_at": format_timestamp(archive.registered_at),
+        "included_at": format_timestamp(archive.included_at),
+        "confirmed_at": format_timestamp(archive.confirmed_at),
+        "excluded_at": format_timestamp(archive.excluded_at),
+        "answers": archive.answers,
+        "failures": archive.failures,
         "mean_milliseconds": mean,
-        "last_answer_at": format_timestamp(record.last_answer_at),
-        "last_failure": record.last_failure,
-        "last_failure_at": format_timestamp(record.last_failure_at),
+        "last_answer_at": format_timestamp(archive.last_answer_at),
+        "last_failure": archive.last_failure,
+        "last_failure_at": format_timestamp(archive.last_failure_at),
     }
 
 

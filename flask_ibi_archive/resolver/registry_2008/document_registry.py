@@ -19,6 +19,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.core.resolution.answer import Answer, Question, find_usable_url
 from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver.archives import COST, hash_secret
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry_2008 import rows
 from flask_ibi_archive.resolver.registry_2008.actor_address import (
@@ -40,7 +41,6 @@ from flask_ibi_archive.resolver.registry_2008.passwords import (
 )
 from flask_ibi_archive.resolver.registry_2008.sources import list_answers
 from flask_ibi_archive.resolver.resolution_context import OwnArchive
-from flask_ibi_archive.resolver.secret_checks import COST, hash_secret
 from flask_ibi_archive.server.database.database import Database
 
 AuthenticatedRequest: TypeAlias = (
@@ -79,7 +79,7 @@ class DocumentRegistry:
     :param ask: asks Archives about an identifier.
     :param now: returns the current date.
     :param look_up: queries the DNS.
-    :param cost: the cost of the hash of a password. See ``hash_secret`` (secret_checks.py).
+    :param cost: the cost of the hash of a password. See ``hash_secret`` (archives.py).
     :param wait: waits for a number of seconds.
     """
 

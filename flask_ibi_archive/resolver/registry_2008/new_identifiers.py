@@ -34,7 +34,7 @@ from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.relations import VerbList
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import DocumentRegistryError, NotReady
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive, is_minted_at, list_included
+from flask_ibi_archive.resolver.archives import Archive, is_minted_at, list_included
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
 from flask_ibi_archive.resolver.config import MINT_GRANULARITY
 from flask_ibi_archive.resolver.registry_2008.tables import MintedPrefix, UsedIdentifier
@@ -146,14 +146,12 @@ class Applicant:
 
 #: Asks some Archives about an identifier. The result says for the id of each Archive that answered
 #: whether the Archive knows the identifier.
-AskArchives: TypeAlias = Callable[
-    [Sequence[IncludedArchive], Identifier, Applicant], Mapping[int, bool]
-]
+AskArchives: TypeAlias = Callable[[Sequence[Archive], Identifier, Applicant], Mapping[int, bool]]
 
 
 def ask_archives(
     fan_out: FanOut,
-    archives: Sequence[IncludedArchive],
+    archives: Sequence[Archive],
     ibi: Identifier,
     applicant: Applicant,
     *,
@@ -193,8 +191,8 @@ def check_archives(
     :raises NotReady: if the database is not available.
     """
     identifier = parse_identifier(ibi)
-    (archives, _), holder = database.read(
-        lambda connection: (list_included(connection, None), _find_holder(connection, ibi))
+    archives, holder = database.read(
+        lambda connection: (list_included(connection), _find_holder(connection, ibi))
     )
     if holder is None:
         answers = ask(archives, identifier, applicant)

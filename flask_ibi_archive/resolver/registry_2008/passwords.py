@@ -18,8 +18,8 @@ from sqlalchemy import Connection, and_, select, true
 from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver.archives import COST, RateLimit, matches_hash
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
-from flask_ibi_archive.resolver.secret_checks import COST, RateLimit, matches_hash
 from flask_ibi_archive.server.database.database import Database
 
 WRONG_PASSWORDS = "too many wrong passwords came from this address or for this actorID"
@@ -58,7 +58,7 @@ def authenticate(
     No transaction may be open, because the attempt is committed before the password is compared.
 
     :param sender: the IP address of the sender.
-    :param cost: the cost of the hashes of passwords. See ``hash_secret`` (secret_checks.py).
+    :param cost: the cost of the hashes of passwords. See ``hash_secret`` (archives.py).
     :raises Denied: if the actor is unknown or cancelled, or if the password is wrong.
     :raises DocumentRegistryError: "too-many-attempts" if the rate limit is reached. Then the
         password is not compared.

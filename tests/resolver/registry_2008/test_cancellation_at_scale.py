@@ -21,12 +21,12 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterDocument,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver.archives import hash_secret
 from flask_ibi_archive.resolver.registry_2008 import actor_check
 from flask_ibi_archive.resolver.registry_2008.actor_check import PERIOD, ActorChecker
 from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, Document, Registration
-from flask_ibi_archive.resolver.secret_checks import hash_secret
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.link_check import LinkError
 

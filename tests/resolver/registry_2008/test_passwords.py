@@ -29,7 +29,9 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterDocument,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver import secret_checks
+from flask_ibi_archive.resolver import archives
+from flask_ibi_archive.resolver.archives import COST, MAX_OF_SENDER, WINDOW, hash_secret
+from flask_ibi_archive.resolver.archives import MAX_OF_TARGET as MAX_OF_ACTOR
 from flask_ibi_archive.resolver.registry_2008.passwords import (
     Denied,
     authenticate,
@@ -37,8 +39,6 @@ from flask_ibi_archive.resolver.registry_2008.passwords import (
     limit_passwords,
 )
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
-from flask_ibi_archive.resolver.secret_checks import COST, MAX_OF_SENDER, WINDOW, hash_secret
-from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ACTOR
 from flask_ibi_archive.server.database.database import Database
 
 #: For tests that do not depend on the kind of database.
@@ -380,6 +380,6 @@ def test_random_attempts_are_limited_as_a_model_says(
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Set lower limits for a sender and an actor, which random attempts reach."""
-    monkeypatch.setattr(secret_checks, "MAX_OF_SENDER", 2)
-    monkeypatch.setattr(secret_checks, "MAX_OF_TARGET", 3)
+    monkeypatch.setattr(archives, "MAX_OF_SENDER", 2)
+    monkeypatch.setattr(archives, "MAX_OF_TARGET", 3)
     return 2, 3

@@ -1,4 +1,4 @@
-"""A resolver's registry: registration, and inclusion and exclusion requests."""
+"""The Archives of a resolver: registration, inclusion and exclusion, and their rows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from threading import Barrier, Event
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, insert
+from sqlalchemy.exc import IntegrityError
 from support.archive_servers import Servers, http, says
 from support.cases import for_each
 from support.loopback import nobody, raw, sends
@@ -27,6 +29,7 @@ from support.registries import (
     a_registry,
     a_request,
     confirms,
+    included,
 )
 
 from flask_ibi_archive.core.protocol.inclusion import (
@@ -41,17 +44,20 @@ from flask_ibi_archive.errors import (
     StorageError,
     TransportError,
 )
-from flask_ibi_archive.resolver.archive_registry import (
+from flask_ibi_archive.resolver.archives import (
     EXCLUDED,
     INCLUDED,
     NOT_CONFIRMED,
     REGISTERED,
+    Archive,
     Registry,
-    get_state,
+    find_archive,
+    hash_secret,
+    list_included,
+    matches_hash,
 )
-from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
 from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.secret_checks import hash_secret, matches_hash
+from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
@@ -68,7 +74,7 @@ def registry(database: Database) -> Registry:
     return registry
 
 
-def only(registry: Registry) -> RegisteredRecord:
+def only(registry: Registry) -> Archive:
     [record] = registry.list()
     return record
 
@@ -114,7 +120,7 @@ def test_keys_do_not_appear_in_messages_or_logs(
             refused()
         told += [*traceback.format_exception(refusal.value), repr(vars(refusal.value))]
     with database.reading() as connection:
-        told.append(str(find_key(connection, SERVICE)))
+        told.append(str(find_archive(connection, SERVICE)))
     told += [*caplog.messages, *registry.confirmation_email(SERVICE)]
     for line in told:
         assert not any(key in line for key in (KEY, wrong, none))
@@ -128,11 +134,11 @@ def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
     first = only(registry)
     assert (first.service_ibi, first.email) == (SERVICE, "banon@dpi.inpe.br")
-    assert get_state(first) == (REGISTERED, NOON)
-    kept = database.read(lambda connection: find_key(connection, SERVICE))
+    assert first.state == (REGISTERED, NOON)
+    kept = database.read(lambda connection: find_archive(connection, SERVICE))
     assert not registry.register(SERVICE, KEY)
     assert only(registry) == first
-    assert database.read(lambda connection: find_key(connection, SERVICE)) == kept
+    assert database.read(lambda connection: find_archive(connection, SERVICE)) == kept
     assert not registry.register(SERVICE, KEY, "other@dpi.inpe.br")
     assert only(registry) == replace(first, email="other@dpi.inpe.br")
 
@@ -145,7 +151,7 @@ def test_another_key_replaces_the_first_only_with_replace(registry: Registry) ->
     assert only(registry) == before
     include(registry)
     assert not registry.register(SERVICE, OTHER_KEY, replace=True)
-    assert get_state(only(registry)) == get_state(before)
+    assert only(registry).state == before.state
     with pytest.raises(RegistrationRefused):
         exclude(registry)
     assert exclude(registry, key=OTHER_KEY).archive == "excluded"
@@ -170,7 +176,7 @@ def test_removing_an_archive_deletes_its_hints_and_metrics(registry: Registry) -
     with pytest.raises(StorageError, match=f"no Archive with the service {SERVICE} is"):
         registry.remove(SERVICE)
     assert registry.register(SERVICE, OTHER_KEY)
-    assert get_state(only(registry))[0] == REGISTERED
+    assert only(registry).state[0] == REGISTERED
 
 
 @pytest.mark.postgresql
@@ -227,7 +233,7 @@ def test_an_archive_is_called_for_confirmation_before_inclusion(database: Databa
         )
     ]
     record = ours.list()[0]
-    assert get_state(record)[0] == INCLUDED
+    assert record.state[0] == INCLUDED
     assert (record.address, record.ip) == ("banon-pc2.dpi.inpe.br", "150.163.2.166")
     assert record.platform_version == "2014:11.09.02.16.15"
     assert record.admin_email == "banon@dpi.inpe.br"
@@ -259,7 +265,7 @@ def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) 
         registry.fetch = Calls(answer)
         status = include(registry)
         assert (status.archive, status.confirmation) == ("included", "unsuccessful"), answer
-        assert get_state(only(registry))[0] == NOT_CONFIRMED
+        assert only(registry).state[0] == NOT_CONFIRMED
     registry.fetch = Calls(confirms(" confirmation\tyes\n more {}", content_type="Text/Plain; x=y"))
     assert include(registry).confirmed
 
@@ -324,7 +330,7 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
     excluded = only(registry)
-    assert get_state(excluded)[0] == EXCLUDED
+    assert excluded.state[0] == EXCLUDED
     assert (excluded.included_at, excluded.confirmed_at) == (None, None)
     registry.fetch = calls = Calls(confirms())
     status = include(
@@ -337,7 +343,7 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
     assert status.confirmed
     assert calls.made[0][0] == f"http://new.dpi.inpe.br:8080/{SERVICE}"
     record = only(registry)
-    assert get_state(record)[0] == INCLUDED
+    assert record.state[0] == INCLUDED
     assert record.excluded_at is None
     assert (record.address, record.ip) == ("new.dpi.inpe.br:8080", "2001:db8::1")
     assert (record.platform_version, record.admin_email) == ("2", "new@dpi.inpe.br")
@@ -359,7 +365,7 @@ def test_repeated_requests_change_only_the_confirmation_date(registry: Registry)
 @memory
 def test_an_archive_that_was_never_included_can_be_excluded(registry: Registry) -> None:
     assert exclude(registry).archive == "excluded"
-    assert get_state(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
+    assert only(registry).state == (EXCLUDED, NOON + timedelta(seconds=2))
 
 
 @pytest.mark.rule("R5-11")
@@ -432,7 +438,7 @@ def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None
     assert isinstance(came, RegistrationRefused)
     assert came.status == 409
     assert str(came).endswith("is the right one, send this request again")
-    assert get_state(only(registry))[0] == EXCLUDED
+    assert only(registry).state[0] == EXCLUDED
     came = slowly(registry, lambda: include(registry, address="new.dpi.inpe.br"))
     assert isinstance(came, RegistrationRefused)
     assert only(registry).address == "new.dpi.inpe.br"
@@ -445,7 +451,7 @@ def test_concurrent_inclusions_get_the_stored_status(registry: Registry) -> None
     registry.fetch = Calls(confirms(status=500))
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "unsuccessful")
-    assert get_state(only(registry))[0] == NOT_CONFIRMED
+    assert only(registry).state[0] == NOT_CONFIRMED
     # the later request has excluded and included it: its status is returned
     came = slowly(registry, lambda: (exclude(registry), include(registry)))
     assert came == RegistrationStatus("included", "unsuccessful")
@@ -489,3 +495,70 @@ def test_concurrent_requests_store_one_consistent_result(registry: Registry) -> 
     assert state in {archive for archive, _ in came}
     if state == "included":
         assert (state, record.address) in came
+
+
+# --- what the resolver reads, and what the database refuses --------------------------------------
+
+
+def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
+    registry = a_registry(database)
+    first, _, third = included(registry, 3)
+    registry.register("a.br/never/2001/01.01.00.00", KEY)
+    exclude(registry, service_ibi="a.br/archive1/2001/01.01.00.00")
+    registry.fetch = Calls(confirms(status=500))
+    include(registry, service_ibi="a.br/archive2/2001/01.01.00.00", address="a2.example.org:80")
+    archives = database.read(list_included)
+    assert [(one.id, one.address, one.state[0]) for one in archives] == [
+        (first, "a0.example.org:80", INCLUDED),
+        (third, "a2.example.org:80", NOT_CONFIRMED),
+    ]
+    assert archives[0].service_url == f"http://a0.example.org:80/{SERVICE}"
+
+
+@pytest.mark.postgresql
+@for_each(
+    ("values", "constraint"),
+    [
+        ({"service_ibi": SERVICE}, "service_ibi"),
+        ({"included_at": NOON}, "included"),
+        ({"confirmed_at": NOON}, "confirmed"),
+        (
+            {
+                "included_at": NOON,
+                "excluded_at": NOON,
+                "address": "a.br",
+                "ip": "::1",
+                "platform_version": "1",
+                "admin_email": "a@b",
+            },
+            "excluded",
+        ),
+        ({"written": 1}, "requests"),
+        ({"written": -1}, "requests"),
+        ({"answers": -1}, "counts"),
+        ({"failures": -1}, "counts"),
+        ({"milliseconds": -1}, "counts"),
+        ({"last_failure": "took too long"}, "failure"),
+        ({"last_failure_at": NOON}, "failure"),
+    ],
+)
+def test_constraints_reject_inconsistent_rows(
+    database: Database, values: dict[str, Any], constraint: str
+) -> None:
+    registry = a_registry(database)
+    registry.register(SERVICE, "1234567890")
+    row = {"service_ibi": "a.br/x/2001/01.01.00.00", "key_hash": "x", "registered_at": NOON}
+    with database.writing() as connection:  # a row without these values is accepted
+        connection.execute(insert(RegisteredArchive).values(**row))
+        connection.execute(delete(RegisteredArchive).where(RegisteredArchive.key_hash == "x"))
+    with pytest.raises(IntegrityError, match=constraint), database.writing() as connection:
+        connection.execute(insert(RegisteredArchive).values(**{**row, **values}))
+
+
+@pytest.mark.postgresql
+def test_an_id_is_not_used_again(database: Database) -> None:
+    registry = a_registry(database)
+    [first] = included(registry)
+    registry.remove(SERVICE)
+    [second] = included(registry)
+    assert second > first
