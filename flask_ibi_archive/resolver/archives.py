@@ -205,12 +205,6 @@ def list_included(connection: Connection) -> list[Archive]:
     return list_archives(connection, RegisteredArchive.included_at.is_not(None))
 
 
-def find_archive(connection: Connection, service_ibi: str) -> Archive | None:
-    """Return the registered Archive with a service IBI, or None."""
-    archives = list_archives(connection, RegisteredArchive.service_ibi == service_ibi)
-    return archives[0] if archives else None
-
-
 def update_archive(
     connection: Connection, archive: Archive, number: int | None = None, **values: Any
 ) -> int | None:
@@ -401,7 +395,7 @@ class Registry:
         key_hash = hash_secret(inclusion.parse_key(key), self.cost)
         while True:
             # keys are hashed outside transactions, so that no other transaction must wait
-            archive = self._find_archive(service_ibi)
+            archive = self.find(service_ibi)
             if archive is None:
                 with self.database.writing() as connection:
                     statement = insert_or_update(connection, RegisteredArchive).values(
@@ -465,7 +459,7 @@ class Registry:
             the rate limit is reached. Then the key is not compared.
         """
         service_ibi = request.service_ibi.text
-        archive = self._find_archive(service_ibi)
+        archive = self.find(service_ibi)
         if archive is None:
             raise _refuse_key(service_ibi)
         sender = group_sender(sender)
@@ -511,35 +505,31 @@ class Registry:
         Source: [R] 5.2.
         """
         archive = self.authenticate(request, sender)
-        is_exclusion = request.subject == inclusion.EXCLUSION_REQUEST
+        confirmed, clashes = None, {}
         with self.database.writing() as connection:
             number = update_archive(connection, archive, requests=RegisteredArchive.requests + 1)
             if number is None:
                 raise _refuse_key(archive.service_ibi)
-            if is_exclusion:
+            if request.subject == inclusion.EXCLUSION_REQUEST:
                 excluded_at = _keep_or(RegisteredArchive.excluded_at, self.now())
                 values = {"included_at": None, "confirmed_at": None, "excluded_at": excluded_at}
                 store_result(connection, archive, number, **values)
-        if is_exclusion:
-            status = RegistrationStatus(inclusion.RESULTS[request.subject])
-        else:
+        if request.subject == inclusion.INCLUSION_REQUEST:
             before = find_clashes(self.database, archive.service_ibi)
-            status = self._include(archive, number, request)
+            confirmed = self._include(archive, number, request)
             clashes = find_clashes(self.database, archive.service_ibi)
             tell_of_clashes(self.config, {text: clashes[text] for text in clashes.keys() - before})
-            status = replace(status, clash="; ".join(clashes))
         self.notifier.send_registration(
-            "resolver",
-            None if is_exclusion else status.confirmed,
-            archive.service_ibi,
-            request.address,
-            self.config.service_url,
+            "resolver", confirmed, archive.service_ibi, request.address, self.config.service_url
         )
-        return status
+        return RegistrationStatus(
+            inclusion.RESULTS[request.subject],
+            None if confirmed is None else inclusion.CONFIRMATIONS[not confirmed],
+            "; ".join(clashes),
+        )
 
-    def _include(
-        self, archive: Archive, number: int, request: RegistrationRequest
-    ) -> RegistrationStatus:
+    def _include(self, archive: Archive, number: int, request: RegistrationRequest) -> bool:
+        """Include an Archive, and return whether it confirmed the inclusion."""
         confirmed = self._call_for_confirmation(request)
         key = None
         if confirmed:  # by the Archive at this address, so that the key is its own
@@ -564,18 +554,21 @@ class Registry:
             ):
                 if key is not None:
                     pin_key(connection, archive.id, key, now)
-                return _inclusion_status(confirmed)
+                return confirmed
             # meanwhile a later request was stored, or the administrator changed the registration
-            current = find_archive(connection, archive.service_ibi)
-        if current is None or current.id != archive.id or current.key_hash != archive.key_hash:
+            is_same = RegisteredArchive.id == archive.id
+            found = list_archives(
+                connection, is_same, RegisteredArchive.key_hash == archive.key_hash
+            )
+        if not found:
             raise _refuse_key(archive.service_ibi)
-        if current.included_at is None or current.address != request.address:
+        if found[0].included_at is None or found[0].address != request.address:
             raise RegistrationRefused(
                 f"a later request of the Archive {request.service_ibi} replaces this request; if "
                 "this request is the right one, send this request again",
                 status=409,
             )
-        return _inclusion_status(current.confirmed_at is not None)
+        return found[0].confirmed_at is not None
 
     def _call_for_confirmation(self, request: RegistrationRequest) -> bool:
         """Ask an Archive to confirm its inclusion, and return True if the Archive answers "yes".
@@ -605,20 +598,16 @@ class Registry:
             return False
         return [pair.text for pair in pairs if pair.name == "confirmation"] == ["yes"]
 
-    def _find_archive(self, service_ibi: str) -> Archive | None:
-        return self.database.read(lambda connection: find_archive(connection, service_ibi))
+    def find(self, service_ibi: str) -> Archive | None:
+        """Return the registered Archive with a service IBI in canonical case, or None."""
+        is_wanted = RegisteredArchive.service_ibi == service_ibi
+        archives = self.database.read(lambda connection: list_archives(connection, is_wanted))
+        return archives[0] if archives else None
 
 
 def _keep_or(date: Any, now: datetime) -> ColumnElement[datetime]:
     """Return the date in a column, or the current time if the column is empty."""
     return func.coalesce(date, literal(now, UTCDateTime()))
-
-
-def _inclusion_status(confirmed: bool) -> RegistrationStatus:
-    return RegistrationStatus(
-        inclusion.RESULTS[inclusion.INCLUSION_REQUEST],
-        inclusion.CONFIRMATIONS[0 if confirmed else 1],
-    )
 
 
 def _refuse_key(service_ibi: str) -> RegistrationRefused:

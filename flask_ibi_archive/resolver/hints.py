@@ -21,13 +21,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from sqlalchemy import Connection, Text, bindparam, column, delete, func, select, table, update
+from sqlalchemy import Connection, bindparam, column, delete, select, table, update
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims.followed_logs import store_prefixes
+from flask_ibi_archive.resolver.claims.versions import lock_rows
 from flask_ibi_archive.resolver.failed_urls import (
     FailedName,
     clean_name,
@@ -36,7 +37,7 @@ from flask_ibi_archive.resolver.failed_urls import (
 )
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
+from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: Seconds between two writes of metrics and failed URLs, and before a write is tried again.
 PAUSE = 5.0
@@ -64,26 +65,23 @@ Result: TypeAlias = "tuple[int, float, str | None]"
 
 _logger = logging.getLogger(__name__)
 
-_TABLE = RegisteredArchive
-#: Many Archives answer between two writes, so one statement serves them all.
-_ADD_METRICS = (
-    update(_TABLE)
-    .where(_TABLE.id == bindparam("archive"))
+#: Many Archives answer between two writes, so two statements serve them all.
+_ADD_ANSWERS = (
+    update(RegisteredArchive)
+    .where(RegisteredArchive.id == bindparam("archive"))
     .values(
-        {
-            _TABLE.answers: _TABLE.answers + bindparam("more_answers"),
-            _TABLE.failures: _TABLE.failures + bindparam("more_failures"),
-            _TABLE.milliseconds: _TABLE.milliseconds + bindparam("more_milliseconds"),
-            _TABLE.last_answer_at: func.coalesce(
-                bindparam("answered_at", type_=UTCDateTime()), _TABLE.last_answer_at
-            ),
-            _TABLE.last_failure: func.coalesce(
-                bindparam("failure", type_=Text()), _TABLE.last_failure
-            ),
-            _TABLE.last_failure_at: func.coalesce(
-                bindparam("failed_at", type_=UTCDateTime()), _TABLE.last_failure_at
-            ),
-        }
+        answers=RegisteredArchive.answers + bindparam("more"),
+        milliseconds=RegisteredArchive.milliseconds + bindparam("took"),
+        last_answer_at=bindparam("now"),
+    )
+)
+_ADD_FAILURES = (
+    update(RegisteredArchive)
+    .where(RegisteredArchive.id == bindparam("archive"))
+    .values(
+        failures=RegisteredArchive.failures + bindparam("more"),
+        last_failure=bindparam("reason"),
+        last_failure_at=bindparam("now"),
     )
 )
 
@@ -95,32 +93,31 @@ def add_metrics(connection: Connection, results: Iterable[Result], now: datetime
 
     :param now: the current time, which is stored as the date of the results.
     """
-    rows: dict[int, dict[str, Any]] = {}
+    times: dict[int, list[float]] = {}
+    reasons: dict[int, list[str]] = {}
     for archive_id, seconds, failure in results:
-        row = rows.setdefault(
-            archive_id,
-            {
-                "archive": archive_id,
-                "more_answers": 0,
-                "more_failures": 0,
-                "more_milliseconds": 0.0,
-                "answered_at": None,
-                "failure": None,
-                "failed_at": None,
-            },
-        )
         if failure is None:
-            row["more_answers"] += 1
-            row["more_milliseconds"] += seconds * 1000
-            row["answered_at"] = now
+            times.setdefault(archive_id, []).append(seconds)
         else:
-            row["more_failures"] += 1
-            row["failure"] = _replace_unprintable(failure)[:MAX_FAILURE]
-            row["failed_at"] = now
-    for row in rows.values():
-        row["more_milliseconds"] = round(row["more_milliseconds"])
-    if rows:  # the same order avoids deadlocks
-        connection.execute(_ADD_METRICS, [rows[archive_id] for archive_id in sorted(rows)])
+            reasons.setdefault(archive_id, []).append(failure)
+    lock_rows(connection, times.keys() | reasons.keys())
+    if times:
+        answers = [
+            {"archive": one, "more": len(took), "took": round(sum(took) * 1000), "now": now}
+            for one, took in times.items()
+        ]
+        connection.execute(_ADD_ANSWERS, answers)
+    if reasons:
+        failures = [
+            {
+                "archive": one,
+                "more": len(texts),
+                "reason": _replace_unprintable(texts[-1])[:MAX_FAILURE],
+                "now": now,
+            }
+            for one, texts in reasons.items()
+        ]
+        connection.execute(_ADD_FAILURES, failures)
 
 
 def _replace_unprintable(text: str) -> str:

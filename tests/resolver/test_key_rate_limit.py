@@ -173,7 +173,7 @@ def test_an_archive_removed_during_the_check_is_refused(
         registry.remove(service_ibi)
         return found
 
-    find: Callable[..., object] = Registry._find_archive
-    monkeypatch.setattr(Registry, "_find_archive", remove_first)
+    find: Callable[..., object] = Registry.find
+    monkeypatch.setattr(Registry, "find", remove_first)
     assert desk.send(KEY) == 403
     assert desk.count() == 0
