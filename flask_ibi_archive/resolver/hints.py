@@ -198,13 +198,13 @@ class HintWriter:
         if self._clock() < self._retry_at:  # not every reader waits for a locked database
             return
         now = self._now()
-        known = select(Hint.ibi).where(
-            Hint.ibi.in_(ibis), Hint.archive_id == archive_id, Hint.found_at > now - REFRESH_AGE
-        )
+        new = dict.fromkeys(ibis, archive_id)
         new_prefixes = {(prefix, archive_id) for prefix in prefixes} - self._known_prefixes
         try:
-            stored = {row.ibi for row in self._database.read_rows(known)} if ibis else set()
-            new = {ibi: archive_id for ibi in ibis if ibi not in stored}
+            if ibis:
+                recent = Hint.ibi.in_(ibis) & (Hint.found_at > now - REFRESH_AGE)
+                hints = self._database.read_rows(select(Hint.ibi, Hint.archive_id).where(recent))
+                new = dict(new.items() - {(row.ibi, row.archive_id) for row in hints})
             if not new and not new_prefixes:
                 return
             with (
