@@ -59,8 +59,7 @@ MAX_FAILURE = 300
 #: The table of the document registry, which exists even if the registry is not enabled and loaded.
 DOCUMENT = table("ibi_registry_document", column("document_id"))
 
-#: The id of an Archive, the seconds that it took, and the reason of its failure, which continues a
-#: sentence about the Archive. The reason is None if the Archive answered.
+#: The parameters of :meth:`HintWriter.add_result`.
 Result: TypeAlias = "tuple[int, float, str | None]"
 
 _logger = logging.getLogger(__name__)
@@ -220,19 +219,13 @@ class HintWriter:
             self._known_prefixes = set()
         self._known_prefixes |= new_prefixes
 
-    def add_answer(self, archive_id: int, seconds: float) -> None:
-        """Count an answer of an Archive.
+    def add_result(self, archive_id: int, seconds: float, failure: str | None = None) -> None:
+        """Count an answer or a failure of an Archive.
 
         :param seconds: the response time of the Archive.
+        :param failure: the reason of the failure, which continues a sentence about the Archive.
         """
-        self._waiting.append((os.getpid(), (archive_id, seconds, None)))
-
-    def add_failure(self, archive_id: int, reason: str) -> None:
-        """Count a failure of an Archive.
-
-        :param reason: the reason of the failure, which continues a sentence about the Archive.
-        """
-        self._waiting.append((os.getpid(), (archive_id, 0.0, reason)))
+        self._waiting.append((os.getpid(), (archive_id, seconds, failure)))
 
     def add_failed_url(self, ibi: str, reason: str) -> None:
         """Count a persistent URL that led a reader nowhere.

@@ -217,13 +217,10 @@ class ResolverService:
     def _record_result(self, result: ArchiveResult) -> None:
         """Update the circuit breaker and the metrics of an Archive."""
         archive_id = result.target.archive.id
-        if isinstance(result, Reply):
-            self.circuit_breaker.record_result(archive_id, True)
-            self.hint_writer.add_answer(archive_id, result.seconds)
-            return
-        if not result.is_refusal:
-            self.circuit_breaker.record_result(archive_id, False)
-        self.hint_writer.add_failure(archive_id, result.reason)
+        failure = None if isinstance(result, Reply) else result.reason
+        if isinstance(result, Reply) or not result.is_refusal:
+            self.circuit_breaker.record_result(archive_id, failure is None)
+        self.hint_writer.add_result(archive_id, result.seconds, failure)
 
     def init(self) -> None:
         """Create or upgrade the tables of the resolver.

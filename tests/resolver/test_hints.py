@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select, text
 from support.registries import NOON, SERVICE, a_registry, included
-from support.resolving import statements_of
+from support.resolving import app_over, resolver_of, statements_of
 
 from flask_ibi_archive.resolver import hints
-from flask_ibi_archive.resolver.claims.tables import PrefixHolder
+from flask_ibi_archive.resolver.claims.tables import FailedUrl, PrefixHolder
 from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, delete_old_hints, store_hints
 from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.server.database.database import Database
@@ -125,7 +126,7 @@ def test_old_hints_are_deleted_regularly(database: Database) -> None:
             store_hints(connection, {IBI: 1}, NOON - hints.MAX_AGE)
         for seconds, expected in ((pause - 1, {IBI: 1}), (1, {})):
             clock.seconds += seconds
-            clock.writer.add_answer(1, 0)
+            clock.writer.add_result(1, 0)
             clock.writer.flush()
             assert stored(database) == expected
 
@@ -157,21 +158,28 @@ def test_metrics_are_written_from_time_to_time(database: Database) -> None:
     clock = Clock(database)
     for seconds, expected in ((0, 1), (hints.PAUSE - 1, 1), (1, 3)):
         clock.seconds += seconds
-        clock.writer.add_answer(1, 0)
+        clock.writer.add_result(1, 0)
         clock.writer.flush_if_due()
         assert counts(database)[0][0] == expected
+
+
+def test_a_request_writes_what_waits(tmp_path: Path) -> None:
+    with app_over([], tmp_path) as app:
+        app.test_client().get(f"/{IBI}")
+        rows = resolver_of(app).database.read_rows(select(FailedUrl.ibi, FailedUrl.count))
+    assert list(map(tuple, rows)) == [(IBI, 1)]
 
 
 def test_metrics_are_kept_while_the_database_is_not_available(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = HintWriter(database)
-    writer.add_answer(1, 0.5)
-    writer.add_failure(2, "took too long")
+    writer.add_result(1, 0.5)
+    writer.add_result(2, 0, "took too long")
     with away(database):
         writer.flush()
     assert "flask ibi-resolver init" in caplog.text
-    writer.add_failure(2, "redirects (status 301)")
+    writer.add_result(2, 0, "redirects (status 301)")
     writer.flush()
     writer.flush()
     assert counts(database) == [(1, 0, 500, None), (0, 2, 0, "redirects (status 301)")]
@@ -183,12 +191,12 @@ def test_a_forked_process_does_not_write_metrics_of_its_parent(database: Databas
     if not database.has_one_writer:
         return
     writer = HintWriter(database)
-    writer.add_answer(1, 0)
+    writer.add_result(1, 0)
     process = os.fork()
     if process == 0:
         status = 1
         with suppress(BaseException):
-            writer.add_answer(2, 0)
+            writer.add_result(2, 0)
             assert [pid for pid, _ in writer._waiting] == [os.getppid(), os.getpid()]
             status = 0
         os._exit(status)

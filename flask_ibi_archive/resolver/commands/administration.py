@@ -16,10 +16,7 @@ from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
-    from email.message import EmailMessage
-
     from flask_ibi_archive.resolver.archives import Archive
-    from flask_ibi_archive.resolver.config import ResolverConfig
 
 #: Maximum length in bytes of the line that contains a registration key.
 MAX_LINE = 4096
@@ -103,35 +100,26 @@ def register_command(
       flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
         --email banon@dpi.inpe.br --key-file -
     """
-    from flask_ibi_archive.server.mail import send_email
+    from flask_ibi_archive.server.mail import compose_email, send_email
 
     resolver = get_resolver()
     terminal.standard_output()
     service_ibi = parse_identifier(service_ibi).text
     subject, body = resolver.registry.confirmation_email(service_ibi)
-    # composed first: if the sender address is wrong, the Archive must not be registered
-    message = _compose(resolver.config, email, subject, body)
+    message, mail = None, resolver.config.mail
+    if email is not None and mail is not None:
+        # composed first: if the sender address is wrong, the Archive must not be registered
+        sender = ("IBI_RESOLVER_EMAIL", resolver.config.email)
+        message = compose_email(mail, sender, email, subject, body)
     is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
     if sys.stderr.isatty():
         terminal.say(f"{service_ibi} is {'now' if is_new else 'already'} registered")
     if message is not None:
-        send_email(resolver.config.mail, message)
+        send_email(mail, message)
         return
     if email is not None:
         terminal.write(f"To: {email}")
     terminal.write(f"Subject: {subject}\n\n{body}")
-
-
-def _compose(
-    config: ResolverConfig, email: str | None, subject: str, body: str
-) -> EmailMessage | None:
-    """Return the confirmation e-mail, or None if there is no receiver or no mail server."""
-    from flask_ibi_archive.server.mail import compose_email
-
-    if email is None or config.mail is None:
-        return None
-    sender = ("IBI_RESOLVER_EMAIL", config.email)
-    return compose_email(config.mail, sender, email, subject, body)
 
 
 def _read_key(file: BinaryIO | None) -> str:
