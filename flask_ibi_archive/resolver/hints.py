@@ -19,7 +19,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from time import monotonic
 from typing import TypeAlias
 
@@ -47,8 +47,6 @@ MAX_WAITING = 50_000
 MAX_KNOWN = 10_000
 #: The maximum number of seconds for which a reader waits until another process has written.
 MAX_WAIT = 0.5
-#: Hints that are older are written again, and those that are much older are deleted.
-REFRESH_AGE, MAX_AGE = timedelta(days=30), timedelta(days=90)
 #: The maximum number of stored hints. The oldest hints are deleted first.
 MAX_HINTS = 1_000_000
 #: Seconds until the first deletion of old hints, and seconds between two later deletions. The first
@@ -142,25 +140,21 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
         )
 
 
-def delete_old_hints(connection: Connection, before: datetime, maximum: int = MAX_HINTS) -> int:
-    """Delete old hints and surplus hints, and return the number of deleted hints.
+def delete_old_hints(connection: Connection) -> None:
+    """Delete the oldest hints, if there are more than :data:`MAX_HINTS`.
 
     The hints for registered documents remain: a document that an Archive had is not resolved while
     this Archive does not answer.
-
-    :param before: hints that were found before this date are deleted.
-    :param maximum: the maximum number of hints that remain. The oldest hints are deleted first.
     """
-    surplus = delete(Hint).where(Hint.ibi.not_in(select(DOCUMENT.c.document_id)))
-    deleted = connection.execute(surplus.where(Hint.found_at < before)).rowcount
     oldest = (
         select(Hint.found_at)
         .order_by(Hint.found_at.desc())
-        .offset(maximum)
+        .offset(MAX_HINTS)
         .limit(1)
         .scalar_subquery()
     )
-    return deleted + connection.execute(surplus.where(Hint.found_at <= oldest)).rowcount
+    is_document = Hint.ibi.in_(select(DOCUMENT.c.document_id))
+    connection.execute(delete(Hint).where(Hint.found_at <= oldest, ~is_document))
 
 
 class HintWriter:
@@ -201,9 +195,8 @@ class HintWriter:
         new_prefixes = {(prefix, archive_id) for prefix in prefixes} - self._known_prefixes
         try:
             if ibis:
-                recent = Hint.ibi.in_(ibis) & (Hint.found_at > now - REFRESH_AGE)
-                hints = self._database.read_rows(select(Hint.ibi, Hint.archive_id).where(recent))
-                new = dict(new.items() - {(row.ibi, row.archive_id) for row in hints})
+                stored = select(Hint.ibi, Hint.archive_id).where(Hint.ibi.in_(ibis))
+                new = dict(new.items() - set(map(tuple, self._database.read_rows(stored))))
             if not new and not new_prefixes:
                 return
             with (
@@ -265,7 +258,7 @@ class HintWriter:
                 store_counts(connection, failed)
                 if self._clock() >= self._cleanup_at:
                     self._cleanup_at = self._clock() + CLEANUP_PAUSE
-                    delete_old_hints(connection, now - MAX_AGE)
+                    delete_old_hints(connection)
                     delete_old_counts(connection, now.date())
         except StorageError as error:
             self._report(error)

@@ -152,7 +152,7 @@ class ResolverService:
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
         if archive is not None:
-            self._add_hints(outcome, archive, archive.id in archives.always)
+            self._add_hints(outcome, archive, knowledge, request.wanted.ibi)
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
@@ -181,14 +181,15 @@ class ResolverService:
         return self.database.read(partial(self.archive_list.read, identifiers=identifiers))
 
     def _add_hints(
-        self, outcome: Redirect | Alert, archive: Archive, is_always_asked: bool
+        self, outcome: Redirect | Alert, archive: Archive, knowledge: Knowledge, wanted: Identifier
     ) -> None:
-        """Remember where an item was found, unless the claims of the Archive tell it."""
+        """Remember where an item was found, unless a hint or the claims of the Archive tell it."""
         found = _list_found(outcome)
-        has_hints = is_always_asked or self.document_registry is not None
+        is_claimed = archive.id not in knowledge.archives.always and self.document_registry is None
+        is_hinted = knowledge.hinted == archive.id and wanted in found
         self.hint_writer.add_hints(
             archive.id,
-            [ibi.text for ibi in found if has_hints],
+            [] if is_claimed or is_hinted else [ibi.text for ibi in found],
             [ibi.prefix for ibi in found if isinstance(outcome, Redirect)],
         )
 

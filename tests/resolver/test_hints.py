@@ -16,7 +16,7 @@ from support.resolving import app_over, resolver_of, statements_of
 
 from flask_ibi_archive.resolver import hints
 from flask_ibi_archive.resolver.claims.tables import FailedUrl, PrefixHolder
-from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, delete_old_hints, store_hints
+from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, store_hints
 from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.server.database.database import Database
 
@@ -69,7 +69,7 @@ def away(database: Database) -> Iterator[None]:
 
 
 @pytest.mark.postgresql
-def test_a_hint_is_written_only_if_it_is_new_or_old(database: Database) -> None:
+def test_a_hint_is_written_only_if_it_is_new(database: Database) -> None:
     clock = Clock(database)
     clock.writer.add_hints(1, [IBI, OTHER], [PREFIX])
     assert stored(database) == {IBI: 1, OTHER: 1}
@@ -86,8 +86,6 @@ def test_a_hint_is_written_only_if_it_is_new_or_old(database: Database) -> None:
     assert stored(database) == {IBI: 2, OTHER: 1}
     clock.writer.add_hints(99, [IBI])  # this Archive was removed
     assert stored(database) == {IBI: 2, OTHER: 1}
-    clock.seconds += hints.REFRESH_AGE.total_seconds()
-    assert writes(2, IBI)
     a_registry(database).remove(SERVICE)
     assert stored(database) == {IBI: 2}
 
@@ -108,27 +106,21 @@ def test_a_resolution_does_not_fail_if_its_hint_cannot_be_written(
     assert stored(database) == {IBI: 1}
 
 
-def test_old_and_surplus_hints_are_deleted(database: Database) -> None:
-    with database.writing() as connection:
-        for day in range(6):
-            store_hints(connection, {f"ibi{day}": 1}, NOON + timedelta(days=day))
-        before = NOON + timedelta(days=2)
-        assert delete_old_hints(connection, before) == 2
-        assert delete_old_hints(connection, before, maximum=4) == 0
-        assert delete_old_hints(connection, before, maximum=3) == 1
-    assert set(stored(database)) == {"ibi3", "ibi4", "ibi5"}
-
-
-def test_old_hints_are_deleted_regularly(database: Database) -> None:
+def test_surplus_hints_are_deleted_regularly(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hints, "MAX_HINTS", 2)
     clock = Clock(database)
     for pause in (hints.FIRST_CLEANUP, hints.CLEANUP_PAUSE):
         with database.writing() as connection:
-            store_hints(connection, {IBI: 1}, NOON - hints.MAX_AGE)
-        for seconds, expected in ((pause - 1, {IBI: 1}), (1, {})):
+            for day in range(5):
+                store_hints(connection, {f"ibi{day}": 1}, NOON + timedelta(days=day))
+        for seconds, expected in ((pause - 1, 5), (1, 2)):
             clock.seconds += seconds
             clock.writer.add_result(1, 0)
             clock.writer.flush()
-            assert stored(database) == expected
+            assert len(stored(database)) == expected
+    assert set(stored(database)) == {"ibi3", "ibi4"}
 
 
 # --- metrics -------------------------------------------------------------------------------------

@@ -46,6 +46,7 @@ from support.web import ask
 from flask_ibi_archive.core.identifiers import Identifier, build_ibip
 from flask_ibi_archive.core.protocol.registry_2008.model import ChangeActor, Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver import hints
 from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.hints import delete_old_hints, store_hints
 from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor
@@ -331,13 +332,15 @@ def test_only_a_new_registration_with_an_identifier_asks_the_archives(setting: S
     assert setting.refuses(FOREIGN, setting.other) == ""
 
 
-def test_the_hint_for_a_registered_document_is_kept(setting: Setting) -> None:
+def test_the_hint_for_a_registered_document_is_kept(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert setting.refuses(FOREIGN) == ""
     setting.hint(FOREIGN)
     setting.hint("a.br/x/2001/01.01.00.00")
     with setting.database.writing() as connection:
-        assert delete_old_hints(connection, NOON + timedelta(days=1)) == 1
-        assert delete_old_hints(connection, NOON, maximum=0) == 0
+        monkeypatch.setattr(hints, "MAX_HINTS", 0)
+        delete_old_hints(connection)
         assert connection.scalars(select(Hint.ibi)).all() == [FOREIGN]
 
 
