@@ -349,6 +349,8 @@ class RateLimit:
 
 # --- registration, inclusion and exclusion -------------------------------------------------------
 
+#: The columns with values of the last inclusion request, which has the same names.
+_STATED = ("address", "ip", "platform_version", "admin_email", "mints", "database")
 #: The IP address that stands for an unknown sender.
 UNKNOWN_SENDER = "0.0.0.0"
 
@@ -542,12 +544,7 @@ class Registry:
                 connection,
                 archive,
                 number,
-                address=request.address,
-                ip=request.ip,
-                platform_version=request.platform_version,
-                admin_email=request.admin_email,
-                mints=request.mints or None,
-                database=request.database or None,
+                **{name: getattr(request, name) or None for name in _STATED},
                 included_at=_keep_or(RegisteredArchive.included_at, now),
                 confirmed_at=now if confirmed else None,
                 excluded_at=None,

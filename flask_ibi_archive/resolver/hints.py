@@ -39,8 +39,9 @@ from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
 
-#: Seconds between two writes of metrics and failed URLs, and before a write is tried again.
-PAUSE = 5.0
+#: Seconds between two writes of metrics and failed URLs, and before a write that failed is tried
+#: again, so that not every reader waits for the database.
+PAUSE, RETRY_PAUSE = 5.0, 30.0
 #: The maximum number of answers, failures and failed URLs that wait. The oldest are discarded.
 MAX_WAITING = 50_000
 #: The maximum number of prefixes that a process knows as stored.
@@ -188,7 +189,7 @@ class HintWriter:
         :param ibis: the IBIs in canonical case.
         :param prefixes: the prefixes of IBIs.
         """
-        if self._clock() < self._retry_at:  # not every reader waits for a locked database
+        if self._clock() < self._retry_at:
             return
         now = self._now()
         new = dict.fromkeys(ibis, archive_id)
@@ -265,5 +266,5 @@ class HintWriter:
             self._waiting.extendleft(reversed(waiting))
 
     def _report(self, error: StorageError) -> None:
-        self._retry_at = self._clock() + PAUSE
+        self._retry_at = self._write_at = self._clock() + RETRY_PAUSE
         _logger.warning("hints and metrics of Archives can't be stored: %s", error)

@@ -101,7 +101,7 @@ def test_a_resolution_does_not_fail_if_its_hint_cannot_be_written(
     assert record.levelname == "WARNING"
     clock.writer.add_hints(1, [IBI])
     assert stored(database) == {}
-    clock.seconds += hints.PAUSE
+    clock.seconds += hints.RETRY_PAUSE
     clock.writer.add_hints(1, [IBI])
     assert stored(database) == {IBI: 1}
 
