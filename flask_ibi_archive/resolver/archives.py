@@ -443,12 +443,6 @@ class Registry:
         """Return all registered Archives in the order of their registration."""
         return self.database.read(list_archives)
 
-    def confirmation_email(self, service_ibi: str) -> tuple[str, str]:
-        """Return the subject and the body of the e-mail that confirms a registration ([R] 5.1)."""
-        return inclusion.build_confirmation_email(
-            parse_identifier(service_ibi), self.config.service_url
-        )
-
     def authenticate(self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER) -> Archive:
         """Check the key in a request, and return the Archive.
 
@@ -750,18 +744,11 @@ class ArchiveListReader:
     :param find_in_files: finds the claims in the files of the index.
     :param max_age: if the follower has not read all logs for this number of seconds, no claims
         count.
-    :param now: returns the current time.
     """
 
-    def __init__(
-        self,
-        find_in_files: FindInFiles,
-        max_age: float,
-        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-    ) -> None:
+    def __init__(self, find_in_files: FindInFiles, max_age: float) -> None:
         self._find_in_files = find_in_files
         self._max_age = timedelta(seconds=max_age)
-        self._now = now
         self._list = ArchiveList()
 
     def read(
@@ -859,4 +846,4 @@ class ArchiveListReader:
         """
         if followed_at is None:
             return False
-        return followed_at[:19] >= str(self._now() - self._max_age)[:19]
+        return followed_at[:19] >= str(datetime.now(timezone.utc) - self._max_age)[:19]

@@ -21,7 +21,8 @@ from support.loopback import PATIENCE, nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, confirms
 from support.smtp import post_office
 
-from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, build_confirmation_email
 from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -43,6 +44,11 @@ OTHER = "a.br/other/2001/01.01.00.00"
 def registry_of(app: Flask) -> Registry:
     found: Registry = app.extensions["ibi_resolver"].resolver.registry
     return found
+
+
+def confirmation_of(app: Flask) -> tuple[str, str]:
+    url = registry_of(app).config.service_url
+    return build_confirmation_email(parse_identifier(SERVICE), url)
 
 
 @pytest.fixture
@@ -194,7 +200,7 @@ def test_another_key_requires_replace(resolver: Flask) -> None:
 def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")
     run(app, "init")
-    subject, body = registry_of(app).confirmation_email(SERVICE)
+    subject, body = confirmation_of(app)
     text = f"Subject: {subject}\n\n{body}\n"
     assert register(app).data == text
     assert register(app, "--email", "banon@dpi.inpe.br").data == f"To: banon@dpi.inpe.br\n{text}"
@@ -220,7 +226,7 @@ def test_the_confirmation_is_sent_by_the_mail_server(new_resolver: NewApp) -> No
     assert post.accepted.empty()
     assert (sender, receivers) == ("urlib@example.org", ["banon@dpi.inpe.br"])
     came = message_from_bytes(data, policy=policy.default)
-    subject, body = registry_of(app).confirmation_email(SERVICE)
+    subject, body = confirmation_of(app)
     assert came["Subject"] == subject
     assert came.get_content().replace("\r\n", "\n") == f"{body}\n"
     assert KEY.encode() not in data

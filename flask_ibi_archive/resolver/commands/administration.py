@@ -11,7 +11,7 @@ import click
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.inclusion import parse_key
+from flask_ibi_archive.core.protocol.inclusion import build_confirmation_email, parse_key
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
@@ -104,16 +104,16 @@ def register_command(
 
     resolver = get_resolver()
     terminal.standard_output()
-    service_ibi = parse_identifier(service_ibi).text
-    subject, body = resolver.registry.confirmation_email(service_ibi)
+    service = parse_identifier(service_ibi)
+    subject, body = build_confirmation_email(service, resolver.config.service_url)
     message, mail = None, resolver.config.mail
     if email is not None and mail is not None:
         # composed first: if the sender address is wrong, the Archive must not be registered
         sender = ("IBI_RESOLVER_EMAIL", resolver.config.email)
         message = compose_email(mail, sender, email, subject, body)
-    is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
+    is_new = resolver.registry.register(service.text, _read_key(key_file), email, replace=replace)
     if sys.stderr.isatty():
-        terminal.say(f"{service_ibi} is {'now' if is_new else 'already'} registered")
+        terminal.say(f"{service} is {'now' if is_new else 'already'} registered")
     if message is not None:
         send_email(mail, message)
         return
