@@ -22,7 +22,7 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.archive_list import Knowledge
+from flask_ibi_archive.resolver.archives import Knowledge
 from flask_ibi_archive.resolver.claims.followed_logs import lock_archives
 from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, CURRENT, FollowedLog
 from flask_ibi_archive.resolver.claims.versions import bump_version

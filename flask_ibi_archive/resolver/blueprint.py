@@ -24,9 +24,9 @@ from flask_ibi_archive.core.protocol.query_strings import decode_query_string, h
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.archives import find_clashes
 from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
 from flask_ibi_archive.resolver.claims.conflicts import find_open_conflict
-from flask_ibi_archive.resolver.clashes import find_clashes
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
 from flask_ibi_archive.resolver.front_page import show_at_root
@@ -140,6 +140,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         add_document_registry(blueprint)
     blueprint.before_app_request(_start_following)
     blueprint.before_app_request(show_at_root)
+    blueprint.teardown_app_request(_store_metrics)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
     blueprint.record_once(lambda state: answer_first(state.app, answer_former_link, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
@@ -155,6 +156,10 @@ def _start_following() -> None:
     resolver = current_resolver()
     if resolver.config.follow:
         resolver.follower_thread.start()
+
+
+def _store_metrics(error: BaseException | None) -> None:
+    current_resolver().hint_writer.flush_if_due()
 
 
 def _resolve_or_register(

@@ -10,11 +10,9 @@ import pycurl
 from sqlalchemy import select
 
 from flask_ibi_archive.errors import TransportError
-from flask_ibi_archive.resolver.archive_registry import get_state
-from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+from flask_ibi_archive.resolver.archives import Archive, find_clashes
 from flask_ibi_archive.resolver.claims.log_lists import list_logs
 from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, FORKED, ResolverState
-from flask_ibi_archive.resolver.clashes import find_clashes
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
@@ -59,11 +57,11 @@ def _check_database(resolver: ResolverService) -> str:
 
 
 def _check_archives(resolver: ResolverService) -> str:
-    records = resolver.registry.list()
-    states = Counter(get_state(record)[0] for record in records)
+    archives = resolver.registry.list()
+    states = Counter(archive.state[0] for archive in archives)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    included = [record for record in records if record.included_at is not None]
-    failing = [record for record in included if _failed_last(record)]
+    included = [archive for archive in archives if archive.included_at is not None]
+    failing = [archive for archive in included if _failed_last(archive)]
     if not failing:
         return counts or "no Archive is registered yet; run: flask ibi-resolver register SERVICEIBI"
     failure = f"{failing[0].address} {failing[0].last_failure}"
@@ -76,9 +74,9 @@ def _check_archives(resolver: ResolverService) -> str:
     )
 
 
-def _failed_last(record: RegisteredRecord) -> bool:
+def _failed_last(archive: Archive) -> bool:
     """Return whether the last failure of an Archive is later than its last answer."""
-    failed, answered = record.last_failure_at, record.last_answer_at
+    failed, answered = archive.last_failure_at, archive.last_answer_at
     return failed is not None and (answered is None or answered < failed)
 
 

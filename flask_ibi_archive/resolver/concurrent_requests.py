@@ -31,7 +31,7 @@ from flask_ibi_archive.core.protocol.pairs import ALERT, Pair, parse_pairs
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import PeerProtocolError
 from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.config import MAX_CONNECTIONS
 from flask_ibi_archive.resolver.engine import STOPPED, Engine, Request
 from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
@@ -66,7 +66,7 @@ class Target:
     :param question: the question that the query contains.
     """
 
-    archive: IncludedArchive
+    archive: Archive
     url: str
     question: Question
 

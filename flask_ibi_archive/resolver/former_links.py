@@ -27,7 +27,7 @@ from flask_ibi_archive.core.resolution.former_links import (
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
-from flask_ibi_archive.resolver.archive_list import ArchiveList
+from flask_ibi_archive.resolver.archives import ArchiveList
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,

@@ -1,31 +1,35 @@
-"""Hints, metrics and failed URLs. A background thread writes them into the database.
+"""Hints, metrics and failed URLs: what a resolver remembers of its resolutions.
 
 A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. It
 also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
-(core/resolution/asking.py). The *metrics* of an Archive are the number of answers, the number of
-failures and the response times. The *failed URLs* are the persistent URLs that led readers nowhere
-(failed_urls.py).
+(core/resolution/asking.py). Hints and prefixes are written at the end of a resolution, but only if
+they are new or have changed.
+
+The *metrics* of an Archive are the number of answers, the number of failures and the response
+times. The *failed URLs* are the persistent URLs that led readers nowhere (failed_urls.py). They
+change with each resolution. Therefore they wait in memory: at the end of a request, all of them are
+written, if the last write is :data:`PAUSE` ago. No thread is needed. If the process is killed, what
+waits is lost.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import weakref
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timedelta, timezone
-from functools import partial
-from threading import Event, Lock, Thread
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
 from time import monotonic
+from typing import TypeAlias
 
-from sqlalchemy import Connection, column, delete, select, table
+from sqlalchemy import Connection, bindparam, column, delete, select, table, update
+from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
-from flask_ibi_archive.resolver.claims.tables import PrefixHolder
+from flask_ibi_archive.resolver.claims.followed_logs import store_prefixes
+from flask_ibi_archive.resolver.claims.versions import lock_rows
 from flask_ibi_archive.resolver.failed_urls import (
-    OTHERS,
     FailedName,
     clean_name,
     delete_old_counts,
@@ -35,39 +39,99 @@ from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
 
-#: Seconds between two writes.
-PAUSE = 5.0
-#: The maximum number of hints that wait to be written. Additional hints are discarded.
-MAX_WAITING = 10_000
-#: The maximum number of failed URLs that wait. The others are counted without their identifiers.
-MAX_FAILED = 1000
-#: Hints that are older are deleted.
-MAX_AGE = timedelta(days=90)
+#: Seconds between two writes of metrics and failed URLs, and before a write that failed is tried
+#: again, so that not every reader waits for the database.
+PAUSE, RETRY_PAUSE = 5.0, 30.0
+#: The maximum number of answers, failures and failed URLs that wait. The oldest are discarded.
+MAX_WAITING = 50_000
+#: The maximum number of prefixes that a process knows as stored.
+MAX_KNOWN = 10_000
+#: The maximum number of seconds for which a reader waits until another process has written.
+MAX_WAIT = 0.5
 #: The maximum number of stored hints. The oldest hints are deleted first.
 MAX_HINTS = 1_000_000
-#: The maximum length of an IBI in the table. Hints for longer IBIs are not stored.
-MAX_IBI = 255
 #: Seconds until the first deletion of old hints, and seconds between two later deletions. The first
 #: deletion is late, so that short commands end before the deletion.
 FIRST_CLEANUP, CLEANUP_PAUSE = 60.0, 3600.0
+#: Maximum number of characters that are stored of the description of a failure.
+MAX_FAILURE = 300
 #: The table of the document registry, which exists even if the registry is not enabled and loaded.
 DOCUMENT = table("ibi_registry_registration", column("document_id"))
 
+#: The parameters of :meth:`HintWriter.add_result`.
+Result: TypeAlias = "tuple[int, float, str | None]"
+
 _logger = logging.getLogger(__name__)
+
+#: Many Archives answer between two writes, so two statements serve them all.
+_ADD_ANSWERS = (
+    update(RegisteredArchive)
+    .where(RegisteredArchive.id == bindparam("archive"))
+    .values(
+        answers=RegisteredArchive.answers + bindparam("more"),
+        milliseconds=RegisteredArchive.milliseconds + bindparam("took"),
+        last_answer_at=bindparam("now"),
+    )
+)
+_ADD_FAILURES = (
+    update(RegisteredArchive)
+    .where(RegisteredArchive.id == bindparam("archive"))
+    .values(
+        failures=RegisteredArchive.failures + bindparam("more"),
+        last_failure=bindparam("reason"),
+        last_failure_at=bindparam("now"),
+    )
+)
+
+
+def add_metrics(connection: Connection, results: Iterable[Result], now: datetime) -> None:
+    """Add results to the stored metrics of the Archives.
+
+    Results of Archives that are no longer registered are ignored.
+
+    :param now: the current time, which is stored as the date of the results.
+    """
+    times: dict[int, list[float]] = {}
+    reasons: dict[int, list[str]] = {}
+    for archive_id, seconds, failure in results:
+        if failure is None:
+            times.setdefault(archive_id, []).append(seconds)
+        else:
+            reasons.setdefault(archive_id, []).append(failure)
+    lock_rows(connection, times.keys() | reasons.keys())
+    if times:
+        answers = [
+            {"archive": one, "more": len(took), "took": round(sum(took) * 1000), "now": now}
+            for one, took in times.items()
+        ]
+        connection.execute(_ADD_ANSWERS, answers)
+    if reasons:
+        failures = [
+            {
+                "archive": one,
+                "more": len(texts),
+                "reason": _replace_unprintable(texts[-1])[:MAX_FAILURE],
+                "now": now,
+            }
+            for one, texts in reasons.items()
+        ]
+        connection.execute(_ADD_FAILURES, failures)
+
+
+def _replace_unprintable(text: str) -> str:
+    """Return a text with spaces instead of unprintable characters, which a server may have sent."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def store_hints(connection: Connection, found: Mapping[str, int], now: datetime) -> None:
     """Store hints. A new hint replaces the earlier hint for the same IBI.
 
-    :param found: the id of the Archive for each IBI. The IBIs are in canonical case. Hints for an
-        Archive that is no longer registered are ignored.
+    :param found: the id of the Archive for each IBI. The IBIs are in canonical case.
     :param now: the date when the IBIs were found.
     """
-    archive_ids = _lock_archives(connection, set(found.values()))
     rows = [
         {"ibi": ibi, "archive_id": archive_id, "found_at": now}
-        for ibi, archive_id in sorted(found.items())
-        if archive_id in archive_ids and len(ibi) <= MAX_IBI
+        for ibi, archive_id in sorted(found.items())  # the same order avoids deadlocks
     ]
     if rows:
         statement = insert_or_update(connection, Hint)
@@ -77,73 +141,26 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
         )
 
 
-def store_prefixes(
-    connection: Connection, found: Collection[tuple[str, int]], now: datetime
-) -> None:
-    """Store where items with some prefixes were found.
-
-    :param found: pairs of a prefix and the id of an Archive. Archives that are no longer registered
-        are ignored.
-    """
-    archive_ids = _lock_archives(connection, {archive_id for _, archive_id in found})
-    rows = [
-        {"prefix": prefix, "archive_id": archive_id, "seen_at": now}
-        for prefix, archive_id in sorted(found)
-        if archive_id in archive_ids and len(prefix) <= MAX_IBI
-    ]
-    if rows:
-        statement = insert_or_update(connection, PrefixHolder)
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[PrefixHolder.prefix, PrefixHolder.archive_id],
-                set_={"seen_at": statement.excluded.seen_at},
-            ),
-            rows,
-        )
-
-
-def _lock_archives(connection: Connection, archive_ids: Collection[int]) -> set[int]:
-    """Return those of some Archives that are registered, and keep them until the commit."""
-    # all writers lock the Archives in the same order, which prevents deadlocks
-    return set(
-        connection.scalars(
-            select(RegisteredArchive.id)
-            .where(RegisteredArchive.id.in_(sorted(archive_ids)))
-            .order_by(RegisteredArchive.id)
-            .with_for_update(read=True, key_share=True)
-        )
-    )
-
-
-def delete_old_hints(connection: Connection, before: datetime, maximum: int = MAX_HINTS) -> int:
-    """Delete old hints and surplus hints, and return the number of deleted hints.
+def delete_old_hints(connection: Connection) -> None:
+    """Delete the oldest hints, if there are more than :data:`MAX_HINTS`.
 
     The hints for registered documents remain: a document that an Archive had is not resolved while
     this Archive does not answer.
-
-    :param before: hints that were found before this date are deleted.
-    :param maximum: the maximum number of hints that remain. The oldest hints are deleted first.
     """
-    surplus = delete(Hint).where(Hint.ibi.not_in(select(DOCUMENT.c.document_id)))
-    deleted = connection.execute(surplus.where(Hint.found_at < before)).rowcount
     oldest = (
         select(Hint.found_at)
         .order_by(Hint.found_at.desc())
-        .offset(maximum)
+        .offset(MAX_HINTS)
         .limit(1)
         .scalar_subquery()
     )
-    return deleted + connection.execute(surplus.where(Hint.found_at <= oldest)).rowcount
+    is_document = Hint.ibi.in_(select(DOCUMENT.c.document_id))
+    connection.execute(delete(Hint).where(Hint.found_at <= oldest, ~is_document))
 
 
 class HintWriter:
-    """Collects hints, metrics and failed URLs. A background thread writes them into the database.
+    """Writes hints at once, and metrics and failed URLs from time to time. Thread-safe.
 
-    The class is thread-safe. The resolution of a persistent URL does not wait for the database. The
-    background thread starts when the first entry is added. If the process is killed, the entries
-    that were not yet written are lost.
-
-    :param pause: seconds between two writes.
     :param clock: returns the time in seconds.
     :param now: returns the current date.
     """
@@ -151,70 +168,58 @@ class HintWriter:
     def __init__(
         self,
         database: Database,
-        pause: float = PAUSE,
         clock: Callable[[], float] = monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
         self._database = database
-        self._pause = pause
         self._clock = clock
         self._now = now
+        self._write_at = self._retry_at = clock()
         self._cleanup_at = clock() + FIRST_CLEANUP
-        self._reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_reset_after_fork, weakref.ref(self)))
-
-    def _reset(self) -> None:
-        self._lock = Lock()
-        self._closing = Event()
-        self._thread: Thread | None = None
-        self._hints: dict[str, int] = {}
-        #: The prefixes that wait to be written, and those that were written lately.
-        self._prefixes: set[tuple[str, int]] = set()
+        #: What waits, each with the id of this process: a forked process has a copy, but must not
+        #: write it. The methods of a deque need no lock, which a fork could leave locked.
+        self._waiting: deque[tuple[int, Result | FailedName]] = deque(maxlen=MAX_WAITING)
         self._known_prefixes: set[tuple[str, int]] = set()
-        self._metrics: dict[int, ArchiveMetrics] = {}
-        self._failed: Counter[FailedName] = Counter()
 
-    def add_hint(self, ibi: str, archive_id: int) -> None:
-        """Add a hint: an IBI was found in an Archive.
+    def add_hints(
+        self, archive_id: int, ibis: Collection[str], prefixes: Collection[str] = ()
+    ) -> None:
+        """Store where items were found, if it is not stored yet. Errors are only logged.
 
-        :param ibi: the IBI in canonical case.
+        :param ibis: the IBIs in canonical case.
+        :param prefixes: the prefixes of IBIs.
         """
-        with self._lock:
-            if ibi in self._hints or len(self._hints) < MAX_WAITING:
-                self._hints[ibi] = archive_id
-            self._start_thread()
-
-    def add_prefix(self, prefix: str, archive_id: int) -> None:
-        """Add where an IBI with a prefix was found."""
-        found = prefix, archive_id
-        if found in self._known_prefixes:
+        if self._clock() < self._retry_at:
             return
-        with self._lock:
-            if len(self._known_prefixes) < MAX_WAITING:
-                self._known_prefixes.add(found)
-                self._prefixes.add(found)
-                self._start_thread()
+        now = self._now()
+        new = dict.fromkeys(ibis, archive_id)
+        new_prefixes = {(prefix, archive_id) for prefix in prefixes} - self._known_prefixes
+        try:
+            if ibis:
+                stored = select(Hint.ibi, Hint.archive_id).where(Hint.ibi.in_(ibis))
+                new = dict(new.items() - set(map(tuple, self._database.read_rows(stored))))
+            if not new and not new_prefixes:
+                return
+            with (
+                suppress(IntegrityError),  # the Archive was removed
+                self._database.writing(MAX_WAIT) as connection,
+            ):
+                store_hints(connection, new, now)
+                store_prefixes(connection, new_prefixes, now)
+        except StorageError as error:
+            self._report(error)
+            return
+        if len(self._known_prefixes) > MAX_KNOWN:
+            self._known_prefixes = set()
+        self._known_prefixes |= new_prefixes
 
-    def add_answer(self, archive_id: int, seconds: float) -> None:
-        """Count an answer of an Archive.
+    def add_result(self, archive_id: int, seconds: float, failure: str | None = None) -> None:
+        """Count an answer or a failure of an Archive.
 
         :param seconds: the response time of the Archive.
+        :param failure: the reason of the failure, which continues a sentence about the Archive.
         """
-        with self._lock:
-            metrics = self._get_metrics(archive_id)
-            metrics.answers += 1
-            metrics.milliseconds += seconds * 1000
-
-    def add_failure(self, archive_id: int, reason: str) -> None:
-        """Count a failure of an Archive.
-
-        :param reason: the reason of the failure, which continues a sentence about the Archive.
-        """
-        with self._lock:
-            metrics = self._get_metrics(archive_id)
-            metrics.failures += 1
-            metrics.last_failure = reason
+        self._waiting.append((os.getpid(), (archive_id, seconds, failure)))
 
     def add_failed_url(self, ibi: str, reason: str) -> None:
         """Count a persistent URL that led a reader nowhere.
@@ -223,93 +228,43 @@ class HintWriter:
         :param reason: the kind of the alert, such as "unknown".
         """
         name = FailedName(self._now().date(), clean_name(ibi), reason)
-        with self._lock:
-            self._count_failed(name)
-            self._start_thread()
+        self._waiting.append((os.getpid(), name))
 
-    def flush(self) -> None:
-        """Write all entries.
+    def flush_if_due(self) -> None:
+        """Write metrics and failed URLs, unless they were written a short time ago."""
+        if self._waiting and self._clock() >= self._write_at:
+            self._write_at = self._clock() + PAUSE
+            self.flush(MAX_WAIT)
 
-        If the database is not available, the entries are kept and written later.
+    def flush(self, max_wait: float | None = None) -> None:
+        """Write metrics and failed URLs.
+
+        If the database is not available, they are kept and written later.
+
+        :param max_wait: the maximum number of seconds to wait for other processes.
         """
-        with self._lock:
-            hints, self._hints = self._hints, {}
-            prefixes, self._prefixes = self._prefixes, set()
-            metrics, self._metrics = self._metrics, {}
-            failed, self._failed = self._failed, Counter()
-        if not hints and not prefixes and not metrics and not failed:
+        waiting = []
+        with suppress(IndexError):
+            while True:
+                waiting.append(self._waiting.popleft())
+        own = [event for process, event in waiting if process == os.getpid()]
+        if not own:
             return
-        try:
-            self._write(hints, prefixes, metrics, failed)
-        except StorageError as error:
-            _logger.warning("hints and metrics of Archives can't be stored: %s", error)
-            with self._lock:
-                self._prefixes |= prefixes
-                for name, count in failed.items():
-                    self._count_failed(name, count)
-                room = max(MAX_WAITING - len(self._hints), 0)
-                older = [ibi for ibi in hints if ibi not in self._hints]
-                self._hints.update((ibi, hints[ibi]) for ibi in older[:room])
-                for archive_id, earlier in metrics.items():
-                    self._get_metrics(archive_id).add(earlier)
-
-    def close(self, seconds: float = 2.0) -> None:
-        """Stop the thread and write all entries.
-
-        :param seconds: the maximum time to wait for the end of the thread.
-        """
-        self._closing.set()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.join(seconds)
-        self.flush()
-
-    def _write(
-        self,
-        hints: dict[str, int],
-        prefixes: set[tuple[str, int]],
-        metrics: dict[int, ArchiveMetrics],
-        failed: Counter[FailedName],
-    ) -> None:
         now = self._now()
-        with self._database.writing() as connection:
-            add_metrics(connection, metrics, now)
-            store_hints(connection, hints, now)
-            store_prefixes(connection, prefixes, now)
-            store_counts(connection, failed)
-            if self._clock() >= self._cleanup_at:
-                self._cleanup_at = self._clock() + CLEANUP_PAUSE
-                delete_old_hints(connection, now - MAX_AGE)
-                delete_old_counts(connection, now.date())
+        failed = Counter([event for event in own if isinstance(event, FailedName)])
+        try:
+            with self._database.writing(max_wait) as connection:
+                results = [event for event in own if not isinstance(event, FailedName)]
+                add_metrics(connection, results, now)
+                store_counts(connection, failed)
+                if self._clock() >= self._cleanup_at:
+                    self._cleanup_at = self._clock() + CLEANUP_PAUSE
+                    delete_old_hints(connection)
+                    delete_old_counts(connection, now.date())
+        except StorageError as error:
+            self._report(error)
+            self._waiting.extendleft(reversed(waiting))
 
-    def _count_failed(self, name: FailedName, count: int = 1) -> None:
-        if name not in self._failed and len(self._failed) >= MAX_FAILED:
-            name = name._replace(ibi=OTHERS)
-        self._failed[name] += count
-
-    def _get_metrics(self, archive_id: int) -> ArchiveMetrics:
-        metrics = self._metrics.get(archive_id)
-        if metrics is None:
-            metrics = self._metrics[archive_id] = ArchiveMetrics()
-            self._start_thread()
-        return metrics
-
-    def _start_thread(self) -> None:
-        if self._thread is None and not self._closing.is_set():
-            self._thread = Thread(target=self._run, name="ibi-resolver-hint-writer", daemon=True)
-            self._thread.start()
-
-    def _run(self) -> None:
-        while not self._closing.wait(self._pause):
-            try:
-                self.flush()
-            # the thread must continue, because no other thread writes the entries
-            except Exception:
-                _logger.exception("hints and metrics of Archives can't be stored")
-
-
-def _reset_after_fork(reference: weakref.ref[HintWriter]) -> None:
-    """Delete the entries in a forked process. The parent process writes these entries."""
-    writer = reference()
-    if writer is not None:
-        writer._reset()
+    def _report(self, error: StorageError) -> None:
+        self._retry_at = self._write_at = self._clock() + RETRY_PAUSE
+        _logger.warning("hints and metrics of Archives can't be stored: %s", error)

@@ -19,8 +19,7 @@ from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Ques
 from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.archive_list import Knowledge
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive, Knowledge
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -44,7 +43,7 @@ class Asked:
 class Skipped:
     """The circuit breaker skips an Archive, because the Archive failed repeatedly."""
 
-    archive: IncludedArchive
+    archive: Archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class Decided:
 class Acknowledged:
     """An acknowledgment is sent to an Archive."""
 
-    archive: IncludedArchive
+    archive: Archive
     url: str
 
 
@@ -156,11 +155,11 @@ class ResolutionContext:
     trace: Trace | None = None
     clock: Callable[[], float] = monotonic
     look_up: LookUp | None = None
-    included: Mapping[int, IncludedArchive] = field(init=False)
+    included: Mapping[int, Archive] = field(init=False)
     always_ids: Collection[int] = field(init=False)
     claims: dict[Identifier, Claims] = field(init=False)
     _silent: Collection[int] = field(init=False)
-    sources: dict[ArchiveSource, IncludedArchive] = field(default_factory=dict)
+    sources: dict[ArchiveSource, Archive] = field(default_factory=dict)
     end: float = field(init=False)
     rounds: int = 0
     silent: int = 0
@@ -175,7 +174,7 @@ class ResolutionContext:
         self.always_ids = archives.always.keys()
         self.claims = dict(self.knowledge.claims)
 
-    def is_own(self, archive: IncludedArchive) -> bool:
+    def is_own(self, archive: Archive) -> bool:
         """Return whether an Archive runs in this process."""
         return self.own is not None and archive.service_ibi == self.own.service_ibi
 
@@ -187,7 +186,7 @@ class ResolutionContext:
         silent = filter(self._silent.__contains__, archive_ids)
         return [archive_id for archive_id in silent if not self.is_own(self.included[archive_id])]
 
-    def name_source(self, archive: IncludedArchive) -> ArchiveSource:
+    def name_source(self, archive: Archive) -> ArchiveSource:
         """Return an Archive as the source of an answer, for which :attr:`sources` finds it."""
         source = archive.source
         self.sources[source] = archive

@@ -20,7 +20,7 @@ from flask_ibi_archive.core.resolution.outcome import (
     NextRound,
     Redirect,
 )
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.concurrent_requests import Reply
 from flask_ibi_archive.resolver.resolution_context import Decided, ResolutionContext
 from flask_ibi_archive.resolver.rounds import Round
@@ -34,7 +34,7 @@ class ResolutionResult(NamedTuple):
     """
 
     outcome: Redirect | Alert
-    archive: IncludedArchive | None = None
+    archive: Archive | None = None
 
 
 class Resolution:
@@ -130,7 +130,7 @@ class Resolution:
             asking.append((question, chosen))
         return asking
 
-    def _find_archive(self, outcome: Redirect | Alert) -> IncludedArchive | None:
+    def _find_archive(self, outcome: Redirect | Alert) -> Archive | None:
         if isinstance(outcome, Redirect):
             return self._context.sources.get(outcome.source)
         if outcome.kind is AlertKind.REMOVED:

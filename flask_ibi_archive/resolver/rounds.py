@@ -51,7 +51,7 @@ from flask_ibi_archive.core.resolution.asking import Asking
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, AlternativesSearch, NextRound, Redirect
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.concurrent_requests import (
     ArchiveResult,
     Failure,
@@ -170,7 +170,7 @@ class Round:
             seconds = context.end - context.clock()
             self._replies = context.fan_out.ask(targets, seconds, self._replies)
 
-    def _has_open_circuit(self, archive: IncludedArchive) -> bool:
+    def _has_open_circuit(self, archive: Archive) -> bool:
         """Return whether an Archive failed repeatedly, so that usually it is not asked."""
         context = self._context
         if context.is_own(archive) or context.circuit_breaker.allows_request(archive.id):

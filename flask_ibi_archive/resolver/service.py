@@ -17,9 +17,7 @@ from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.asking import NOTHING, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import audit
-from flask_ibi_archive.resolver.archive_list import ArchiveListReader, Knowledge
-from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive, ArchiveListReader, Knowledge, Registry
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
 from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
@@ -58,7 +56,7 @@ class ResolverService:
     :ivar document_registry: registers actors and documents. None if the resolver does not do this.
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
-    :ivar hint_writer: stores hints and metrics in the background.
+    :ivar hint_writer: stores hints, metrics and failed URLs.
     :ivar claim_index: the index of the claims of Archives.
     :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
@@ -125,8 +123,8 @@ class ResolverService:
         """Return a redirect or an alert for a persistent URL.
 
         The acknowledgment is sent in the background. This method executes only one SELECT, and one
-        more for each round if the resolver has a document registry. Hints and metrics are written
-        later.
+        more for each round if the resolver has a document registry. Hints are read and written only
+        if the claims of the Archive do not tell the same. Metrics are written later.
 
         :param trace: a function that receives each trace event (resolution_context.py).
         :param acknowledges: True sends an acknowledgment to the Archive that has the item.
@@ -164,7 +162,7 @@ class ResolverService:
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
         if archive is not None:
-            self._add_hints(outcome, archive, archive.id in archives.always)
+            self._add_hints(outcome, archive, knowledge, request.wanted.ibi)
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
@@ -193,20 +191,23 @@ class ResolverService:
         return self.database.read(partial(self.archive_list.read, identifiers=identifiers))
 
     def _add_hints(
-        self, outcome: Redirect | Alert, archive: IncludedArchive, is_always_asked: bool
+        self, outcome: Redirect | Alert, archive: Archive, knowledge: Knowledge, wanted: Identifier
     ) -> None:
-        """Remember where an item was found, unless the claims of the Archive tell it."""
-        for ibi in _list_found(outcome):
-            if is_always_asked or self.document_registry is not None:
-                self.hint_writer.add_hint(ibi.text, archive.id)
-            if isinstance(outcome, Redirect):
-                self.hint_writer.add_prefix(ibi.prefix, archive.id)
+        """Remember where an item was found, unless a hint or the claims of the Archive tell it."""
+        found = _list_found(outcome)
+        is_claimed = archive.id not in knowledge.archives.always and self.document_registry is None
+        is_hinted = knowledge.hinted == archive.id and wanted in found
+        self.hint_writer.add_hints(
+            archive.id,
+            [] if is_claimed or is_hinted else [ibi.text for ibi in found],
+            [ibi.prefix for ibi in found if isinstance(outcome, Redirect)],
+        )
 
     def _acknowledge(
         self,
         request: ResolutionRequest,
         redirect: Redirect,
-        archive: IncludedArchive,
+        archive: Archive,
         trace: Trace | None,
     ) -> None:
         """Notify an Archive that a user was redirected to its URL ([R] 6.2, Table 6.11)."""
@@ -227,13 +228,10 @@ class ResolverService:
     def _record_result(self, result: ArchiveResult) -> None:
         """Update the circuit breaker and the metrics of an Archive."""
         archive_id = result.target.archive.id
-        if isinstance(result, Reply):
-            self.circuit_breaker.record_result(archive_id, True)
-            self.hint_writer.add_answer(archive_id, result.seconds)
-            return
-        if not result.is_refusal:
-            self.circuit_breaker.record_result(archive_id, False)
-        self.hint_writer.add_failure(archive_id, result.reason)
+        failure = None if isinstance(result, Reply) else result.reason
+        if isinstance(result, Reply) or not result.is_refusal:
+            self.circuit_breaker.record_result(archive_id, failure is None)
+        self.hint_writer.add_result(archive_id, result.seconds, failure)
 
     def init(self) -> None:
         """Create or upgrade the tables of the resolver.
@@ -246,13 +244,13 @@ class ResolverService:
             migrate.upgrade(connection, history=RESOLVER)
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for pending acknowledgments, store hints and metrics, and close the connections.
+        """Wait for pending acknowledgments, store metrics, and close the connections.
 
         :param seconds: the maximum time to wait for each of the background threads.
         """
         self.follower_thread.close(seconds)
         self.fan_out.close(seconds)
-        self.hint_writer.close(seconds)
+        self.hint_writer.flush()
         self.claim_index.close()
         self.database.close()
 

@@ -104,8 +104,6 @@ class RegisteredArchive(ResolverBase):
     #: follows the address of the Archive.
     last_failure: Mapped[str | None] = mapped_column(Text)
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The version of the list of Archives (claims/tables.py) in which this row changed last.
-    changed_in: Mapped[int] = mapped_column(BigInteger, server_default="0")
 
 
 class Hint(ResolverBase):
@@ -142,14 +140,8 @@ class KeyAttempt(ResolverBase):
     )
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey(
-            "ibi_resolver_archive.id",
-            name="fk_ibi_resolver_key_attempt_archive",
-            ondelete="CASCADE",
-        ),
-    )
+    #: No foreign key: attempts are deleted after a minute.
+    archive_id: Mapped[int] = mapped_column(Key)
     #: The IPv4 address or the IPv6 network of the sender.
     sender: Mapped[str] = mapped_column(String(45))
     attempted_at: Mapped[datetime] = mapped_column(UTCDateTime)

@@ -204,7 +204,7 @@ class LoopbackResolver:
 
     def include(self, app: Flask) -> None:
         """Register and include the Archive of an app, which must already be served."""
-        from flask_ibi_archive.resolver.archive_registry import Registry
+        from flask_ibi_archive.resolver.archives import Registry
 
         archive: Archive = app.extensions["ibi_archive"].archive
         config, service = archive.config, archive.served().service_ibi

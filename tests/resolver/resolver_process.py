@@ -10,7 +10,7 @@ from support.loopback import QuietHandler
 from support.registries import CHEAP, a_config, answer_of
 from werkzeug.serving import make_server
 
-from flask_ibi_archive.resolver.archive_registry import Registry
+from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 

@@ -16,8 +16,8 @@ from support.loopback import nobody, says, serving
 from support.registries import KEY, NOON, SERVICE
 
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.hints import add_metrics
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
 pytestmark = pytest.mark.no_tables
@@ -104,28 +104,28 @@ def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
     resolver = app.extensions["ibi_resolver"].resolver
     table = RegisteredArchive
 
-    def happen(archive: int, counts: ArchiveMetrics, minute: int) -> None:
+    def happen(archive: int, failure: str | None, minute: int) -> None:
         with resolver.database.writing() as connection:
-            add_metrics(connection, {archive: counts}, NOON + timedelta(minutes=minute))
+            add_metrics(connection, [(archive, 0.1, failure)], NOON + timedelta(minutes=minute))
 
     with resolver.database.writing() as connection:
         facts = {"address": "dpi.example", "ip": "150.163.2.166", "platform_version": "1"}
         facts["admin_email"] = "admin@dpi.example"
         connection.execute(update(table).values(included_at=NOON, **facts))
     first, second = (record.id for record in resolver.registry.list())
-    happen(first, ArchiveMetrics(answers=1), 1)
-    happen(first, ArchiveMetrics(failures=1, last_failure="is away"), 2)
+    happen(first, None, 1)
+    happen(first, "is away", 2)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
     assert text.endswith(
         "; 1 of the included Archives did not answer the last request: dpi.example is away"
     )
-    happen(second, ArchiveMetrics(failures=1, last_failure="is away"), 3)
+    happen(second, "is away", 3)
     ok, text = findings(run(app, "check"))["archives"]
     assert not ok
     assert text.endswith("; no included Archive answered the last request: dpi.example is away")
     for archive in (first, second):
-        happen(archive, ArchiveMetrics(answers=1), 4)
+        happen(archive, None, 4)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
     assert "last request" not in text

@@ -23,9 +23,7 @@ from support.smtp import Post, post_office
 from flask_ibi_archive.archive.identification.api_keys import create_key
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
-from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.clashes import find_clashes
+from flask_ibi_archive.resolver.archives import Archive, Registry, find_clashes
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.database.database import Database
 
@@ -98,7 +96,7 @@ def test_two_archives_of_a_computer_mint_different_identifiers(
 
 
 def test_an_archive_may_mint_with_the_port_of_its_address() -> None:
-    archive = IncludedArchive(1, SERVICES[0], "a.example.org:8080", "150.163.34.243")
+    archive = Archive(1, SERVICES[0], "a.example.org:8080", "150.163.34.243")
     for ibi, expected in (
         ("example.org/a.8080/2026/03.01.12.00", True),
         ("example.org/a.8081/2026/03.01.12.00", False),

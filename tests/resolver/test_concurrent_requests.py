@@ -34,7 +34,7 @@ from support.loopback import PATIENCE, drips, raw
 
 from flask_ibi_archive.core.protocol.pairs import Pair
 from flask_ibi_archive.resolver import engine as http_engine
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply, Target
 from flask_ibi_archive.resolver.engine import STOPPED, Engine
 
@@ -145,7 +145,7 @@ def test_an_invalid_url_is_not_requested(
 ) -> None:
     host = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    bad = Target(IncludedArchive(1, "a/b", "a"), url.format(host.address), QUESTION)
+    bad = Target(Archive(1, "a/b", "a"), url.format(host.address), QUESTION)
     assert reason_of(asks.ask([bad], PATIENCE)) == "has an invalid address"
     assert not asks.send_acknowledgment(bad.url, {})
     first, second = all_of(asks.ask([bad, at(host.address)], PATIENCE))

@@ -11,7 +11,6 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import insert, select
 from support.commands import command
-from support.loopback import PATIENCE
 from support.resolving import app_over, resolver_of
 
 from flask_ibi_archive.resolver import failed_urls, hints
@@ -39,8 +38,7 @@ def stored(database: Database) -> dict[tuple[date, str, str], int]:
 
 
 def make_writer(database: Database, moment: list[datetime]) -> HintWriter:
-    """Return a writer whose thread does not write during the test."""
-    return HintWriter(database, pause=PATIENCE, now=lambda: moment[0])
+    return HintWriter(database, now=lambda: moment[0])
 
 
 def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) -> None:
@@ -54,7 +52,7 @@ def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) 
     writer.add_failed_url(IBI, "unknown")
     moment[0] += timedelta(minutes=1)
     writer.add_failed_url(IBI, "unknown")
-    writer.close(PATIENCE)
+    writer.flush()
     assert stored(database) == {
         (DAY, IBI, "unknown"): 4,
         (DAY, IBI, "silent"): 1,
@@ -75,7 +73,7 @@ def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) 
 def test_any_text_can_be_stored(database: Database, requested: str, expected: str) -> None:
     writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
     writer.add_failed_url(requested, "malformed")
-    writer.close(PATIENCE)
+    writer.flush()
     assert stored(database) == {(DAY, expected, "malformed"): 1}
 
 
@@ -101,19 +99,12 @@ def test_random_identifiers_do_not_fill_the_database(database: Database) -> None
 
 
 def test_memory_is_limited_too(database: Database) -> None:
-    writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
-    with patch.object(hints, "MAX_FAILED", 3):
-        for number in range(10):
-            writer.add_failed_url(str(number), "unknown")
-        writer.add_failed_url("0", "unknown")
-        assert len(writer._failed) == 4
-        writer.close(PATIENCE)
-    assert {ibi: count for (_, ibi, _), count in stored(database).items()} == {
-        "0": 2,
-        "1": 1,
-        "2": 1,
-        OTHERS: 7,
-    }
+    with patch.object(hints, "MAX_WAITING", 3):
+        writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
+    for number in range(10):
+        writer.add_failed_url(str(number), "unknown")
+    writer.flush()
+    assert {ibi for _, ibi, _ in stored(database)} == {"7", "8", "9"}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from werkzeug.serving import WSGIRequestHandler
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import format_registration_request
-from flask_ibi_archive.resolver.secret_checks import MAX_OF_SENDER
+from flask_ibi_archive.resolver.archives import MAX_OF_SENDER
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"

@@ -21,11 +21,12 @@ from support.loopback import PATIENCE, nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, confirms
 from support.smtp import post_office
 
-from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
-from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, build_confirmation_email
+from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.hints import add_metrics
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -43,6 +44,11 @@ OTHER = "a.br/other/2001/01.01.00.00"
 def registry_of(app: Flask) -> Registry:
     found: Registry = app.extensions["ibi_resolver"].resolver.registry
     return found
+
+
+def confirmation_of(app: Flask) -> tuple[str, str]:
+    url = registry_of(app).config.service_url
+    return build_confirmation_email(parse_identifier(SERVICE), url)
 
 
 @pytest.fixture
@@ -194,7 +200,7 @@ def test_another_key_requires_replace(resolver: Flask) -> None:
 def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")
     run(app, "init")
-    subject, body = registry_of(app).confirmation_email(SERVICE)
+    subject, body = confirmation_of(app)
     text = f"Subject: {subject}\n\n{body}\n"
     assert register(app).data == text
     assert register(app, "--email", "banon@dpi.inpe.br").data == f"To: banon@dpi.inpe.br\n{text}"
@@ -220,7 +226,7 @@ def test_the_confirmation_is_sent_by_the_mail_server(new_resolver: NewApp) -> No
     assert post.accepted.empty()
     assert (sender, receivers) == ("urlib@example.org", ["banon@dpi.inpe.br"])
     came = message_from_bytes(data, policy=policy.default)
-    subject, body = registry_of(app).confirmation_email(SERVICE)
+    subject, body = confirmation_of(app)
     assert came["Subject"] == subject
     assert came.get_content().replace("\r\n", "\n") == f"{body}\n"
     assert KEY.encode() not in data
@@ -265,9 +271,9 @@ def test_list_prints_state_and_metrics_of_each_archive(resolver: Flask) -> None:
     registry.fetch = Calls(confirms(status=500))
     registry.process(a_request(service_ibi=OTHER, address="a.br:8080"))
     first = registry.list()[0].id
-    counts = ArchiveMetrics(answers=3, failures=1, milliseconds=125, last_failure="took too long")
     with registry.database.writing() as connection:
-        add_metrics(connection, {first: counts}, NOON + timedelta(hours=1))
+        results = [(first, 0.042, None)] * 3 + [(first, 5.0, "took too long")]
+        add_metrics(connection, results, NOON + timedelta(hours=1))
     assert listed() == [
         [
             SERVICE, "banon-pc2.dpi.inpe.br", "included", "2026-03-01T12:00:03Z", "3", "1", "42",

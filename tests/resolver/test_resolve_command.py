@@ -173,8 +173,7 @@ def test_the_trace_prints_messages_and_decisions_in_order(opens: Opens) -> None:
 def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> None:
     app, archives = opens({X: leads(HERE)}, {X: None, Y: http("", "302 Found")}, {})
     resolver = resolver_of(app)
-    resolver.hint_writer.add_hint(Y, 2)
-    resolver.hint_writer.flush()
+    resolver.hint_writer.add_hints(2, [Y])
     for _ in range(3):
         resolver.circuit_breaker.record_result(3, False)
     outcome = resolve(app, Y, "--trace")

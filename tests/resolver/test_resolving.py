@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from support.archive_servers import Servers, http
 from support.cases import for_each
 from support.loopback import PATIENCE, nobody
@@ -39,7 +40,6 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingP
 from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
-from flask_ibi_archive.resolver.archive_rows import list_included
 from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
 from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
@@ -50,6 +50,7 @@ from flask_ibi_archive.resolver.resolution_context import (
     TraceEvent,
 )
 from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 
@@ -184,14 +185,13 @@ def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
 
 def learn(resolver: ResolverService, ibi: str, number: int) -> None:
     """Store a hint."""
-    resolver.hint_writer.add_hint(ibi, number)
-    resolver.hint_writer.flush()
+    resolver.hint_writer.add_hints(number, [ibi])
 
 
 def hint_of(resolver: ResolverService, ibi: str) -> int | None:
     """Return the id of the Archive in the hint for an IBI."""
-    resolver.hint_writer.flush()
-    return resolver.database.read(lambda connection: list_included(connection, ibi))[1]
+    hint = select(Hint.archive_id).where(Hint.ibi == ibi)
+    return resolver.database.read(lambda connection: connection.scalar(hint))
 
 
 @pytest.mark.rule("R3-02")
@@ -427,19 +427,16 @@ def test_trace_events_are_in_order(run: Run) -> None:
 
 
 @pytest.mark.postgresql
-def test_a_resolution_reads_once_and_writes_nothing(uri: str, hosts: Servers) -> None:
+def test_a_resolution_writes_only_a_new_hint(uri: str, hosts: Servers) -> None:
     archives = archives_of(hosts, {f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE)}, {X: leads(THERE)})
     with resolver_over(archives, uri) as resolver:
+        for text in (f"{X}!{ORIGINAL}", X):
+            resolver.resolve(wants(text))
+        assert hint_of(resolver, X) == 3
         with statements_of(resolver.database) as told:
-            for text in (f"{X}!{ORIGINAL}", X):
-                resolver.resolve(wants(text))
-        assert len(told) == 2
+            assert led_to(resolver, X) == THERE
+        assert len(told) == 1
         assert all(statement.startswith("SELECT") for statement in told)
-        # hints and metrics are written afterwards
-        with statements_of(resolver.database) as told:
-            assert hint_of(resolver, X) == 3
-        assert [statement for statement in told if statement.startswith("INSERT")]
-        assert led_to(resolver, X) == THERE
         resolver.close(PATIENCE)
         counts = [(one.answers, one.failures) for one in resolver.registry.list()]
         assert counts[2][0] >= 3
@@ -512,6 +509,7 @@ from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
+from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import Question
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.concurrent_requests import (
     Failure,
     FanOut,
@@ -292,7 +292,7 @@ def at(address: str, target: str = f"/a/b?{SECRET}", number: int = 1) -> Target:
 
     :param number: the id of the Archive.
     """
-    return Target(IncludedArchive(number, "a/b", address), f"http://{address}{target}", QUESTION)
+    return Target(Archive(number, "a/b", address), f"http://{address}{target}", QUESTION)
 
 
 def all_of(replies: ReplyQueue) -> list[Reply | Failure]:

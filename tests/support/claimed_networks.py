@@ -27,8 +27,7 @@ from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Ques
 from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.archive_list import STATES, ArchiveList, Knowledge
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import STATES, Archive, ArchiveList, Knowledge
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Reply, Target
@@ -123,7 +122,7 @@ class ClaimedNetwork:
 
     def __post_init__(self) -> None:
         included = {
-            number: IncludedArchive(number, source.service, source.address, None, state)
+            number: Archive(number, source.service, source.address, None, state)
             for number, (source, state) in enumerate(
                 zip(self.servers.sources, self.states, strict=True), 1
             )

@@ -18,7 +18,7 @@ from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accep
 from flask_ibi_archive.core.protocol.relations import SHAPES
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
-from flask_ibi_archive.resolver.archive_list import MAX_HOLDERS
+from flask_ibi_archive.resolver.archives import MAX_HOLDERS
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries
 from flask_ibi_archive.resolver.claims.tables import (
     CONTRADICTED,

@@ -22,7 +22,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
 from flask_ibi_archive.core.protocol.pairs import format_alert
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
-from flask_ibi_archive.resolver.archive_registry import Registry
+from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database

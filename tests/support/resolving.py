@@ -21,9 +21,7 @@ from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.archive_list import ArchiveList, Knowledge
-from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Knowledge, Registry
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolution_context import (
@@ -237,7 +235,7 @@ class Network:
     def __init__(self, *archives: Habits) -> None:
         self.habits = dict(enumerate(archives, 1))
         self.archives = [
-            IncludedArchive(number, f"a.br/service/2000/01.01.00.{number:02}", f"a{number}.br")
+            Archive(number, f"a.br/service/2000/01.01.00.{number:02}", f"a{number}.br")
             for number in self.habits
         ]
         self.now = 0.0

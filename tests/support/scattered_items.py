@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.resolver.archive_list import MAX_HOLDERS
+from flask_ibi_archive.resolver.archives import MAX_HOLDERS
 from support.networks import service_of
 from support.stores import Json, identifiers_of
 

@@ -30,9 +30,7 @@ from flask_ibi_archive.core.protocol.query_strings import (
     format_query_string,
     refuse_subject,
 )
-from flask_ibi_archive.errors import (
-    PeerProtocolError,
-)
+from flask_ibi_archive.errors import PeerProtocolError
 
 # number = 10*DIGIT
 # key    = number ["-" number]

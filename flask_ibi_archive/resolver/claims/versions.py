@@ -25,8 +25,6 @@ def bump_version(connection: Connection, archive_ids: Iterable[int]) -> int:
 
     :param archive_ids: the ids of the Archives that have changed. Removed Archives are ignored.
     """
-    archive_ids = set(archive_ids)
-    is_changed = is_one_of(RegisteredArchive.id, archive_ids)
     # an inclusion locks the row of its Archive before the row of the version: so does this function
     lock_rows(connection, archive_ids)
     version: int = connection.scalars(
@@ -34,7 +32,6 @@ def bump_version(connection: Connection, archive_ids: Iterable[int]) -> int:
         .values(version=ResolverState.version + 1)
         .returning(ResolverState.version)
     ).one()
-    connection.execute(update(RegisteredArchive).where(is_changed).values(changed_in=version))
     return version
 
 

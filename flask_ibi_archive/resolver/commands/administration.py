@@ -11,15 +11,12 @@ import click
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.inclusion import parse_key
+from flask_ibi_archive.core.protocol.inclusion import build_confirmation_email, parse_key
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
-    from email.message import EmailMessage
-
-    from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
-    from flask_ibi_archive.resolver.config import ResolverConfig
+    from flask_ibi_archive.resolver.archives import Archive
 
 #: Maximum length in bytes of the line that contains a registration key.
 MAX_LINE = 4096
@@ -98,35 +95,26 @@ def register_command(
       flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
         --email banon@dpi.inpe.br --key-file -
     """
-    from flask_ibi_archive.server.mail import send_email
+    from flask_ibi_archive.server.mail import compose_email, send_email
 
     resolver = get_resolver()
     terminal.standard_output()
-    service_ibi = parse_identifier(service_ibi).text
-    subject, body = resolver.registry.confirmation_email(service_ibi)
-    # composed first: if the sender address is wrong, the Archive must not be registered
-    message = _compose(resolver.config, email, subject, body)
-    is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
+    service = parse_identifier(service_ibi)
+    subject, body = build_confirmation_email(service, resolver.config.service_url)
+    message, mail = None, resolver.config.mail
+    if email is not None and mail is not None:
+        # composed first: if the sender address is wrong, the Archive must not be registered
+        sender = ("IBI_RESOLVER_EMAIL", resolver.config.email)
+        message = compose_email(mail, sender, email, subject, body)
+    is_new = resolver.registry.register(service.text, _read_key(key_file), email, replace=replace)
     if sys.stderr.isatty():
-        terminal.say(f"{service_ibi} is {'now' if is_new else 'already'} registered")
+        terminal.say(f"{service} is {'now' if is_new else 'already'} registered")
     if message is not None:
-        send_email(resolver.config.mail, message)
+        send_email(mail, message)
         return
     if email is not None:
         terminal.write(f"To: {email}")
     terminal.write(f"Subject: {subject}\n\n{body}")
-
-
-def _compose(
-    config: ResolverConfig, email: str | None, subject: str, body: str
-) -> EmailMessage | None:
-    """Return the confirmation e-mail, or None if there is no receiver or no mail server."""
-    from flask_ibi_archive.server.mail import compose_email
-
-    if email is None or config.mail is None:
-        return None
-    sender = ("IBI_RESOLVER_EMAIL", config.email)
-    return compose_email(config.mail, sender, email, subject, body)
 
 
 def _read_key(file: BinaryIO | None) -> str:
@@ -174,30 +162,28 @@ def list_command(as_json: bool) -> None:
     terminal.write_table(COLUMNS, map(_list_values, get_resolver().registry.list()), as_json)
 
 
-def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.resolver.archive_registry import get_state
-
-    state, since = get_state(record)
-    mean = round(record.milliseconds / record.answers) if record.answers else None
+def _list_values(archive: Archive) -> dict[str, str | int | None]:
+    state, since = archive.state
+    mean = round(archive.milliseconds / archive.answers) if archive.answers else None
     return {
-        "service": record.service_ibi,
-        "address": record.address,
-        "ip": record.ip,
-        "platform_version": record.platform_version,
-        "email": record.email,
-        "admin_email": record.admin_email,
+        "service": archive.service_ibi,
+        "address": archive.address or None,
+        "ip": archive.ip,
+        "platform_version": archive.platform_version,
+        "email": archive.email,
+        "admin_email": archive.admin_email,
         "state": state,
         "since": format_timestamp(since),
-        "registered_at": format_timestamp(record.registered_at),
-        "included_at": format_timestamp(record.included_at),
-        "confirmed_at": format_timestamp(record.confirmed_at),
-        "excluded_at": format_timestamp(record.excluded_at),
-        "answers": record.answers,
-        "failures": record.failures,
+        "registered_at": format_timestamp(archive.registered_at),
+        "included_at": format_timestamp(archive.included_at),
+        "confirmed_at": format_timestamp(archive.confirmed_at),
+        "excluded_at": format_timestamp(archive.excluded_at),
+        "answers": archive.answers,
+        "failures": archive.failures,
         "mean_milliseconds": mean,
-        "last_answer_at": format_timestamp(record.last_answer_at),
-        "last_failure": record.last_failure,
-        "last_failure_at": format_timestamp(record.last_failure_at),
+        "last_answer_at": format_timestamp(archive.last_answer_at),
+        "last_failure": archive.last_failure,
+        "last_failure_at": format_timestamp(archive.last_failure_at),
     }
 
 

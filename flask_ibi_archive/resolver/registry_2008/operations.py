@@ -27,6 +27,7 @@ from flask_ibi_archive.core.identifiers import (
 from flask_ibi_archive.core.registry_2008 import DocumentLocation, RegistryAnswer
 from flask_ibi_archive.core.resolution.answer import Answer, Question
 from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver.archives import COST, hash_secret, matches_hash
 from flask_ibi_archive.resolver.config import MINT_GRANULARITY, MINT_PORT, ResolverConfig
 from flask_ibi_archive.resolver.registry_2008.answers import list_answers
 from flask_ibi_archive.resolver.registry_2008.tables import (
@@ -37,7 +38,6 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
     find_registrations,
     format_location,
 )
-from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, matches_hash
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.http.guarded_http import look_up, run_within
@@ -72,7 +72,7 @@ class DocumentRegistry:
         or None.
     :param now: returns the current date.
     :param look_up: returns the IP addresses of a host name.
-    :param cost: the cost of the hash of a password. See ``hash_secret`` (secret_checks.py).
+    :param cost: the cost of the hash of a password. See ``hash_secret`` (archives.py).
     """
 
     database: Database

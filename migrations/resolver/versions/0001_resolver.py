@@ -46,7 +46,6 @@ def define_tables() -> sa.MetaData:
         sa.Column("last_answer_at", MOMENT),
         sa.Column("last_failure", sa.Text()),
         sa.Column("last_failure_at", MOMENT),
-        sa.Column("changed_in", sa.BigInteger(), server_default="0", nullable=False),
         sa.CheckConstraint(
             "included_at IS NULL OR (address IS NOT NULL AND ip IS NOT NULL"
             " AND platform_version IS NOT NULL AND admin_email IS NOT NULL)",
@@ -97,12 +96,6 @@ def define_tables() -> sa.MetaData:
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("sender", sa.String(45), nullable=False),
         sa.Column("attempted_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_key_attempt_archive",
-            ondelete="CASCADE",
-        ),
         sa.PrimaryKeyConstraint("id"),
         sa.Index("ix_ibi_resolver_key_attempt_archive", "archive_id", "attempted_at"),
         sa.Index("ix_ibi_resolver_key_attempt_sender", "sender", "attempted_at"),

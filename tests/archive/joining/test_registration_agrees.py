@@ -27,8 +27,8 @@ from flask_ibi_archive.archive.joining.registration_state import NEVER, find_reg
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.errors import ResolverError, TransportError
-from flask_ibi_archive.resolver import archive_registry as resolver_side
-from flask_ibi_archive.resolver.archive_registry import Registry
+from flask_ibi_archive.resolver import archives as resolver_side
+from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -62,7 +62,7 @@ def records(uri: str) -> Iterator[Database]:
 
 def of_the_resolver(records: Database) -> State:
     [record] = Registry(records, a_config()).list()
-    state, _ = resolver_side.get_state(record)
+    state, _ = record.state
     if record.included_at is None:
         return (NEVER if state == resolver_side.REGISTERED else state,)
     return state, str(record.address), str(record.ip)

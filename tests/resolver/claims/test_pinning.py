@@ -20,7 +20,7 @@ from support.registries import KEY, NOON, SERVICE, Calls, a_registry, a_request,
 from flask_ibi_archive.core.claims.keys import PLAIN, SigningKey
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import RegistrationRefused
-from flask_ibi_archive.resolver import archive_rows
+from flask_ibi_archive.resolver import archives
 from flask_ibi_archive.resolver.claims.followed_logs import lock_archives, lock_logs
 from flask_ibi_archive.resolver.claims.log_lists import list_keys
 from flask_ibi_archive.resolver.claims.tables import CURRENT, NEW, FollowedLog, PinnedKey
@@ -196,13 +196,13 @@ def test_of_two_archives_that_send_one_name_at_the_same_time_one_is_refused(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = Barrier(1 if following.database.has_one_writer else 2)  # in two open transactions
-    store = archive_rows.store_inclusion
+    store = archives.store_result
 
-    def store_together(*args: Any) -> bool:
+    def store_together(*args: Any, **values: Any) -> bool:
         both.wait(PATIENCE)
-        return store(*args)
+        return store(*args, **values)
 
-    monkeypatch.setattr(archive_rows, "store_inclusion", store_together)
+    monkeypatch.setattr(archives, "store_result", store_together)
     calls = Calls(confirms())
     calls.key = HttpResponse(200, {}, vkey(following.new_log()).encode())
     registry = a_registry(following.database, calls, config=following.config)

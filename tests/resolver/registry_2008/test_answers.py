@@ -485,6 +485,7 @@ def test_the_registry_is_read_only_if_it_is_enabled(
 ) -> None:
     with resolver_over([], SERVER_NAME="urlib.net", **config) as resolver:
         store(resolver.database, ALL)
+        resolver.resolve(wants(X))  # writes the hint
         with statements_of(resolver.database) as sent:
             outcome = resolver.resolve(wants(X))
         assert result_of(outcome) == (DOC if config else UNKNOWN)

@@ -1,4 +1,4 @@
-"""A resolver's registry: registration, and inclusion and exclusion requests."""
+"""The Archives of a resolver: registration, inclusion and exclusion, and their rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import logging
 import re
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Barrier, Event
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, func, insert, select
+from sqlalchemy.exc import IntegrityError
 from support.archive_servers import Servers, http, says
 from support.cases import for_each
 from support.loopback import nobody, raw, sends
@@ -27,6 +29,8 @@ from support.registries import (
     a_registry,
     a_request,
     confirms,
+    included,
+    resolver_database,
 )
 
 from flask_ibi_archive.core.protocol.inclusion import (
@@ -35,27 +39,34 @@ from flask_ibi_archive.core.protocol.inclusion import (
     format_registration_status,
 )
 from flask_ibi_archive.errors import (
-    IdentifierError,
     RegistrationError,
     RegistrationRefused,
     StorageError,
     TransportError,
 )
-from flask_ibi_archive.resolver.archive_registry import (
+from flask_ibi_archive.resolver import archives
+from flask_ibi_archive.resolver.archives import (
     EXCLUDED,
     INCLUDED,
+    MAX_OF_ARCHIVE,
+    MAX_OF_SENDER,
     NOT_CONFIRMED,
     REGISTERED,
+    WINDOW,
+    Archive,
     Registry,
-    get_state,
+    hash_secret,
+    list_included,
+    matches_hash,
 )
-from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
 from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.secret_checks import hash_secret, matches_hash
+from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
 OTHER_KEY = "9876543210"
+OTHER = "a.br/other/2001/01.01.00.00"
+UNKNOWN = "a.br/unknown/2001/01.01.00.00"
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 
@@ -68,7 +79,7 @@ def registry(database: Database) -> Registry:
     return registry
 
 
-def only(registry: Registry) -> RegisteredRecord:
+def only(registry: Registry) -> Archive:
     [record] = registry.list()
     return record
 
@@ -106,16 +117,15 @@ def test_keys_do_not_appear_in_messages_or_logs(
     told = [repr(registry.list()), repr(a_request())]
     for refused in (
         lambda: include(registry, key=wrong),
-        lambda: include(registry, service_ibi="a.br/unknown/2001/01.01.00.00"),
+        lambda: include(registry, service_ibi=UNKNOWN),
         lambda: registry.register(SERVICE, wrong),
         lambda: registry.register(SERVICE, none),
     ):
         with pytest.raises((RegistrationError, ValueError)) as refusal:
             refused()
         told += [*traceback.format_exception(refusal.value), repr(vars(refusal.value))]
-    with database.reading() as connection:
-        told.append(str(find_key(connection, SERVICE)))
-    told += [*caplog.messages, *registry.confirmation_email(SERVICE)]
+    told.append(str(registry.find(SERVICE)))
+    told += caplog.messages
     for line in told:
         assert not any(key in line for key in (KEY, wrong, none))
 
@@ -128,11 +138,10 @@ def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
     first = only(registry)
     assert (first.service_ibi, first.email) == (SERVICE, "banon@dpi.inpe.br")
-    assert get_state(first) == (REGISTERED, NOON)
-    kept = database.read(lambda connection: find_key(connection, SERVICE))
+    assert first.state == (REGISTERED, NOON)
     assert not registry.register(SERVICE, KEY)
     assert only(registry) == first
-    assert database.read(lambda connection: find_key(connection, SERVICE)) == kept
+    assert registry.find(SERVICE) == first
     assert not registry.register(SERVICE, KEY, "other@dpi.inpe.br")
     assert only(registry) == replace(first, email="other@dpi.inpe.br")
 
@@ -145,18 +154,10 @@ def test_another_key_replaces_the_first_only_with_replace(registry: Registry) ->
     assert only(registry) == before
     include(registry)
     assert not registry.register(SERVICE, OTHER_KEY, replace=True)
-    assert get_state(only(registry)) == get_state(before)
+    assert only(registry).state == before.state
     with pytest.raises(RegistrationRefused):
         exclude(registry)
     assert exclude(registry, key=OTHER_KEY).archive == "excluded"
-
-
-@memory
-def test_an_invalid_identifier_is_not_registered(registry: Registry) -> None:
-    with pytest.raises(IdentifierError):
-        registry.register("dpi.inpe.br", KEY)
-    with pytest.raises(IdentifierError):
-        registry.remove("dpi.inpe.br")
 
 
 def test_removing_an_archive_deletes_its_hints_and_metrics(registry: Registry) -> None:
@@ -170,7 +171,7 @@ def test_removing_an_archive_deletes_its_hints_and_metrics(registry: Registry) -
     with pytest.raises(StorageError, match=f"no Archive with the service {SERVICE} is"):
         registry.remove(SERVICE)
     assert registry.register(SERVICE, OTHER_KEY)
-    assert get_state(only(registry))[0] == REGISTERED
+    assert only(registry).state[0] == REGISTERED
 
 
 @pytest.mark.postgresql
@@ -190,14 +191,6 @@ def test_concurrent_registrations_of_one_archive_create_one_row(database: Databa
     assert len(registry.list()) == 1
 
 
-@memory
-def test_the_confirmation_email_names_the_service_and_the_resolver(database: Database) -> None:
-    registry = a_registry(database, config=a_config(SERVER_NAME="urlib.net"))
-    _, body = registry.confirmation_email(SERVICE)
-    assert f"archiveserviceibi = {SERVICE}\n" in body
-    assert "IBI_RESOLVER_URL = http://urlib.net/J8LNKB5R7W/3FUQHC5\n" in body
-
-
 # --- inclusion and exclusion ---------------------------------------------------------------------
 
 
@@ -208,7 +201,7 @@ def test_an_archive_is_called_for_confirmation_before_inclusion(database: Databa
 
     def answer() -> HttpResponse:
         # no transaction is open: others can write, and the Archive is not included yet
-        ours.register("a.br/other/2001/01.01.00.00", KEY)
+        ours.register(OTHER, KEY)
         assert ours.list()[0].included_at is None
         return confirms()
 
@@ -227,24 +220,20 @@ def test_an_archive_is_called_for_confirmation_before_inclusion(database: Databa
         )
     ]
     record = ours.list()[0]
-    assert get_state(record)[0] == INCLUDED
+    assert record.state[0] == INCLUDED
     assert (record.address, record.ip) == ("banon-pc2.dpi.inpe.br", "150.163.2.166")
     assert record.platform_version == "2014:11.09.02.16.15"
     assert record.admin_email == "banon@dpi.inpe.br"
 
 
 NO_CONFIRMATION: list[HttpResponse | TransportError] = [
-    confirms(status=201),
     confirms(status=500),
     confirms(status=302, location="http://elsewhere/"),
     confirms(content_type="text/html"),
-    confirms(content_type=""),
     confirms("confirmation no"),
     confirms("confirmation {yes yes}"),
     confirms("confirmation yes confirmation no"),
     confirms("alert {confirmation yes}"),
-    confirms("status.confirmation yes"),
-    confirms("confirmation"),
     confirms("confirmation {yes"),
     confirms(""),
     replace(confirms(), complete=False),
@@ -259,7 +248,7 @@ def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) 
         registry.fetch = Calls(answer)
         status = include(registry)
         assert (status.archive, status.confirmation) == ("included", "unsuccessful"), answer
-        assert get_state(only(registry))[0] == NOT_CONFIRMED
+        assert only(registry).state[0] == NOT_CONFIRMED
     registry.fetch = Calls(confirms(" confirmation\tyes\n more {}", content_type="Text/Plain; x=y"))
     assert include(registry).confirmed
 
@@ -324,7 +313,7 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
     excluded = only(registry)
-    assert get_state(excluded)[0] == EXCLUDED
+    assert excluded.state[0] == EXCLUDED
     assert (excluded.included_at, excluded.confirmed_at) == (None, None)
     registry.fetch = calls = Calls(confirms())
     status = include(
@@ -337,7 +326,7 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
     assert status.confirmed
     assert calls.made[0][0] == f"http://new.dpi.inpe.br:8080/{SERVICE}"
     record = only(registry)
-    assert get_state(record)[0] == INCLUDED
+    assert record.state[0] == INCLUDED
     assert record.excluded_at is None
     assert (record.address, record.ip) == ("new.dpi.inpe.br:8080", "2001:db8::1")
     assert (record.platform_version, record.admin_email) == ("2", "new@dpi.inpe.br")
@@ -345,6 +334,8 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
 
 
 def test_repeated_requests_change_only_the_confirmation_date(registry: Registry) -> None:
+    assert exclude(registry).archive == "excluded"  # it was never included
+    assert only(registry).state == (EXCLUDED, NOON + timedelta(seconds=2))
     include(registry)
     first = only(registry)
     include(registry)
@@ -356,30 +347,23 @@ def test_repeated_requests_change_only_the_confirmation_date(registry: Registry)
     assert only(registry) == gone
 
 
-@memory
-def test_an_archive_that_was_never_included_can_be_excluded(registry: Registry) -> None:
-    assert exclude(registry).archive == "excluded"
-    assert get_state(only(registry)) == (EXCLUDED, NOON + timedelta(seconds=2))
-
-
 @pytest.mark.rule("R5-11")
 @memory
 @for_each("ask", [include, exclude])
 def test_a_wrong_key_and_an_unknown_archive_change_nothing(
     registry: Registry, ask: Callable[..., RegistrationStatus]
 ) -> None:
-    registry.register("a.br/other/2001/01.01.00.00", OTHER_KEY)
+    registry.register(OTHER, OTHER_KEY)
     (exclude if ask is include else include)(registry)
     before = registry.list()
     registry.fetch = calls = Calls(confirms())
-    unknown = "a.br/unknown/2001/01.01.00.00"
     told = set()
     for values in (
         {"key": OTHER_KEY},
         {"key": f"{KEY}-{KEY}"},
         {"key": f"{KEY}0"},
-        {"service_ibi": unknown},
-        {"service_ibi": "a.br/other/2001/01.01.00.00"},
+        {"service_ibi": UNKNOWN},
+        {"service_ibi": OTHER},
     ):
         with pytest.raises(RegistrationRefused) as refusal:
             ask(registry, **values)
@@ -432,7 +416,7 @@ def test_the_later_of_two_concurrent_requests_counts(registry: Registry) -> None
     assert isinstance(came, RegistrationRefused)
     assert came.status == 409
     assert str(came).endswith("is the right one, send this request again")
-    assert get_state(only(registry))[0] == EXCLUDED
+    assert only(registry).state[0] == EXCLUDED
     came = slowly(registry, lambda: include(registry, address="new.dpi.inpe.br"))
     assert isinstance(came, RegistrationRefused)
     assert only(registry).address == "new.dpi.inpe.br"
@@ -445,7 +429,7 @@ def test_concurrent_inclusions_get_the_stored_status(registry: Registry) -> None
     registry.fetch = Calls(confirms(status=500))
     came = slowly(registry, lambda: include(registry))
     assert came == RegistrationStatus("included", "unsuccessful")
-    assert get_state(only(registry))[0] == NOT_CONFIRMED
+    assert only(registry).state[0] == NOT_CONFIRMED
     # the later request has excluded and included it: its status is returned
     came = slowly(registry, lambda: (exclude(registry), include(registry)))
     assert came == RegistrationStatus("included", "unsuccessful")
@@ -489,3 +473,216 @@ def test_concurrent_requests_store_one_consistent_result(registry: Registry) -> 
     assert state in {archive for archive, _ in came}
     if state == "included":
         assert (state, record.address) in came
+
+
+# --- the rate limit of wrong keys ----------------------------------------------------------------
+
+#: The Archive's own IP address, and the addresses of other senders.
+ITS_OWN = "150.163.2.166"
+SENDERS = [f"8.8.4.{number}" for number in range(50)]
+
+
+class Desk:
+    """Registries on one database, as in several processes, with a fixed clock."""
+
+    def __init__(self, database: Database) -> None:
+        self.time: datetime = NOON
+        self.registries = [a_registry(database) for _ in range(2)]
+        for registry in self.registries:
+            registry.now = lambda: self.time
+        for service in (SERVICE, OTHER):
+            self.registries[0].register(service, KEY)
+
+    def send(self, key: str = OTHER_KEY, sender: str = SENDERS[0], service: str = SERVICE) -> int:
+        """Return the status of the answer; each call uses the next registry."""
+        self.registries.reverse()
+        request = a_request(EXCLUSION_REQUEST, service_ibi=service, key=key)
+        try:
+            self.registries[0].process(request, sender)
+        except RegistrationRefused as error:
+            return error.status
+        return 200
+
+    def count(self) -> int:
+        """Return how many attempts are stored."""
+        with self.registries[0].database.reading() as connection:
+            return connection.scalar(select(func.count()).select_from(KeyAttempt)) or 0
+
+
+@pytest.fixture
+def desk(uri: str) -> Iterator[Desk]:
+    with resolver_database(uri) as database:
+        yield Desk(database)
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys that were hashed."""
+    found: list[str] = []
+
+    def count(key: str, kept: str) -> bool:
+        found.append(key)
+        return matches_hash(key, kept)
+
+    monkeypatch.setattr(archives, "matches_hash", count)
+    return found
+
+
+def test_a_key_for_an_unknown_archive_is_neither_hashed_nor_counted(
+    desk: Desk, hashed: list[str]
+) -> None:
+    for _ in range(MAX_OF_SENDER + 1):
+        assert desk.send(service=UNKNOWN) == 403
+    assert desk.count() == len(hashed) == 0
+
+
+@pytest.mark.postgresql
+def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
+    desk: Desk, hashed: list[str]
+) -> None:
+    for number in range(MAX_OF_SENDER):
+        assert desk.send(service=(SERVICE, OTHER)[number % 2]) == 403
+        desk.time += timedelta(seconds=1)
+    for service in (SERVICE, OTHER):
+        assert desk.send(service=service) == 429
+        # the right key is not compared either: the sender could continue to guess
+        assert desk.send(KEY, service=service) == 429
+    assert len(hashed) == MAX_OF_SENDER
+    assert desk.count() == MAX_OF_SENDER
+    # other senders are not affected
+    assert desk.send(sender=SENDERS[1]) == 403
+    assert desk.send(KEY, sender=SENDERS[1]) == 200
+    # the limit does not reveal which Archives exist
+    assert desk.send(service=UNKNOWN) == 403
+    with pytest.raises(RegistrationRefused) as refusal:
+        desk.registries[0].authenticate(a_request(key=OTHER_KEY), SENDERS[0])
+    wait = refusal.value.retry_after
+    assert 0 < wait <= WINDOW.total_seconds()
+    desk.time += timedelta(seconds=wait)
+    assert desk.send() == 403
+    assert desk.send() == 429
+    desk.time += WINDOW
+    assert desk.send(KEY) == 200
+
+
+def test_many_wrong_keys_do_not_lock_out_the_archives_own_address(
+    desk: Desk, hashed: list[str]
+) -> None:
+    registry = desk.registries[0]
+    registry.process(a_request(ip=ITS_OWN), ITS_OWN)
+    hashed.clear()
+    came = [desk.send(sender=sender) for sender in SENDERS]
+    assert came == [403] * MAX_OF_ARCHIVE + [429] * (len(SENDERS) - MAX_OF_ARCHIVE)
+    assert len(hashed) == desk.count() == MAX_OF_ARCHIVE
+    assert desk.send(KEY, sender=SENDERS[-1]) == 429
+    assert desk.send(KEY, sender=ITS_OWN) == 200
+    # the limit of a sender applies to this address too
+    assert [desk.send(sender=ITS_OWN) for _ in range(MAX_OF_SENDER + 1)][-2:] == [403, 429]
+    # other Archives are not affected
+    assert desk.send(KEY, sender=SENDERS[-1], service=OTHER) == 200
+    desk.time += WINDOW
+    assert desk.send(KEY, sender=SENDERS[-1]) == 200
+    assert desk.count() == 0
+
+
+def test_concurrent_keys_are_limited(desk: Desk, hashed: list[str]) -> None:
+    services = [SERVICE, OTHER, *[f"a.br/more/2001/01.01.00.{number:02}" for number in range(14)]]
+    for service in services[2:]:
+        desk.registries[0].register(service, KEY)
+    start = Barrier(8)
+
+    def send(number: int) -> list[int]:
+        registry = desk.registries[number % 2]
+        statuses = []
+        start.wait()
+        for service in (*services[number::8], SERVICE, SERVICE, SERVICE):
+            with pytest.raises(RegistrationRefused) as refusal:
+                registry.authenticate(a_request(service_ibi=service, key=OTHER_KEY), SENDERS[0])
+            statuses.append(refusal.value.status)
+        return statuses
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = [status for found in pool.map(send, range(8)) for status in found]
+    assert statuses.count(403) == len(hashed) == MAX_OF_SENDER
+    assert statuses.count(429) == len(statuses) - MAX_OF_SENDER
+
+
+def test_an_archive_removed_during_the_check_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove_first(registry: Registry, service_ibi: str) -> object:
+        found = find(registry, service_ibi)
+        registry.remove(service_ibi)
+        return found
+
+    find: Callable[..., object] = Registry.find
+    monkeypatch.setattr(Registry, "find", remove_first)
+    assert desk.send(KEY) == 403
+    assert desk.count() == 0
+
+
+# --- what the resolver reads, and what the database refuses --------------------------------------
+
+
+def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
+    registry = a_registry(database)
+    first, _, third = included(registry, 3)
+    registry.register("a.br/never/2001/01.01.00.00", KEY)
+    exclude(registry, service_ibi="a.br/archive1/2001/01.01.00.00")
+    registry.fetch = Calls(confirms(status=500))
+    include(registry, service_ibi="a.br/archive2/2001/01.01.00.00", address="a2.example.org:80")
+    archives = database.read(list_included)
+    assert [(one.id, one.address, one.state[0]) for one in archives] == [
+        (first, "a0.example.org:80", INCLUDED),
+        (third, "a2.example.org:80", NOT_CONFIRMED),
+    ]
+    assert archives[0].service_url == f"http://a0.example.org:80/{SERVICE}"
+
+
+@pytest.mark.postgresql
+@for_each(
+    ("values", "constraint"),
+    [
+        ({"service_ibi": SERVICE}, "service_ibi"),
+        ({"included_at": NOON}, "included"),
+        ({"confirmed_at": NOON}, "confirmed"),
+        (
+            {
+                "included_at": NOON,
+                "excluded_at": NOON,
+                "address": "a.br",
+                "ip": "::1",
+                "platform_version": "1",
+                "admin_email": "a@b",
+            },
+            "excluded",
+        ),
+        ({"written": 1}, "requests"),
+        ({"written": -1}, "requests"),
+        ({"answers": -1}, "counts"),
+        ({"failures": -1}, "counts"),
+        ({"milliseconds": -1}, "counts"),
+        ({"last_failure": "took too long"}, "failure"),
+        ({"last_failure_at": NOON}, "failure"),
+    ],
+)
+def test_constraints_reject_inconsistent_rows(
+    database: Database, values: dict[str, Any], constraint: str
+) -> None:
+    registry = a_registry(database)
+    registry.register(SERVICE, "1234567890")
+    row = {"service_ibi": "a.br/x/2001/01.01.00.00", "key_hash": "x", "registered_at": NOON}
+    with database.writing() as connection:  # a row without these values is accepted
+        connection.execute(insert(RegisteredArchive).values(**row))
+        connection.execute(delete(RegisteredArchive).where(RegisteredArchive.key_hash == "x"))
+    with pytest.raises(IntegrityError, match=constraint), database.writing() as connection:
+        connection.execute(insert(RegisteredArchive).values(**{**row, **values}))
+
+
+@pytest.mark.postgresql
+def test_an_id_is_not_used_again(database: Database) -> None:
+    registry = a_registry(database)
+    [first] = included(registry)
+    registry.remove(SERVICE)
+    [second] = included(registry)
+    assert second > first

@@ -1,0 +1,821 @@
+"""The Archives of a resolver: registration, inclusion and exclusion, keys, clashes, and their list.
+
+The resolver's administrator registers an Archive and a registration key. The Archive then sends an
+inclusion request with this key. The resolver sends a request back to the Archive and asks whether
+the Archive wants the inclusion (the confirmation call). An exclusion request ends the inclusion.
+The resolver sends questions only to included Archives. Source: [R] 5.
+
+An inclusion request may take longer than a later request of the same Archive. Therefore, each
+request gets a number when it arrives, and the result of a request is only stored if no result of a
+request with a higher number is stored.
+
+**Keys.** The number of wrong keys per minute is limited for each sender and for each Archive that
+the keys were sent for. Attempts are counted in the database, because all processes share the
+database. An attempt is counted before the key is compared, and its row is deleted if the key was
+right. Therefore simultaneous requests cannot exceed the limit. An attacker who sends many wrong
+keys for an Archive cannot lock out the Archive itself: the limit of the Archive does not apply to
+the IP address in its last inclusion request. For all other senders, the limit ends at most one
+minute after the last wrong key. There are two reasons for the rate limit. A registration key may
+have only ten digits. And each comparison of a key takes 16 MiB of memory and some hundredths of a
+second. If an Archive is not registered, its keys are refused without a comparison and are not
+counted.
+
+**The list.** Each process keeps the included Archives in memory. Each resolution executes one
+SELECT, and each further round one more. It returns the version of the list of Archives, and all
+that depends on the identifiers: claims, Archives with the same prefix, and the hint. If the version
+is not that of the list in memory, the list and then all this is read again. Therefore list and
+claims are always of the same moment.
+
+**Clashes.** Two included Archives mint identifiers with the same prefix, so that they can give one
+identifier to two items. Both stay included, but their administrators are told. Archives of one
+database do not clash, because they share the dates that were issued. Source: federation CF-2;
+[G] 5, function f.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from itertools import combinations
+from math import ceil
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+from werkzeug.security import check_password_hash, generate_password_hash
+
+from flask_ibi_archive import errors
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
+from flask_ibi_archive.core.identifiers import (
+    Decoded,
+    Identifier,
+    decode_identifier,
+    parse_identifier,
+)
+from flask_ibi_archive.core.protocol import inclusion
+from flask_ibi_archive.core.protocol.hosts import extract_host, extract_port, group_sender
+from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest, RegistrationStatus
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.protocol.pairs import parse_pairs
+from flask_ibi_archive.core.resolution.answer import ArchiveSource
+from flask_ibi_archive.core.resolution.asking import Claims
+from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError, TransportError
+from flask_ibi_archive.resolver.claims.index import Holding
+from flask_ibi_archive.resolver.claims.pinning import lock_holders, pin_key, read_key
+from flask_ibi_archive.resolver.claims.tables import CURRENT, SILENT, FollowedLog
+from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
+from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
+from flask_ibi_archive.server.mail import compose_email, send_email
+from flask_ibi_archive.signals import NOBODY, Notifier
+
+_logger = logging.getLogger(__name__)
+
+#: The states of a registered Archive. The command ``list`` prints these texts.
+REGISTERED = "registered"
+INCLUDED = "included"
+NOT_CONFIRMED = "included, not confirmed"
+EXCLUDED = "excluded"
+
+#: The ports that identifiers do not contain: of repository names, and of IBIps.
+DEFAULT_PORTS = (80, 800)
+
+# --- an Archive ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A registered Archive. The fields are the columns with the same names (tables.py).
+
+    In the list of a process, only what belongs to the inclusion is up to date.
+
+    :param address: the host and port of the Archive. "" before its first inclusion request.
+    :param log_state: the state of its log of claims (claims/tables.py). None if it has no log.
+    """
+
+    id: int
+    service_ibi: str
+    address: str = ""
+    ip: str | None = None
+    log_state: str | None = None
+    key_hash: str = field(default="", repr=False)
+    email: str | None = None
+    registered_at: datetime | None = None
+    platform_version: str | None = None
+    admin_email: str | None = None
+    mints: str | None = None
+    database: str | None = None
+    included_at: datetime | None = None
+    confirmed_at: datetime | None = None
+    excluded_at: datetime | None = None
+    answers: int = 0
+    failures: int = 0
+    milliseconds: int = 0
+    last_answer_at: datetime | None = None
+    last_failure: str | None = None
+    last_failure_at: datetime | None = None
+
+    @property
+    def state(self) -> tuple[str, datetime | None]:
+        """The state of the Archive, and the date when the state began."""
+        if self.included_at is not None:
+            return INCLUDED if self.confirmed_at else NOT_CONFIRMED, self.included_at
+        if self.excluded_at is not None:
+            return EXCLUDED, self.excluded_at
+        return REGISTERED, self.registered_at
+
+    @property
+    def service_url(self) -> str:
+        """The URL of the Archive's service ([R] 4.1)."""
+        return f"http://{self.address}/{self.service_ibi}"
+
+    @property
+    def source(self) -> ArchiveSource:
+        """The service and the address of the Archive, as the source of its answers."""
+        return ArchiveSource(self.service_ibi, self.address)
+
+    def may_mint(self, ibi: Identifier) -> bool:
+        """Return whether an identifier contains the host or the IP address of this Archive.
+
+        The port must be a default port, the port of the Archive's address, or the port in the IBI
+        of its service.
+        """
+        own = _decode(parse_identifier(self.service_ibi))
+        if _decode(ibi).port not in (*DEFAULT_PORTS, own.port, extract_port(self.address)):
+            return False
+        return is_minted_at(ibi, extract_host(self.address), self.ip) or is_minted_at(
+            ibi, own.host, own.ip
+        )
+
+
+def is_minted_at(ibi: Identifier, host: str | None, ip: str | None) -> bool:
+    """Return whether an identifier contains a host or an IP address."""
+    decoded = _decode(ibi)
+    if decoded.host is not None and host is not None:
+        return decoded.host == host.lower()
+    return decoded.ip is not None and decoded.ip == ip
+
+
+def _decode(ibi: Identifier) -> Decoded:
+    """Return the content of an identifier; the form alone if it contains no address and date."""
+    try:
+        return decode_identifier(ibi)
+    except errors.IdentifierError:
+        return Decoded(ibi.form)
+
+
+_ARCHIVES = (
+    select(
+        *[
+            getattr(RegisteredArchive, one.name)
+            for one in fields(Archive)
+            if one.name != "log_state"
+        ],
+        FollowedLog.state.label("log_state"),
+    )
+    .outerjoin(FollowedLog, FollowedLog.archive_id == RegisteredArchive.id)
+    .order_by(RegisteredArchive.id)
+)
+
+
+def list_archives(connection: Connection, *conditions: ColumnElement[bool]) -> list[Archive]:
+    """Return the registered Archives that meet some conditions, in the order of registration."""
+    rows = connection.execute(_ARCHIVES.where(*conditions)).mappings()
+    return [Archive(**{**row, "address": row["address"] or ""}) for row in rows]
+
+
+def list_included(connection: Connection) -> list[Archive]:
+    """Return the included Archives, confirmed or not, in the order of registration ([R] 6.2)."""
+    return list_archives(connection, RegisteredArchive.included_at.is_not(None))
+
+
+def update_archive(
+    connection: Connection, archive: Archive, number: int | None = None, **values: Any
+) -> int | None:
+    """Update an Archive, unless its key was replaced or the result of a later request was stored.
+
+    :param number: the number of the request. None if the update is not the result of a request.
+    :returns: the number of requests of the Archive. None if nothing was updated.
+    """
+    table = RegisteredArchive
+    is_same = (table.id == archive.id) & (table.key_hash == archive.key_hash)
+    if number is not None:
+        is_same &= table.written < number
+        values["written"] = number
+    requests: int | None = connection.scalar(
+        update(table).where(is_same).values(**values).returning(table.requests)
+    )
+    return requests
+
+
+def store_result(connection: Connection, archive: Archive, number: int, **values: Any) -> bool:
+    """Store the result of a request, which changes the list of included Archives.
+
+    :param number: the number of the request.
+    :returns: False if the result of a later request was stored, or if the key is no longer valid.
+    """
+    is_stored = update_archive(connection, archive, number, **values) is not None
+    if is_stored:
+        bump_version(connection, [archive.id])
+    return is_stored
+
+
+# --- keys and passwords --------------------------------------------------------------------------
+
+#: The cost of a hash (N of scrypt). A hash takes 16 MiB and some hundredths of a second.
+COST = 2**14
+#: The period in which attempts are counted.
+WINDOW = timedelta(minutes=1)
+#: The maximum number of attempts in this period from one sender, and for one Archive.
+MAX_OF_SENDER, MAX_OF_ARCHIVE = 10, 30
+#: The lock with which processes count attempts one after another on PostgreSQL. Without this lock,
+#: a sender could exceed the limit with many simultaneous requests. SQLite has only one writer at a
+#: time.
+COUNTING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
+
+
+def hash_secret(secret: str, cost: int = COST) -> str:
+    """Return a salted hash of a secret in the format of werkzeug.security.
+
+    :param cost: the parameter N of scrypt (RFC 7914), a power of 2.
+    """
+    return generate_password_hash(secret, f"scrypt:{cost}:8:1")
+
+
+def matches_hash(secret: str, secret_hash: str) -> bool:
+    """Return True if a hash was made from a secret. The duration does not depend on the secret."""
+    return check_password_hash(secret_hash, secret)
+
+
+@dataclass(frozen=True)
+class KeyRateLimit:
+    """The rate limit that applies to one received registration key.
+
+    :param sender: the address or network that :func:`group_sender` returned for the sender.
+    :param now: the time when the key was received.
+    :param archive: the Archive that the key was sent for.
+    """
+
+    database: Database
+    sender: str
+    now: datetime
+    archive: Archive
+
+    def count_attempt(self) -> int | None:
+        """Count the attempt as a wrong key, unless the rate limit is reached.
+
+        If the key is right, the caller must then call :meth:`clear_attempts`. A refused attempt
+        only needs one SELECT statement.
+
+        :returns: None if the attempt was counted and the key may be compared. If the limit is
+            reached, the number of seconds to wait.
+        """
+        wait = self.database.read(self._find_wait_seconds)
+        if wait is None:
+            with self.database.writing(table_lock=COUNTING) as connection:
+                wait = self._find_wait_seconds(connection)
+                if wait is None:
+                    is_outdated = KeyAttempt.attempted_at <= self.now - WINDOW
+                    connection.execute(delete(KeyAttempt).where(is_outdated))
+                    row = {"archive_id": self.archive.id, "sender": self.sender}
+                    connection.execute(insert(KeyAttempt).values(**row, attempted_at=self.now))
+        return wait
+
+    def clear_attempts(self) -> None:
+        """Delete the attempts of this sender for this Archive, because the key was right."""
+        of_both = KeyAttempt.archive_id == self.archive.id, KeyAttempt.sender == self.sender
+        with self.database.writing(table_lock=COUNTING) as connection:
+            connection.execute(delete(KeyAttempt).where(*of_both))
+
+    def _find_wait_seconds(self, connection: Connection) -> int | None:
+        """Return the seconds until a key may be compared, or None if no limit is reached."""
+        first, first_of_archive = connection.execute(
+            select(
+                self._find_nth_latest(MAX_OF_SENDER, KeyAttempt.sender == self.sender),
+                self._find_nth_latest(MAX_OF_ARCHIVE, KeyAttempt.archive_id == self.archive.id),
+            )
+        ).one()
+        own_ip = self.archive.ip
+        if first is None and (own_ip is None or group_sender(own_ip) != self.sender):
+            first = first_of_archive
+        return None if first is None else max(ceil((first + WINDOW - self.now).total_seconds()), 1)
+
+    def _find_nth_latest(
+        self, number: int, condition: ColumnElement[bool]
+    ) -> sa.ScalarSelect[datetime]:
+        """Return the SELECT of the date of the n-th latest attempt; NULL if there are fewer.
+
+        Attempts with a date of more than one minute in the future were stored before the clock was
+        set back, and are ignored. Other future dates count, because the clocks of several servers
+        may differ.
+        """
+        date = KeyAttempt.attempted_at
+        is_counted = and_(date > self.now - WINDOW, date <= self.now + WINDOW, condition)
+        statement = select(date).where(is_counted).order_by(date.desc())
+        return statement.offset(number - 1).limit(1).scalar_subquery()
+
+
+# --- registration, inclusion and exclusion -------------------------------------------------------
+
+#: The columns with values of the last inclusion request, which has the same names.
+_STATED = ("address", "ip", "platform_version", "admin_email", "mints", "database")
+#: The IP address that stands for an unknown sender.
+UNKNOWN_SENDER = "0.0.0.0"
+
+
+@dataclass
+class Registry:
+    """Registers Archives and processes their inclusion and exclusion requests.
+
+    Each method may raise :class:`NotReady`, if the database is not available or has no tables of
+    the resolver.
+
+    :param fetch: the HTTP client for the confirmation call to an Archive.
+    :param now: returns the current date.
+    :param cost: the cost of the hash of a key. See :func:`hash_secret`.
+    :param notifier: sends the signals archive_included and archive_excluded.
+    """
+
+    database: Database
+    config: ResolverConfig
+    fetch: Callable[..., HttpResponse] = fetch
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+    cost: int = COST
+    notifier: Notifier = NOBODY
+
+    def register(
+        self, service_ibi: str, key: str, email: str | None = None, *, replace: bool = False
+    ) -> bool:
+        """Register an Archive. The Archive can then request the inclusion with the key.
+
+        If the Archive is already registered with the same key, only the e-mail address changes.
+
+        :param service_ibi: the IBI of the Archive's service.
+        :param key: the registration key.
+        :param email: the address for the confirmation e-mail. None keeps the earlier address.
+        :param replace: True allows the key to replace a different key. If the Archive is included,
+            the Archive stays included.
+        :returns: True if the Archive is new.
+        :raises IdentifierError: if ``service_ibi`` is not an IBI.
+        :raises ValueError: if the key is malformed. The message does not contain the key.
+        :raises RegistrationError: if the Archive has a different key and ``replace`` is False.
+        Source: [R] 5.1.
+        """
+        service_ibi = parse_identifier(service_ibi).text
+        key_hash = hash_secret(inclusion.parse_key(key), self.cost)
+        while True:
+            # keys are hashed outside transactions, so that no other transaction must wait
+            archive = self.find(service_ibi)
+            if archive is None:
+                with self.database.writing() as connection:
+                    statement = insert_or_update(connection, RegisteredArchive).values(
+                        service_ibi=service_ibi,
+                        key_hash=key_hash,
+                        email=email,
+                        registered_at=self.now(),
+                    )
+                    statement = statement.on_conflict_do_nothing()
+                    if connection.scalar(statement.returning(RegisteredArchive.id)) is not None:
+                        return True
+                continue
+            is_same = matches_hash(key, archive.key_hash)
+            if not is_same and not replace:
+                raise errors.RegistrationError(
+                    f"the Archive {service_ibi} is already registered with another key; to "
+                    "replace the key, use --replace"
+                )
+            values: dict[str, Any] = {
+                "key_hash": archive.key_hash if is_same else key_hash,
+                "email": RegisteredArchive.email if email is None else email,
+            }
+            with self.database.writing() as connection:
+                # None if the Archive was removed or another process has replaced the key
+                if update_archive(connection, archive, **values) is not None:
+                    return False
+
+    def remove(self, service_ibi: str) -> None:
+        """Delete the registration, hints and metrics of an Archive.
+
+        The resolver then sends no more requests to this Archive.
+
+        :raises StorageError: if the Archive is not registered.
+        """
+        service_ibi = parse_identifier(service_ibi).text
+        statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
+        with self.database.writing() as connection:
+            if not connection.execute(statement).rowcount:
+                raise StorageError(f"no Archive with the service {service_ibi} is registered")
+            bump_version(connection, ())
+
+    def list(self) -> Sequence[Archive]:
+        """Return all registered Archives in the order of their registration."""
+        return self.database.read(list_archives)
+
+    def authenticate(self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER) -> Archive:
+        """Check the key in a request, and return the Archive.
+
+        An unknown Archive and a wrong key cause the same error. For an unknown Archive, the error
+        is raised faster. The faster error reveals no secret, because the IBIs of Archives are
+        public.
+
+        :param sender: the IP address of the sender of the request.
+        :raises RegistrationRefused: if the Archive is not registered, if the key is wrong, or if
+            the rate limit is reached. Then the key is not compared.
+        """
+        service_ibi = request.service_ibi.text
+        archive = self.find(service_ibi)
+        if archive is None:
+            raise _refuse_key(service_ibi)
+        limit = KeyRateLimit(self.database, group_sender(sender), self.now(), archive)
+        wait = limit.count_attempt()
+        if wait is not None:
+            raise RegistrationRefused(
+                "too many wrong registration keys came from this address or for the Archive "
+                f"{service_ibi}; try again in {wait} s",
+                status=429,
+                retry_after=wait,
+            )
+        if not matches_hash(request.key, archive.key_hash):
+            raise _refuse_key(service_ibi)
+        limit.clear_attempts()
+        return archive
+
+    def process(
+        self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
+    ) -> RegistrationStatus:
+        """Process the inclusion request or exclusion request of an Archive, and return the result.
+
+        An Archive may send the same request several times. If it publishes claims, the key that
+        signs them is pinned together with the inclusion (claims/pinning.py). No transaction is open
+        during the calls to the Archive.
+
+        :param sender: the IP address of the sender of the request.
+        :raises RegistrationRefused: if the Archive is not registered, if the key is wrong, if the
+            rate limit of wrong keys is reached, or if a later request was stored during the
+            confirmation call. Also if the Archive has an internal address that is not allowed, or
+            its key has the name of another Archive's log: then its state does not change.
+        Source: [R] 5.2.
+        """
+        archive = self.authenticate(request, sender)
+        confirmed, clashes = None, {}
+        with self.database.writing() as connection:
+            number = update_archive(connection, archive, requests=RegisteredArchive.requests + 1)
+            if number is None:
+                raise _refuse_key(archive.service_ibi)
+            if request.subject == inclusion.EXCLUSION_REQUEST:
+                excluded_at = _keep_or(RegisteredArchive.excluded_at, self.now())
+                values = {"included_at": None, "confirmed_at": None, "excluded_at": excluded_at}
+                store_result(connection, archive, number, **values)
+        if request.subject == inclusion.INCLUSION_REQUEST:
+            before = find_clashes(self.database, archive.service_ibi)
+            confirmed = self._include(archive, number, request)
+            clashes = find_clashes(self.database, archive.service_ibi)
+            tell_of_clashes(self.config, {text: clashes[text] for text in clashes.keys() - before})
+        self.notifier.send_registration(
+            "resolver", confirmed, archive.service_ibi, request.address, self.config.service_url
+        )
+        return RegistrationStatus(
+            inclusion.RESULTS[request.subject],
+            None if confirmed is None else inclusion.CONFIRMATIONS[not confirmed],
+            "; ".join(clashes),
+        )
+
+    def _include(self, archive: Archive, number: int, request: RegistrationRequest) -> bool:
+        """Include an Archive, and return whether it confirmed the inclusion."""
+        confirmed = self._call_for_confirmation(request)
+        key = None
+        if confirmed:  # by the Archive at this address, so that the key is its own
+            key = read_key(self.fetch, request.address, archive.service_ibi, self.config)
+        now = self.now()
+        with self.database.writing() as connection:
+            if key is not None:
+                lock_holders(connection, archive.id, key)
+            if store_result(
+                connection,
+                archive,
+                number,
+                **{name: getattr(request, name) or None for name in _STATED},
+                included_at=_keep_or(RegisteredArchive.included_at, now),
+                confirmed_at=now if confirmed else None,
+                excluded_at=None,
+            ):
+                if key is not None:
+                    pin_key(connection, archive.id, key, now)
+                return confirmed
+            # meanwhile a later request was stored, or the administrator changed the registration
+            is_same = RegisteredArchive.id == archive.id
+            found = list_archives(
+                connection, is_same, RegisteredArchive.key_hash == archive.key_hash
+            )
+        if not found:
+            raise _refuse_key(archive.service_ibi)
+        if found[0].included_at is None or found[0].address != request.address:
+            raise RegistrationRefused(
+                f"a later request of the Archive {request.service_ibi} replaces this request; if "
+                "this request is the right one, send this request again",
+                status=409,
+            )
+        return found[0].confirmed_at is not None
+
+    def _call_for_confirmation(self, request: RegistrationRequest) -> bool:
+        """Ask an Archive to confirm its inclusion, and return True if the Archive answers "yes".
+
+        :raises RegistrationRefused: if the Archive has an internal address that is not allowed.
+        Source: [R] 5.2, Example 5.4.
+        """
+        try:
+            answer = self.fetch(
+                f"http://{request.address}/{request.service_ibi.text}",
+                format_request(inclusion.InclusionConfirmationRequest()),
+                seconds=self.config.archive_timeout,
+                limit=self.config.max_answer,
+                inner_hosts=self.config.inner_hosts,
+            )
+            kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if answer.status != 200 or kind != "text/plain" or not answer.complete:
+                return False
+            pairs = parse_pairs(answer.body)
+        except (TransportError, errors.PeerProtocolError) as error:
+            if isinstance(error, TransportError) and error.kind == INTERNAL:
+                raise RegistrationRefused(
+                    f"archiveaddress: {request.address} has an internal IP address; the setting "
+                    "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address",
+                    status=400,
+                ) from None
+            return False
+        return [pair.text for pair in pairs if pair.name == "confirmation"] == ["yes"]
+
+    def find(self, service_ibi: str) -> Archive | None:
+        """Return the registered Archive with a service IBI in canonical case, or None."""
+        is_wanted = RegisteredArchive.service_ibi == service_ibi
+        archives = self.database.read(lambda connection: list_archives(connection, is_wanted))
+        return archives[0] if archives else None
+
+
+def _keep_or(date: Any, now: datetime) -> ColumnElement[datetime]:
+    """Return the date in a column, or the current time if the column is empty."""
+    return func.coalesce(date, literal(now, UTCDateTime()))
+
+
+def _refuse_key(service_ibi: str) -> RegistrationRefused:
+    """Return the error for an unknown Archive or a wrong key, which are not distinguished."""
+    message = f"no Archive with the service {service_ibi} is registered with this key"
+    return RegistrationRefused(message, status=403)
+
+
+# --- clashes -------------------------------------------------------------------------------------
+
+_CLASH_SUBJECT = "Dois Arquivos, um prefixo / Two Archives, one prefix"
+_CLASH_TEXT = """\
+Dois Arquivos podem dar um mesmo identificador a dois itens: {clash}.
+Em um deles, mudem IBI_MINT_PORT, reiniciem o servidor e executem: flask ibi register-archive
+Os identificadores que já existem não mudam.
+
+Two Archives can give one identifier to two items: {clash}.
+At one of them, change IBI_MINT_PORT, restart the server, and run: flask ibi register-archive
+Identifiers that exist do not change."""
+
+
+def find_clashes(database: Database, service_ibi: str | None = None) -> dict[str, set[str]]:
+    """Return the clashes in words, with the e-mail addresses of the administrators.
+
+    An Archive that did not state its prefixes counts with the prefix of its service IBI.
+
+    :param service_ibi: return only the clashes of this Archive; None: of all Archives.
+    :raises NotReady: if the database is not available or has no tables of the resolver.
+    """
+    minters = [
+        (archive, {*(archive.mints or parse_identifier(archive.service_ibi).prefix).split()})
+        for archive in database.read(list_included)
+    ]
+    clashes = {}
+    for (first, prefixes), (second, others) in combinations(minters, 2):
+        services = first.service_ibi, second.service_ibi
+        has_own_database = first.database is None or first.database != second.database
+        if prefixes & others and has_own_database and service_ibi in (None, *services):
+            shared = " or ".join(sorted(prefixes & others))
+            text = f"identifiers with the prefix {shared} are minted by {' and '.join(services)}"
+            clashes[text] = {str(first.admin_email), str(second.admin_email)} - {""}
+    return clashes
+
+
+def tell_of_clashes(config: ResolverConfig, clashes: dict[str, set[str]]) -> None:
+    """Send an e-mail about each clash to both administrators, if a mail server is set."""
+    for text, recipients in clashes.items() if config.mail else ():
+        content = ", ".join(sorted(recipients)), _CLASH_SUBJECT, _CLASH_TEXT.format(clash=text)
+        sender = "IBI_RESOLVER_EMAIL", config.email
+        try:
+            send_email(config.mail, compose_email(config.mail, sender, *content))
+        except (errors.ConfigError, errors.MailError) as error:
+            _logger.error("no e-mail says that %s: %s", text, error)
+
+
+# --- the list ------------------------------------------------------------------------------------
+
+#: The maximum number of Archives with the same prefix that are asked.
+MAX_HOLDERS = 4
+STATES = {number: state for state, number in STATE_NUMBERS.items()}
+
+#: The kinds of the rows of the SELECT. There is always one row of the first kind.
+_STATE, _BINDING, _HOLDER, _HINT = range(4)
+#: The SELECT has few columns, because the drivers need time for each column. PostgreSQL takes the
+#: type of a column from the first two parts.
+_KNOWLEDGE = sa.text(f"""SELECT {_STATE} AS kind, version AS id,
+ (SELECT max(id) FROM ibi_resolver_index_run) AS number, NULL AS key,
+ CAST(followed_at AS TEXT) AS text
+FROM ibi_resolver_state
+UNION ALL
+SELECT {_BINDING}, archive_id, state, key, NULL FROM ibi_resolver_binding WHERE key IN :keys
+UNION ALL
+SELECT {_HOLDER}, archive_id, NULL, NULL, prefix FROM ibi_resolver_prefix WHERE prefix IN :prefixes
+UNION ALL
+SELECT {_HINT}, archive_id, NULL, NULL, NULL FROM ibi_resolver_hint WHERE ibi = :hinted
+""").bindparams(
+    sa.bindparam("keys", expanding=True, type_=sa.LargeBinary()),
+    sa.bindparam("prefixes", expanding=True, type_=sa.Text()),
+    sa.bindparam("hinted", type_=sa.Text()),
+)
+
+#: Finds claims in the files of the index, as :meth:`.index.ClaimIndex.find_in_files`.
+FindInFiles: TypeAlias = Callable[[bytes, Iterable[Any], "int | None"], "Iterable[Holding]"]
+
+
+@dataclass(frozen=True)
+class ArchiveList:
+    """The included Archives at one moment. The object never changes.
+
+    :param version: the version of the list in the database. -1: nothing was read.
+    :param archives: the Archives by their ids, in the order of their ids.
+    """
+
+    version: int = -1
+    archives: Mapping[int, Archive] = field(default_factory=dict)
+
+    @cached_property
+    def always(self) -> Mapping[int, Archive]:
+        """The Archives whose claims don't count, so that they are always asked."""
+        archives = self.archives.items()
+        return {key: one for key, one in archives if one.log_state not in (CURRENT, SILENT)}
+
+    @cached_property
+    def silent(self) -> frozenset[int]:
+        """The ids of the Archives whose claims count, but which do not answer."""
+        return frozenset([key for key, one in self.archives.items() if one.log_state == SILENT])
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether the claims of an Archive count."""
+        return len(self.always) < len(self.archives)
+
+    @cached_property
+    def without_claims(self) -> ArchiveList:
+        """The list for a time in which no claims count, because nobody reads them."""
+        if not self.has_claims:
+            return self
+        archives = {key: replace(one, log_state=None) for key, one in self.archives.items()}
+        return ArchiveList(self.version, archives)
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the resolver knows before it asks.
+
+    :param archives: the included Archives.
+    :param claims: what is known about each identifier.
+    :param hinted: the id of the included Archive where the first identifier was last found, or
+        None.
+    """
+
+    archives: ArchiveList
+    claims: Mapping[Identifier, Claims]
+    hinted: int | None = None
+
+
+class ArchiveListReader:
+    """Reads the list of Archives and the claims of identifiers. Thread-safe and fork-safe.
+
+    There is no lock. If two threads read a new version, one of them may store the older list; the
+    next resolution then reads the list again.
+
+    :param find_in_files: finds the claims in the files of the index.
+    :param max_age: if the follower has not read all logs for this number of seconds, no claims
+        count.
+    """
+
+    def __init__(self, find_in_files: FindInFiles, max_age: float) -> None:
+        self._find_in_files = find_in_files
+        self._max_age = timedelta(seconds=max_age)
+        self._list = ArchiveList()
+
+    def read(
+        self, connection: Connection, identifiers: Sequence[Identifier], hints: bool = False
+    ) -> Knowledge:
+        """Return what is known about some identifiers.
+
+        If the claims can't be read, the list says that all Archives are always asked.
+
+        :param hints: whether to read the hint for the first identifier.
+        """
+        keys = [identifier_key(ibi.text) for ibi in identifiers]
+        prefixes = [ibi.prefix for ibi in identifiers]
+        hinted = identifiers[0].text if hints else None
+        archives, rows = self._read(connection, keys, prefixes, hinted)
+        try:
+            states = self._read_claims(archives, keys, rows)
+        except NotReady as error:
+            _logger.error("all Archives are asked: %s", error)
+            archives, states = archives.without_claims, {key: {} for key in keys}
+        included = [row for row in rows if row.id in archives.archives]
+        claims = {
+            ibi: Claims(
+                states[key],
+                [row.id for row in included if row.kind == _HOLDER and row.text == ibi.prefix][
+                    :MAX_HOLDERS
+                ],
+            )
+            for ibi, key in zip(identifiers, keys, strict=True)
+        }
+        hint = next((row.id for row in included if row.kind == _HINT), None)
+        return Knowledge(archives, claims, hint)
+
+    def find_claimants(
+        self, connection: Connection, keys: Sequence[bytes]
+    ) -> tuple[ArchiveList, dict[bytes, Claims]]:
+        """Return the included Archives, and who claims names, by the keys of the names.
+
+        :raises NotReady: if the claims can't be read.
+        """
+        archives, rows = self._read(connection, keys, [], None)
+        states = self._read_claims(archives, keys, rows)
+        return archives, {key: Claims(state) for key, state in states.items()}
+
+    def _read(
+        self,
+        connection: Connection,
+        keys: Sequence[bytes],
+        prefixes: Sequence[str],
+        hinted: str | None,
+    ) -> tuple[ArchiveList, Sequence[Any]]:
+        values = {"keys": keys, "prefixes": prefixes, "hinted": hinted}
+        archives = self._list
+        while True:
+            rows: Sequence[Any] = connection.execute(_KNOWLEDGE, values).all()
+            [state] = [row for row in rows if row.kind == _STATE]
+            if state.id == archives.version:
+                break
+            # if the list changes meanwhile, the version tells it
+            included = {one.id: one for one in list_included(connection)}
+            self._list = archives = ArchiveList(state.id, included)
+        return (archives if self._is_followed(state.text) else archives.without_claims), rows
+
+    def _read_claims(
+        self, archives: ArchiveList, keys: Sequence[bytes], rows: Sequence[Any]
+    ) -> dict[bytes, dict[int, Any]]:
+        """Return the states that Archives claim, by the keys of the names.
+
+        :raises NotReady: if the index is damaged, or the database does not answer.
+        """
+        recent: dict[bytes, list[tuple[int, int]]] = {key: [] for key in keys}
+        version = None
+        for row in rows:
+            if row.kind == _BINDING:
+                recent[bytes(row.key)].append((row.id, row.number))
+            elif row.kind == _STATE:
+                version = row.number
+        try:
+            return {
+                key: {
+                    archive_id: STATES[number]
+                    for archive_id, number in self._find_in_files(key, found, version)
+                    if archive_id in archives.archives
+                }
+                for key, found in recent.items()
+            }
+        except (StorageError, KeyError) as error:
+            advice = "run: flask ibi-resolver check"
+            raise NotReady("the claims can't be read", advice, str(error)) from error
+
+    def _is_followed(self, followed_at: str | None) -> bool:
+        """Return whether the follower has read all logs lately.
+
+        :param followed_at: the time in UTC, as the databases write it.
+        """
+        if followed_at is None:
+            return False
+        return followed_at[:19] >= str(datetime.now(timezone.utc) - self._max_age)[:19]
