@@ -16,7 +16,6 @@ from flask import Response, request
 from flask_ibi_archive.core.claims.claim import name_key
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.protocol.hosts import normalize_host
-from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.asking import Claims, order_claimants
 from flask_ibi_archive.core.resolution.former_links import (
     FormerLink,
@@ -122,7 +121,12 @@ def _find_location(
 ) -> str | None:
     """Return the address of the first link that an Archive claims, at this Archive."""
     for link, key in zip(links, keys, strict=True):
-        states: Mapping[int, State] = claims[key].states
+        # an Archive may have been removed after the SELECT that found its claim
+        states = {
+            archive: state
+            for archive, state in claims[key].states.items()
+            if archive in archives.archives
+        }
         if states:
             best = min(order_claimants(states), key=archives.silent.__contains__)
             place = f"http://{archives.archives[best].address}"

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
+from sqlalchemy import insert
 from support.archive_servers import Servers
 from support.cases import for_each
 from support.resolving import TableArchive, X, app_over, archives_of, resolver_of
 from support.stored_claims import set_log, store_claims
 
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, name_key
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.claims.tables import SILENT
+from flask_ibi_archive.resolver.archive_list import ArchiveListReader
+from flask_ibi_archive.resolver.archive_rows import remove_registration
+from flask_ibi_archive.resolver.claims.tables import SILENT, Binding
 
 HANDLE, DOI, ARK = "hdl:20.500.12345/678", "doi:10.5281/zenodo.1", "ark:12345/x54xz321"
 OLD = "http://old.example.org/handle/1/2?x=y"
@@ -115,6 +120,28 @@ def test_a_foreign_identifier_that_nobody_claims_is_unknown(
     assert "doi:10.5281/other" in response.text
     assert "None" not in response.text
     assert all(not archive.asked for archive in archives)
+
+
+def test_an_archive_that_is_removed_between_two_selects_is_no_claimant(
+    app: Flask, archives: list[TableArchive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = resolver_of(app).database
+    longest = f"{DOI}/a/b/c/d/e"  # more names than one SELECT looks for
+    with database.writing() as connection:
+        row = {"key": name_key(longest), "archive_id": 3, "state": STATE_NUMBERS[ORIG]}
+        connection.execute(insert(Binding), row)
+
+    read_claims = ArchiveListReader._read_claims
+
+    def remove_then(reader: ArchiveListReader, *read: Any) -> Any:
+        states = read_claims(reader, *read)
+        with database.writing() as connection:
+            remove_registration(connection, archives[2].service)
+        return states
+
+    monkeypatch.setattr(ArchiveListReader, "_read_claims", remove_then)
+    response = app.test_client().get(f"/{longest}")
+    assert response.headers["Location"] == f"http://{archives[1].address}/{longest}"
 
 
 def test_only_reading_is_allowed(app: Flask) -> None:
