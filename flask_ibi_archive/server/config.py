@@ -1,7 +1,8 @@
-"""The settings of an Archive, and the functions that read settings.
+"""The settings of an Archive, those that a resolver shares, and the functions that read settings.
 
-The extension reads and checks all settings once, when the app starts. An error names the key of the
-setting, the wrong value and the allowed values. The settings of a resolver use the same functions.
+Each setting is declared once, as a field of a class. The extensions read and check all settings
+once, when the app starts. An error names the key of the setting, the wrong value and the allowed
+values.
 """
 
 # ruff: noqa: RUF009 - setting() returns a dataclasses.field()
@@ -10,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from flask_ibi_archive.core.identifiers import Identifier, build_ibip_prefix, build_repository_name
 from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
@@ -26,17 +27,6 @@ from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server import setting_values as values
 from flask_ibi_archive.server.setting_values import InvalidValue, Network
 
-#: Error messages do not show the values of these keys.
-SECRETS = (
-    "SECRET_KEY",
-    "SECRET_KEY_FALLBACKS",
-    "IBI_REGISTRATION_KEY",
-    "IBI_CLAIMS_KEY",
-    "IBI_DATABASE_URI",
-    "IBI_READ_DATABASE_URI",
-    "IBI_RESOLVER_DATABASE_URI",
-    "MAIL_PASSWORD",
-)
 #: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
 VERSION_TABLE = "ibi_alembic_version"
 #: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
@@ -50,136 +40,154 @@ PAGE_POLICY = (
 DATABASE_TIMEOUT = 5
 
 
+Settings = TypeVar("Settings", bound="SharedConfig")
+
+
 # --- reading -----------------------------------------------------------------------------------
 
 
-class SettingsReader:
-    """Reads and checks the values of a Flask config.
-
-    :param config: the config.
-    """
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config = config
-
-    def read(
-        self,
-        key: str,
-        parse: Callable[[Any], Any],
-        default: Any = None,
-        *,
-        allows_empty: bool = False,
-    ) -> Any:
-        """Return the parsed value of a key.
-
-        :param parse: a function that checks and converts the value. For a wrong value, the function
-            raises :class:`InvalidValue`.
-        :param default: the unparsed value if the key is missing or if its value is None or "".
-        :param allows_empty: whether "" is a value of the setting.
-        :raises ConfigError: if the value is wrong; the error names the key.
-        """
-        value = self.config.get(key)
-        if value is None or (value == "" and not allows_empty):
-            value = default
-            if value is None:
-                return None
-        try:
-            return parse(value)
-        except InvalidValue as error:
-            shown = "(hidden)" if key in SECRETS else value
-            raise ConfigError(key, shown, str(error)) from error
-
-
 def setting(
-    parse: Callable[[Any], Any], default: Any = None, key: str = "", *, allows_empty: bool = False
+    parse: Callable[[Any], Any],
+    default: Any = None,
+    key: str = "",
+    *,
+    prefix: str = "IBI_",
+    allows_empty: bool = False,
+    is_secret: bool = False,
 ) -> Any:
     """Declare a setting as a field of a dataclass.
 
-    :param parse: a function that checks and converts the value.
+    :param parse: a function that checks and converts the value. For a wrong value, the function
+        raises :class:`.setting_values.InvalidValue`.
     :param default: the unparsed value of a missing setting. In a text, ``{instance_path}`` stands
         for the instance folder of the app. If the default is a function, the function computes the
         value from the Flask config. None means that the setting is optional.
-    :param key: the key in the Flask config. "" means ``IBI_`` and the name of the field in
+    :param key: the key in the Flask config. "" means the prefix and the name of the field in
         capitals.
     :param allows_empty: whether "" is a value of the setting. If not, "" means the default.
+    :param is_secret: whether error messages do not show the value.
     """
-    return field(
-        metadata={"parse": parse, "default": default, "key": key, "allows_empty": allows_empty}
-    )
+    facts = parse, default, key, prefix, allows_empty, is_secret
+    names = "parse", "default", "key", "prefix", "allows_empty", "is_secret"
+    return field(metadata=dict(zip(names, facts, strict=True)))
+
+
+def list_settings(declaring: type[Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Return the settings that a class declares: the key and the arguments of each, by field."""
+    return {
+        one.name: (one.metadata["key"] or one.metadata["prefix"] + one.name.upper(), one.metadata)
+        for one in fields(declaring)
+        if one.metadata
+    }
+
+
+def read_setting(
+    declaring: type[Any], name: str, config: Mapping[str, Any], instance_path: str = ""
+) -> Any:
+    """Return the parsed value of a setting; None if it is optional and missing.
+
+    :param declaring: the class that declares the setting.
+    :param name: the field of the setting.
+    :param instance_path: the instance folder of the app. Some defaults contain this folder.
+    :raises ConfigError: if the value is wrong. The error names the key.
+    """
+    key, declared = list_settings(declaring)[name]
+    value = config.get(key)
+    if value is None or (value == "" and not declared["allows_empty"]):
+        value = declared["default"]
+        if callable(value):
+            value = value(config)
+        elif isinstance(value, str):
+            value = value.replace("{instance_path}", instance_path)
+        if value is None:
+            return None
+    try:
+        return declared["parse"](value)
+    except InvalidValue as error:
+        shown = "(hidden)" if declared["is_secret"] else value
+        raise ConfigError(key, shown, str(error)) from error
 
 
 def read_settings(
-    settings: type[Any], config: Mapping[str, Any], instance_path: str
+    declaring: type[Any], config: Mapping[str, Any], instance_path: str = ""
 ) -> dict[str, Any]:
-    """Return the values of all fields that a class declares with :func:`setting`, by name.
+    """Return the values of all settings that a class declares, by field.
 
-    :param instance_path: the instance folder of the app. Some defaults contain this folder.
     :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
     """
-    reader = SettingsReader(config)
-    found = {}
-    for declared in _declared_fields(settings):
-        default = declared.metadata["default"]
-        if callable(default):
-            default = default(config)
-        elif isinstance(default, str):
-            default = default.replace("{instance_path}", instance_path)
-        parse = declared.metadata["parse"]
-        empty = declared.metadata["allows_empty"]
-        key = _config_key(declared)
-        found[declared.name] = reader.read(key, parse, default, allows_empty=empty)
-    return found
+    return {
+        name: read_setting(declaring, name, config, instance_path)
+        for name in list_settings(declaring)
+    }
 
 
-def _declared_fields(settings: type[Any]) -> list[Field[Any]]:
-    return [declared for declared in fields(settings) if declared.metadata]
+# --- the settings of Archives and of resolvers -------------------------------------------------
 
 
-def _config_key(declared: Field[Any]) -> str:
-    return declared.metadata["key"] or f"IBI_{declared.name.upper()}"
+def default_mail_port(config: Mapping[str, Any]) -> int:
+    """Return the default of MAIL_PORT; the settings for encryption were already read."""
+    if read_setting(MailSettings, "use_ssl", config):
+        return 465
+    return 587 if read_setting(MailSettings, "use_tls", config) else 25
 
 
-# --- the settings ------------------------------------------------------------------------------
+mail_setting = partial(setting, prefix="MAIL_")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, repr=False)  # the settings contain a secret
 class MailSettings:
     """The settings of the e-mail server. The keys are those of Flask-Mail, such as MAIL_SERVER."""
 
-    server: str
-    port: int
-    use_tls: bool
-    use_ssl: bool
-    username: str | None
-    password: str | None = field(repr=False)
-    default_sender: str | None
+    server: str = mail_setting(values.parse_text)
+    use_tls: bool = mail_setting(values.parse_flag, False)
+    use_ssl: bool = mail_setting(values.parse_flag, False)
+    port: int = mail_setting(values.parse_port, default_mail_port)
+    username: str | None = mail_setting(values.parse_text)
+    password: str | None = mail_setting(values.parse_text, is_secret=True)
+    default_sender: str | None = mail_setting(values.parse_sender)
+
+    def __post_init__(self) -> None:
+        if self.use_tls and self.use_ssl:
+            raise ConfigError("MAIL_USE_TLS", True, "false, because MAIL_USE_SSL is true")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)  # the settings contain secrets
+class SharedConfig:
+    """The settings that an Archive and a resolver have. In one app they use the same keys.
+
+    The key of a setting in the Flask config is ``IBI_`` and the name of the field in capitals. A
+    field can declare another key.
+
+    :ivar archive_name: the name in the header of pages.
+    :ivar mail: the settings of the e-mail server; None if no e-mail server is set.
+    """
+
+    database_timeout: float = setting(values.parse_timeout, DATABASE_TIMEOUT)
+    archive_name: str | None = setting(values.parse_text)
+    trusted_proxies: tuple[Network, ...] = setting(values.parse_networks, ())
+    base_template: str | None = setting(values.parse_template)
+    content_security_policy: str = setting(values.parse_policy, PAGE_POLICY, allows_empty=True)
+    url_scheme: str = setting(values.parse_scheme, "http", key="PREFERRED_URL_SCHEME")
+    mail: MailSettings | None
 
     @classmethod
-    def from_reader(cls, read: Callable[..., Any]) -> MailSettings | None:
-        """Return the e-mail settings of a Flask config; None if MAIL_SERVER is not set.
+    def from_mapping(
+        cls: type[Settings], config: Mapping[str, Any], instance_path: str, **derived: Any
+    ) -> Settings:
+        """Read and check the settings in a Flask config, and return them.
 
-        :param read: :meth:`SettingsReader.read` of the config.
-        :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
+        :param instance_path: the instance folder of the app. Some defaults contain this folder.
+        :param derived: the values of fields that are no settings.
+        :raises ConfigError: if a key is missing or a value is wrong. The error names the first such
+            key.
         """
-        server = read("MAIL_SERVER", values.parse_text)
-        if server is None:
-            return None
-        use_tls = read("MAIL_USE_TLS", values.parse_flag, False)
-        use_ssl = read("MAIL_USE_SSL", values.parse_flag, False)
-        if use_tls and use_ssl:
-            raise ConfigError("MAIL_USE_TLS", True, "false, because MAIL_USE_SSL is true")
-        default_port = 465 if use_ssl else 25
-        if use_tls:
-            default_port = 587
-        return cls(
-            server=server,
-            port=read("MAIL_PORT", values.parse_port, default_port),
-            use_tls=use_tls,
-            use_ssl=use_ssl,
-            username=read("MAIL_USERNAME", values.parse_text),
-            password=read("MAIL_PASSWORD", values.parse_text),
-            default_sender=read("MAIL_DEFAULT_SENDER", values.parse_sender),
-        )
+        read = read_settings(cls, config, instance_path)
+        has_mail = config.get("MAIL_SERVER")
+        mail = MailSettings(**read_settings(MailSettings, config)) if has_mail else None
+        return cls(**read, mail=mail, **derived)
+
+
+# --- the settings of an Archive ----------------------------------------------------------------
 
 
 def default_address(config: Mapping[str, Any]) -> str:
@@ -188,7 +196,7 @@ def default_address(config: Mapping[str, Any]) -> str:
 
 
 def find_address(config: Mapping[str, Any]) -> str:
-    """Return the address of the Archive, which is also the default of IBI_ARCHIVE_NAME."""
+    """Return the address of the Archive, which may be wrong."""
     return config.get("IBI_ARCHIVE_ADDRESS") or default_address(config)
 
 
@@ -220,32 +228,35 @@ def default_platform_version(config: Mapping[str, Any]) -> str:
         return "flask_ibi_archive"
 
 
+def require_secret(config: Mapping[str, Any]) -> NoReturn:
+    """Refuse a config without SECRET_KEY."""
+    expected = "a long random text, because this text signs the URL keys"
+    raise ConfigError("SECRET_KEY", None, expected)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)  # the settings contain secrets
-class ArchiveConfig:
+class ArchiveConfig(SharedConfig):
     """The settings of an Archive.
 
-    The key of a setting in the Flask config is ``IBI_`` and the name of the field in capitals. A
-    field can declare another key.
-
-    :ivar mail: the settings of the e-mail server; None if the Archive sends no e-mails.
-    :ivar secret_keys: the secrets of SECRET_KEY_FALLBACKS and SECRET_KEY. The newest secret is the
-        last.
+    :ivar archive_name: the name in pages, in OAI-PMH and in citations.
     :ivar mint_port: the port in repository names and the port in IBIps.
     :ivar mint_host_origin: from where the default of IBI_MINT_HOST was taken, for messages.
     """
 
     archive_address: str = setting(values.parse_archive_address, default_address)
-    archive_name: str = setting(values.parse_text, find_address)
+    # the address is checked after this setting
+    archive_name: str = setting(values.parse_text, lambda config: str(find_address(config)))
     publisher: str | None = setting(values.parse_text)
     archive_service_ibi: str | None = setting(values.parse_service_ibi)
     archive_ip: str | None = setting(values.parse_ip)
     archive_platform_version: str = setting(values.parse_ascii_word, default_platform_version)
     archive_admin_email: str | None = setting(values.parse_email)
     platform_software_ibi: Identifier | None = setting(values.parse_identifier_setting)
-    database_uri: str = setting(values.parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite")
-    database_timeout: float = setting(values.parse_timeout, DATABASE_TIMEOUT)
+    database_uri: str = setting(
+        values.parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite", is_secret=True
+    )
     database_bind: str | None = setting(values.parse_text)
-    read_database_uri: str | None = setting(values.parse_text)
+    read_database_uri: str | None = setting(values.parse_text, is_secret=True)
     version_table: str = setting(values.parse_table_name, VERSION_TABLE)
     files_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_files")
     granularity: Fraction = setting(values.parse_granularity_setting, "0.001")
@@ -256,51 +267,40 @@ class ArchiveConfig:
     filter_url_list: bool = setting(values.parse_flag, True)
     follow_editions: bool = setting(values.parse_flag, True)
     url_key_max_age: float = setting(values.parse_seconds, 3600)
-    url_scheme: str = setting(values.parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     application_root: str = setting(values.parse_root, "/", key="APPLICATION_ROOT")
-    base_template: str | None = setting(values.parse_template)
-    content_security_policy: str = setting(values.parse_policy, PAGE_POLICY, allows_empty=True)
-    trusted_proxies: tuple[Network, ...] = setting(values.parse_networks, ())
     local_resolution: bool = setting(values.parse_flag, True)
     former_hosts: frozenset[str] = setting(values.parse_own_hosts, ())
     identification: bool = setting(values.parse_flag, False)
     resolver_url: str = setting(values.parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
     persistent_url_base: str = setting(values.parse_base_url, "http://urlib.net")
     resolver_email: str | None = setting(values.parse_email)
-    registration_key: str | None = setting(values.parse_registration_key)
+    registration_key: str | None = setting(values.parse_registration_key, is_secret=True)
     anonymise_ips: bool = setting(values.parse_flag, True)
     keep_accesses: int = setting(values.parse_count, 90)
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
     claims: bool = setting(values.parse_flag, True)
-    claims_key: bytes | None = setting(values.parse_private_key)
+    claims_key: bytes | None = setting(values.parse_private_key, is_secret=True)
     claims_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_claims")
-    mail: MailSettings | None
-    secret_keys: tuple[str | bytes, ...]
+    secret_key: str | bytes = setting(
+        values.parse_secret, require_secret, key="SECRET_KEY", is_secret=True
+    )
+    secret_key_fallbacks: tuple[str | bytes, ...] = setting(
+        values.parse_secrets, (), key="SECRET_KEY_FALLBACKS", is_secret=True
+    )
     mint_host_origin: str
 
     @classmethod
-    def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ArchiveConfig:
-        """Return the settings of a Flask config.
+    def from_mapping(
+        cls: type[Settings], config: Mapping[str, Any], instance_path: str, **derived: Any
+    ) -> Settings:
+        """Read and check the settings; see :meth:`SharedConfig.from_mapping`."""
+        origin = find_mint_host_origin(config)
+        return super().from_mapping(config, instance_path, mint_host_origin=origin)
 
-        :param instance_path: the instance folder of the app. Some defaults contain this folder.
-        :raises ConfigError: if a key is missing or a value is wrong. The error names the first such
-            key.
-        """
-        settings = read_settings(cls, config, instance_path)
-        read = SettingsReader(config).read
-        secret = read("SECRET_KEY", values.parse_secret)
-        if secret is None:
-            raise ConfigError(
-                "SECRET_KEY", None, "a long random text, because this text signs the URL keys"
-            )
-        older = read("SECRET_KEY_FALLBACKS", values.parse_secrets, ())
-        mail = MailSettings.from_reader(read)
-        return cls(
-            **settings,
-            mail=mail,
-            secret_keys=(*reversed(older), secret),
-            mint_host_origin=find_mint_host_origin(config),
-        )
+    @property
+    def secret_keys(self) -> tuple[str | bytes, ...]:
+        """The secrets of SECRET_KEY_FALLBACKS and SECRET_KEY. The newest secret is the last."""
+        return (*reversed(self.secret_key_fallbacks), self.secret_key)
 
     @cached_property
     def base_url(self) -> str:
@@ -324,55 +324,54 @@ class ArchiveConfig:
                 None,
                 "the IPv4 or IPv6 address of the Archive, as 150.163.34.243; new IBIps contain it",
             )
-        try:
-            # the identifier must not become too long with the longest date of this granularity
-            longest = build_repository_name(self.mint_host, port, 1 + self.granularity)
-        except ValueError as error:
-            raise ConfigError(
-                "IBI_MINT_HOST",
-                self.mint_host,
-                f"a domain name of two words or more, as mtc-m18.sid.inpe.br ({error}"
-                f"{self.mint_host_origin})",
-            ) from error
-        return longest.prefix, build_ibip_prefix(self.archive_ip, ip_port)
+        prefix = build_mint_prefix(
+            "IBI_MINT_HOST",
+            self.mint_host,
+            port,
+            self.granularity,
+            "as mtc-m18.sid.inpe.br",
+            self.mint_host_origin,
+        )
+        return prefix, build_ibip_prefix(self.archive_ip, ip_port)
+
+
+def build_mint_prefix(
+    key: str, host: str, port: int, granularity: Fraction, example: str, origin: str = ""
+) -> str:
+    """Return the prefix of the repository names that are minted with a host name.
+
+    :param key: the setting that contains the host name.
+    :param example: the part of the error message with an example.
+    :param origin: from where the default of the host name was taken.
+    :raises ConfigError: if the host name cannot be used.
+    """
+    try:
+        # the identifier must not become too long with the longest date of this granularity
+        return build_repository_name(host, port, 1 + granularity).prefix
+    except ValueError as error:
+        expected = f"a domain name of two words or more, {example} ({error}{origin})"
+        raise ConfigError(key, host, expected) from error
 
 
 # --- keys --------------------------------------------------------------------------------------
 
-#: The names of the settings of a resolver (resolver/config.py), without ``IBI_``.
-RESOLVER_SETTINGS = {
-    "RESOLVER_DATABASE_URI",
-    "RESOLVER_SERVICE_IBI",
-    "RESOLVER_ARCHIVE_TIMEOUT",
-    "RESOLVER_DEADLINE",
-    "RESOLVER_MAX_ANSWER",
-    "RESOLVER_MAX_ROUNDS",
-    "RESOLVER_MAX_CONNECTIONS",
-    "RESOLVER_INNER_HOSTS",
-    "RESOLVER_FOLLOW",
-    "RESOLVER_FOLLOW_CONNECTIONS",
-    "RESOLVER_CLAIMS_MAX_AGE",
-    "RESOLVER_CLAIMS_MAX_SIZE",
-    "RESOLVER_CLAIMS_FOLDER",
-    "RESOLVER_EMAIL",
-    "RESOLVER_REGISTRY",
-    "RESOLVER_REGISTRY_PASSWORDS_IN_URLS",
-    "RESOLVER_REGISTRY_MINT_HOST",
-    "RESOLVER_REGISTRY_MINT_PORT",
-}
 
-#: The keys of all settings of this package. Keys of Flask and Flask-Mail are not in this list.
-KEYS = sorted(
-    {key for key in map(_config_key, _declared_fields(ArchiveConfig)) if key.startswith("IBI_")}
-    | {f"IBI_{name}" for name in RESOLVER_SETTINGS}
-)
+def list_keys(*declaring: type[Any]) -> list[str]:
+    """Return the keys of the settings of classes. Keys of Flask and Flask-Mail are not listed."""
+    keys = {key for one in declaring for key, _ in list_settings(one).values()}
+    return sorted(key for key in keys if key.startswith("IBI_"))
 
 
-def find_unknown_keys(config: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+def find_unknown_keys(
+    config: Mapping[str, Any], *declaring: type[Any]
+) -> Iterator[tuple[str, str | None]]:
     """Yield each key that begins with IBI_ but is not a setting, and a similar key.
 
     The similar key is the most similar key of a setting, or None if no key is similar.
+
+    :param declaring: the classes that declare all settings.
     """
+    known = list_keys(*declaring)
     for key in config:
-        if key.startswith("IBI_") and key not in KEYS:
-            yield key, next(iter(get_close_matches(key, KEYS, n=1)), None)
+        if key.startswith("IBI_") and key not in known:
+            yield key, next(iter(get_close_matches(key, known, n=1)), None)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
+from flask import Flask
 from support.cases import for_each
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.config import MAX_CONNECTIONS, ResolverConfig
-from flask_ibi_archive.server.config import RESOLVER_SETTINGS, find_unknown_keys
+from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys
+from flask_ibi_archive.server.pages.requests import shared_config
 
 
 def read(**config: Any) -> ResolverConfig:
@@ -162,14 +164,19 @@ def test_the_service_url_is_known_if_server_name_is_set() -> None:
     assert told.service_url == "https://urlib.net/J8LNKB5R7W/3FUQHC5"
 
 
-def test_the_settings_of_a_resolver_are_listed_for_the_warning() -> None:
-    keys = [field.metadata.get("key", "") for field in fields(ResolverConfig)]
-    own = {key.removeprefix("IBI_") for key in keys if key.startswith("IBI_RESOLVER_")}
-    assert own == set(RESOLVER_SETTINGS)
+def test_the_settings_that_pages_read_are_those_of_both() -> None:
+    app = Flask("resolver")
+    app.config |= {"IBI_ARCHIVE_NAME": "Urlib", "IBI_RESOLVER_DATABASE_URI": "sqlite://"}
+    IBIResolver(app)
+    with app.app_context():
+        shared = get_type_hints(shared_config)["return"]
+        assert isinstance(shared_config(), shared)
+        assert shared_config().archive_name == "Urlib"
+    assert issubclass(ArchiveConfig, shared)
 
 
 def test_only_unknown_keys_are_warned_of() -> None:
-    assert list(find_unknown_keys(DEFAULTS)) == []
-    assert list(find_unknown_keys({"IBI_RESOLVER_DEADLIN": 1})) == [
+    assert list(find_unknown_keys(DEFAULTS, ArchiveConfig, ResolverConfig)) == []
+    assert list(find_unknown_keys({"IBI_RESOLVER_DEADLIN": 1}, ResolverConfig)) == [
         ("IBI_RESOLVER_DEADLIN", "IBI_RESOLVER_DEADLINE")
     ]
