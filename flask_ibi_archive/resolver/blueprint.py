@@ -7,6 +7,7 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
@@ -50,8 +51,8 @@ from flask_ibi_archive.server.pages.app_hooks import (
 )
 from flask_ibi_archive.server.pages.persistent_urls import (
     RESOLVE,
+    answer_unrouted,
     begins_with_ibi,
-    create_fallback_hook,
     is_like_persistent_url,
     refuse_registration_key,
 )
@@ -140,7 +141,9 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         blueprint.record(add_document_registry)
     blueprint.before_app_request(_start_following)
     blueprint.before_app_request(show_at_root)
-    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
+    answer = partial(
+        answer_unrouted, _resolve_or_register, is_like_persistent_url, _count_malformed
+    )
     blueprint.record_once(lambda state: answer_first(state.app, answer_former_link, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint

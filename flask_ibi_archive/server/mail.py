@@ -69,7 +69,7 @@ def send_email(
         expected = "the host of the mail server, such as smtp.example.org"
         raise ConfigError("MAIL_SERVER", None, expected)
     emails = send_emails(settings, [message], min(STEP_TIMEOUT, seconds))
-    reason = run_within(seconds, lambda: [*emails][0])
+    reason = run_within(seconds, lambda: "".join(emails))
     if reason is None:
         reason = "took too long; the e-mail may have been sent nevertheless"
     if reason:
