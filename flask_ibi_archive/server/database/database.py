@@ -8,7 +8,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,8 +70,7 @@ class Database:
         # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
         self._parent_pools: list[Pool] = []
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_reconnect_after_fork, weakref.ref(self)))
+        _databases.add(self)
 
     @classmethod
     def at(
@@ -281,17 +279,23 @@ def _close(*opened: Engine) -> None:
         engine.dispose()
 
 
-def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _reconnect_after_fork() -> None:
     """Make a forked process open its own connections.
 
     The forked process must neither use nor close the connections of the parent process.
     """
-    database = reference()
-    if database is not None:
+    for database in list(_databases):
         # the list prevents the garbage collector from closing the connections of the parent
         database._parent_pools += [database.engine.pool, database.reader.pool]
         database.engine.dispose(close=False)
         database.reader.dispose(close=False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reconnect_after_fork)
 
 
 def check_encoding(connection: Connection) -> None:
