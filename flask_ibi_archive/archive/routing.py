@@ -29,7 +29,6 @@ from flask_ibi_archive.server.pages.app_hooks import (
     SERVICE,
     PageBlueprint,
     add_page,
-    add_server_page,
     answer_first,
     prepare_app,
 )
@@ -98,7 +97,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         ("claims_key", "key", claims.send_key),
         ("claims_tile", "tile/<path:path>", claims.send_tile),
     ):
-        add_server_page(blueprint, endpoint, f"{claims.PATH}/{path}", send)
+        add_page(blueprint, endpoint, f"{claims.PATH}/{path}", send, for_servers=True)
     offer, file = f"{offers.PATH}/<offer>", f"files/<{NUMBER}:number>/<path:path>"
     add_page(blueprint, "offer", offer, views.answer_offer, METHODS)
     add_page(blueprint, "offered_items", f"{offer}/items", views.answer_items, METHODS)

@@ -17,6 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
 
 from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.config import DATABASE_TIMEOUT
 from flask_ibi_archive.server.database import engines
 from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
 from flask_ibi_archive.server.database.database_errors import (
@@ -77,7 +78,7 @@ class Database:
         cls,
         uri: str,
         history: History = ARCHIVE,
-        timeout: float = engines.DEFAULT_TIMEOUT,
+        timeout: float = DATABASE_TIMEOUT,
         find_limit: FindLimit = lambda: None,
         belongs_to_host: bool = False,
         creator: engines.Creator | None = None,
@@ -124,11 +125,8 @@ class Database:
 
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
-        try:
-            with self._connect(self.reader) as connection:
-                yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
+        with self._explaining(), self._connect(self.reader) as connection:
+            yield connection
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
         """Call a function with a connection for reading, and return the result of the function.
@@ -138,19 +136,25 @@ class Database:
 
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
-        try:
+        with self._explaining():
             try:
                 return self._read_once(work)
             except DBAPIError as error:
                 if not error.connection_invalidated or isinstance(error.orig, TimeoutError):
                     raise
                 return self._read_once(work)
-        except (DBAPIError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
 
     def read_rows(self, statement: Executable) -> Sequence[Any]:
         """Return all rows of a statement. :meth:`read` says what happens if a connection fails."""
         return self.read(lambda connection: connection.execute(statement).all())
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Raise :class:`.NotReady` for the errors of the database."""
+        try:
+            yield
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error) from error
 
     def _read_once(self, work: Callable[[Connection], Result]) -> Result:
         with self._connect(self.reader) as connection:
@@ -164,15 +168,11 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection for reading. All statements read the data of the same moment."""
-        try:
-            with self._connect(self.engine) as connection:
-                connection.execution_options(
-                    **{engines.BEGIN: engines.SNAPSHOT[self.engine.dialect.name]}
-                )
-                with connection.begin():
-                    yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
+        begin = engines.SNAPSHOT[self.engine.dialect.name]
+        with self._explaining(), self._connect(self.engine) as connection:
+            connection.execution_options(**{engines.BEGIN: begin})
+            with connection.begin():
+                yield connection
 
     # --- writing ---------------------------------------------------------------------------------
 
