@@ -113,7 +113,13 @@ RIGHT: list[tuple[str, Any, Any]] = [
 #: Key, part of the message, wrong values.
 WRONG: list[tuple[str, str, list[Any]]] = [
     ("IBI_DATABASE_URI", "a text", [["sqlite://"], True]),
-    ("IBI_DATABASE_TIMEOUT", "more than 0", [0, "0", -1, 3601, "x", "nan", True]),
+    (
+        "IBI_DATABASE_TIMEOUT",
+        "more than 0",
+        [0, "0", -1, 3601, "x", "nan", "inf", True, [5], 1e300],
+    ),
+    ("IBI_KEEP_ACCESSES", "a whole number, 1 or more", [0, "0", -1, 1.5, True, "1k"]),
+    ("IBI_INNER_HOSTS", "a list of names", [5, ["a.corp", 5], "a..b", "10.0.0.1/8"]),
     (
         "IBI_ARCHIVE_ADDRESS",
         "without http://",
