@@ -60,7 +60,8 @@ STATIC = "static"
 _UNROUTED = (NotFound, BadHost, RequestRedirect)
 #: A rule that matches all paths, such as ``/<path:page>``.
 _CATCH_ALL = re.compile(r"/<path(?:\([^>]*\))?:\w+>/?")
-_IBI_CHARACTERS = frozenset(f"{ascii_letters}{digits}./@-")
+#: The characters that identifiers consist of.
+_ALPHABET = frozenset(f"{ascii_letters}{digits}./@-")
 #: What precedes an identifier in citations.
 _SCHEMES = ("http:/", "https:/", "upn:", "ibi:")
 _WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
@@ -230,7 +231,7 @@ def begins_with_ibi(target: str) -> bool:
     with spelling errors.
     """
     path = target.partition("?")[0][:MAX_BEGINNING]
-    foreign = [end for end, char in enumerate(path) if char not in _IBI_CHARACTERS]
+    foreign = [end for end, char in enumerate(path) if char not in _ALPHABET]
     for end in [*foreign, len(path)][:5]:
         try:
             parse_persistent_target(path[:end])
