@@ -13,8 +13,9 @@ from typing import Any
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.server.config import SharedConfig, build_mint_prefix, setting
-from flask_ibi_archive.server.setting_values import (
+from flask_ibi_archive.server.config import (
+    SharedConfig,
+    build_mint_prefix,
     parse_archive_address,
     parse_count,
     parse_email,
@@ -25,6 +26,7 @@ from flask_ibi_archive.server.setting_values import (
     parse_service_ibi,
     parse_text,
     parse_timeout,
+    setting,
 )
 
 try:

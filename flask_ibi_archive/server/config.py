@@ -10,23 +10,50 @@ values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from difflib import get_close_matches
+from email.utils import formataddr
 from fractions import Fraction
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote, urlsplit
 
-from flask_ibi_archive.core.identifiers import Identifier, build_ibip_prefix, build_repository_name
+from flask_ibi_archive.core.identifiers import (
+    Form,
+    Identifier,
+    build_ibip_prefix,
+    build_repository_name,
+    canonical_address,
+    parse_granularity,
+    parse_identifier,
+)
 from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
-from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host, extract_port
-from flask_ibi_archive.core.protocol.relations import RelationPattern
+from flask_ibi_archive.core.protocol.hosts import (
+    InnerHosts,
+    extract_host,
+    extract_port,
+    is_archive_address,
+    normalize_host,
+    parse_inner_hosts,
+)
+from flask_ibi_archive.core.protocol.inclusion import is_email, is_key
+from flask_ibi_archive.core.protocol.relations import RelationPattern, parse_relation_pattern
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.server import setting_values as values
-from flask_ibi_archive.server.setting_values import InvalidValue, Network
 
+Network = IPv4Network | IPv6Network
+
+#: The longest timeout in seconds. The timers of operating systems have an upper limit.
+LONGEST_TIMEOUT = 3600
+#: Besides letters, digits and "-._~", a path may contain these characters unencoded (RFC 3986).
+PATH_CHARACTERS = "/:@!$&'()*+,;="
+#: The description of IBI_BASE_TEMPLATE for error messages.
+TEMPLATE = "the name of a template in a template folder of the app, as layout.html"
 #: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
 VERSION_TABLE = "ibi_alembic_version"
 #: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
@@ -39,8 +66,264 @@ PAGE_POLICY = (
 #: The default of IBI_DATABASE_TIMEOUT in seconds. Archives and resolvers use this setting.
 DATABASE_TIMEOUT = 5
 
-
 Settings = TypeVar("Settings", bound="SharedConfig")
+
+
+# --- values ------------------------------------------------------------------------------------
+# Each parser checks a value and converts it, or raises InvalidValue.
+
+
+class InvalidValue(ValueError):
+    """The value of a setting is wrong. The text of the error describes the allowed values."""
+
+
+def parse_text(value: Any) -> str:
+    """Return a text unchanged, or a number as text.
+
+    The value of a setting may be a number, because Flask reads digits in an environment variable as
+    a number.
+
+    :raises InvalidValue: if the value is neither a text nor a number.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InvalidValue("a text")
+    try:
+        # Decimal writes all digits: str() would write 0.00001 as 1e-05
+        return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
+    except ValueError as error:  # Python does not convert an int with thousands of digits
+        raise InvalidValue("a text") from error
+
+
+def make_parser(
+    expected: str,
+    convert: Callable[[Any], Any],
+    accepts: Callable[[Any], object] = lambda converted: True,
+    *,
+    shows_reason: bool = False,
+) -> Callable[[Any], Any]:
+    """Return a function that checks and converts values.
+
+    For a wrong value, the function raises :class:`InvalidValue`.
+
+    :param expected: a description of the allowed values, for the error message.
+    :param convert: a function that converts a value. For a wrong value, the function may raise
+        TypeError, ValueError or OverflowError.
+    :param accepts: a function that returns a true value if the converted value is allowed.
+    :param shows_reason: whether the error message also contains the error text of ``convert``.
+    """
+
+    def parse(value: Any) -> Any:
+        try:
+            converted = convert(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            reason = f" ({error})" if shows_reason and str(error) else ""
+            raise InvalidValue(expected + reason) from error
+        if not accepts(converted):
+            raise InvalidValue(expected)
+        return converted
+
+    return parse
+
+
+def _require_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _convert_whole_number(value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _convert_ports(value: Any) -> tuple[int, int]:
+    ports = [value] if isinstance(value, int) else _split_words(value)
+    rep, ibip = map(parse_port, ports if len(ports) == 2 else [*ports, *ports])
+    return rep, ibip
+
+
+def _convert_seconds(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    return float(value)
+
+
+def _convert_flag(value: Any) -> bool:
+    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    if isinstance(value, int) and value in (0, 1):
+        return bool(value)
+    raise TypeError
+
+
+def _require_list(value: Any) -> Sequence[Any]:
+    """Return the value, which must be a list or a tuple.
+
+    :raises TypeError: if the value has another type.
+    """
+    if not isinstance(value, list | tuple):
+        raise TypeError
+    return value
+
+
+def _split_words(value: Any) -> Sequence[Any]:
+    """Return a list unchanged. Split a text into words at commas and spaces."""
+    return value.replace(",", " ").split() if isinstance(value, str) else _require_list(value)
+
+
+def _convert_secret(value: Any) -> str | bytes:
+    return value if isinstance(value, bytes) else parse_text(value)
+
+
+def _convert_service_ibi(value: Any) -> str:
+    identifier = parse_identifier(str(value))
+    if identifier.form is Form.LEGACY:
+        raise TypeError
+    return identifier.text
+
+
+def _is_base_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_server = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(has_server) and url.isascii() and not re.search(r"[?#\s]", url)
+
+
+def _convert_networks(value: Any) -> tuple[Network, ...]:
+    # str(), because ip_network() reads a number as an address
+    return tuple(ip_network(str(item)) for item in _split_words(value))
+
+
+def _convert_hosts(value: Any) -> InnerHosts:
+    return parse_inner_hosts([_require_text(item) for item in _split_words(value)])
+
+
+def _convert_own_hosts(value: Any) -> frozenset[str]:
+    hosts = [_require_text(item) for item in _split_words(value)]
+    if not all(map(is_archive_address, hosts)):
+        raise TypeError
+    return frozenset(map(normalize_host, hosts))
+
+
+def _convert_relations(value: Any) -> tuple[RelationPattern, ...]:
+    return tuple(parse_relation_pattern(text) for text in _require_list(value))
+
+
+parse_secret = make_parser("a long random text", _convert_secret, bool)
+parse_secrets = make_parser(
+    # a single text is not allowed, because each letter of the text would become a secret
+    "a list of the earlier values of SECRET_KEY",
+    lambda value: tuple(parse_secret(item) for item in _require_list(value)),
+)
+parse_archive_address = make_parser(
+    'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080',
+    _require_text,
+    is_archive_address,
+)
+parse_identifier_setting = make_parser(
+    "an IBI", lambda value: parse_identifier(str(value)), shows_reason=True
+)
+#: This parser returns the IBI in canonical case.
+parse_service_ibi = make_parser(
+    "a repository name or an IBIp, not a legacy identifier", _convert_service_ibi, shows_reason=True
+)
+parse_ip = make_parser(
+    "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
+)
+parse_table_name = make_parser(
+    "the name of a table, as alembic_version", _require_text, re.compile(r"[A-Za-z_]\w*").fullmatch
+)
+#: A word that needs no encoding in a message of the protocol (a list of pairs).
+parse_ascii_word = make_parser(
+    "one word of ASCII, as 2014:11.09.02.16.15",
+    parse_text,
+    re.compile(r"[\x21-\x7a\x7c\x7e]+").fullmatch,
+)
+parse_email = make_parser("an e-mail address, as banon@dpi.inpe.br", _require_text, is_email)
+#: Source: [R] Table 5.1.
+parse_registration_key = make_parser(
+    'ten digits or more, optionally followed by "-" and ten digits or more', parse_text, is_key
+)
+parse_base_url = make_parser(
+    "an http or https URL without a query, as http://urlib.net",
+    lambda value: _require_text(value).rstrip("/"),
+    _is_base_url,
+)
+parse_granularity_setting = make_parser(
+    'a number of seconds: "60", "1", "0.1", "0.01", "0.001" and so on',
+    lambda value: parse_granularity(parse_text(value)),
+)
+parse_port = make_parser("a port, 1 to 65535", _convert_whole_number, lambda port: 0 < port < 65536)
+#: This parser returns the port of repository names and the port of IBIps.
+parse_ports = make_parser("a port, 1 to 65535, or two ports, as 80,802", _convert_ports)
+parse_count = make_parser(
+    "a whole number, 1 or more", _convert_whole_number, lambda count: count >= 1
+)
+parse_seconds = make_parser(
+    "a number of seconds, 0 or more", _convert_seconds, lambda seconds: 0 <= seconds < float("inf")
+)
+parse_timeout = make_parser(
+    f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}",
+    _convert_seconds,
+    lambda seconds: 0 < seconds <= LONGEST_TIMEOUT,
+)
+parse_flag = make_parser("true or false", _convert_flag)
+parse_relations = make_parser(
+    'a list of relations, as ["", ".lastedition", ".metadata(*)"]',
+    _convert_relations,
+    shows_reason=True,
+)
+parse_folder = make_parser(
+    "the path of a folder",
+    lambda value: value if isinstance(value, Path) else Path(parse_text(value)),
+    lambda path: "\0" not in str(path),
+)
+#: This parser returns the 32 bytes of an Ed25519 private key.
+parse_private_key = make_parser(
+    "32 random bytes in base64, as the command openssl rand -base64 32 prints",
+    lambda value: b64decode(_require_text(value), validate=True),
+    lambda key: len(key) == 32,
+)
+parse_networks = make_parser(
+    'a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_networks, shows_reason=True
+)
+#: The hosts in a private network to which the program may send requests.
+parse_hosts = make_parser(
+    'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]',
+    _convert_hosts,
+    shows_reason=True,
+)
+#: Hosts, perhaps with a port, in the form of :func:`normalize_host`.
+parse_own_hosts = make_parser(
+    'a list of hosts without http://, as ["old.example.org", "old.example.org:8080"]',
+    _convert_own_hosts,
+)
+parse_scheme = make_parser("http or https", _require_text, ("http", "https").__contains__)
+#: This parser returns the percent-encoded path without a slash at the end, "" for the root.
+parse_root = make_parser(
+    "the path under which the app is mounted, as /repository",
+    lambda value: quote(_require_text(value).rstrip("/"), safe=PATH_CHARACTERS),
+    re.compile("(?:/[^/]+)*").fullmatch,
+)
+parse_policy = make_parser(
+    'a Content-Security-Policy in one line, or "" for no policy',
+    _require_text,
+    lambda text: text.isascii() and (not text or text.isprintable()),
+)
+parse_template = make_parser(TEMPLATE, lambda value: _require_text(value).strip(), bool)
+
+
+def parse_sender(value: Any) -> str:
+    """Return the sender of e-mails. A pair (name, address) is allowed, as in Flask-Mail."""
+    if isinstance(value, list | tuple) and len(value) == 2:
+        return formataddr((str(value[0]), parse_email(value[1])))
+    return parse_text(value)
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -58,7 +341,7 @@ def setting(
     """Declare a setting as a field of a dataclass.
 
     :param parse: a function that checks and converts the value. For a wrong value, the function
-        raises :class:`.setting_values.InvalidValue`.
+        raises :class:`InvalidValue`.
     :param default: the unparsed value of a missing setting. In a text, ``{instance_path}`` stands
         for the instance folder of the app. If the default is a function, the function computes the
         value from the Flask config. None means that the setting is optional.
@@ -138,13 +421,13 @@ mail_setting = partial(setting, prefix="MAIL_")
 class MailSettings:
     """The settings of the e-mail server. The keys are those of Flask-Mail, such as MAIL_SERVER."""
 
-    server: str = mail_setting(values.parse_text)
-    use_tls: bool = mail_setting(values.parse_flag, False)
-    use_ssl: bool = mail_setting(values.parse_flag, False)
-    port: int = mail_setting(values.parse_port, default_mail_port)
-    username: str | None = mail_setting(values.parse_text)
-    password: str | None = mail_setting(values.parse_text, is_secret=True)
-    default_sender: str | None = mail_setting(values.parse_sender)
+    server: str = mail_setting(parse_text)
+    use_tls: bool = mail_setting(parse_flag, False)
+    use_ssl: bool = mail_setting(parse_flag, False)
+    port: int = mail_setting(parse_port, default_mail_port)
+    username: str | None = mail_setting(parse_text)
+    password: str | None = mail_setting(parse_text, is_secret=True)
+    default_sender: str | None = mail_setting(parse_sender)
 
     def __post_init__(self) -> None:
         if self.use_tls and self.use_ssl:
@@ -162,12 +445,12 @@ class SharedConfig:
     :ivar mail: the settings of the e-mail server; None if no e-mail server is set.
     """
 
-    database_timeout: float = setting(values.parse_timeout, DATABASE_TIMEOUT)
-    archive_name: str | None = setting(values.parse_text)
-    trusted_proxies: tuple[Network, ...] = setting(values.parse_networks, ())
-    base_template: str | None = setting(values.parse_template)
-    content_security_policy: str = setting(values.parse_policy, PAGE_POLICY, allows_empty=True)
-    url_scheme: str = setting(values.parse_scheme, "http", key="PREFERRED_URL_SCHEME")
+    database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
+    archive_name: str | None = setting(parse_text)
+    trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
+    base_template: str | None = setting(parse_template)
+    content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)
+    url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     mail: MailSettings | None
 
     @classmethod
@@ -243,49 +526,49 @@ class ArchiveConfig(SharedConfig):
     :ivar mint_host_origin: from where the default of IBI_MINT_HOST was taken, for messages.
     """
 
-    archive_address: str = setting(values.parse_archive_address, default_address)
+    archive_address: str = setting(parse_archive_address, default_address)
     # the address is checked after this setting
-    archive_name: str = setting(values.parse_text, lambda config: str(find_address(config)))
-    publisher: str | None = setting(values.parse_text)
-    archive_service_ibi: str | None = setting(values.parse_service_ibi)
-    archive_ip: str | None = setting(values.parse_ip)
-    archive_platform_version: str = setting(values.parse_ascii_word, default_platform_version)
-    archive_admin_email: str | None = setting(values.parse_email)
-    platform_software_ibi: Identifier | None = setting(values.parse_identifier_setting)
+    archive_name: str = setting(parse_text, lambda config: str(find_address(config)))
+    publisher: str | None = setting(parse_text)
+    archive_service_ibi: str | None = setting(parse_service_ibi)
+    archive_ip: str | None = setting(parse_ip)
+    archive_platform_version: str = setting(parse_ascii_word, default_platform_version)
+    archive_admin_email: str | None = setting(parse_email)
+    platform_software_ibi: Identifier | None = setting(parse_identifier_setting)
     database_uri: str = setting(
-        values.parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite", is_secret=True
+        parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite", is_secret=True
     )
-    database_bind: str | None = setting(values.parse_text)
-    read_database_uri: str | None = setting(values.parse_text, is_secret=True)
-    version_table: str = setting(values.parse_table_name, VERSION_TABLE)
-    files_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_files")
-    granularity: Fraction = setting(values.parse_granularity_setting, "0.001")
-    mint_host: str = setting(values.parse_text, default_mint_host)
-    mint_port: tuple[int, int] = setting(values.parse_ports, default_mint_port)
-    mint_max_wait: float = setting(values.parse_seconds, 10)
-    relations: tuple[RelationPattern, ...] | None = setting(values.parse_relations)
-    filter_url_list: bool = setting(values.parse_flag, True)
-    follow_editions: bool = setting(values.parse_flag, True)
-    url_key_max_age: float = setting(values.parse_seconds, 3600)
-    application_root: str = setting(values.parse_root, "/", key="APPLICATION_ROOT")
-    local_resolution: bool = setting(values.parse_flag, True)
-    former_hosts: frozenset[str] = setting(values.parse_own_hosts, ())
-    identification: bool = setting(values.parse_flag, False)
-    resolver_url: str = setting(values.parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
-    persistent_url_base: str = setting(values.parse_base_url, "http://urlib.net")
-    resolver_email: str | None = setting(values.parse_email)
-    registration_key: str | None = setting(values.parse_registration_key, is_secret=True)
-    anonymise_ips: bool = setting(values.parse_flag, True)
-    keep_accesses: int = setting(values.parse_count, 90)
-    inner_hosts: InnerHosts = setting(values.parse_hosts, ())
-    claims: bool = setting(values.parse_flag, True)
-    claims_key: bytes | None = setting(values.parse_private_key, is_secret=True)
-    claims_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_claims")
+    database_bind: str | None = setting(parse_text)
+    read_database_uri: str | None = setting(parse_text, is_secret=True)
+    version_table: str = setting(parse_table_name, VERSION_TABLE)
+    files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
+    granularity: Fraction = setting(parse_granularity_setting, "0.001")
+    mint_host: str = setting(parse_text, default_mint_host)
+    mint_port: tuple[int, int] = setting(parse_ports, default_mint_port)
+    mint_max_wait: float = setting(parse_seconds, 10)
+    relations: tuple[RelationPattern, ...] | None = setting(parse_relations)
+    filter_url_list: bool = setting(parse_flag, True)
+    follow_editions: bool = setting(parse_flag, True)
+    url_key_max_age: float = setting(parse_seconds, 3600)
+    application_root: str = setting(parse_root, "/", key="APPLICATION_ROOT")
+    local_resolution: bool = setting(parse_flag, True)
+    former_hosts: frozenset[str] = setting(parse_own_hosts, ())
+    identification: bool = setting(parse_flag, False)
+    resolver_url: str = setting(parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
+    persistent_url_base: str = setting(parse_base_url, "http://urlib.net")
+    resolver_email: str | None = setting(parse_email)
+    registration_key: str | None = setting(parse_registration_key, is_secret=True)
+    anonymise_ips: bool = setting(parse_flag, True)
+    keep_accesses: int = setting(parse_count, 90)
+    inner_hosts: InnerHosts = setting(parse_hosts, ())
+    claims: bool = setting(parse_flag, True)
+    claims_key: bytes | None = setting(parse_private_key, is_secret=True)
+    claims_folder: Path = setting(parse_folder, "{instance_path}/ibi_claims")
     secret_key: str | bytes = setting(
-        values.parse_secret, require_secret, key="SECRET_KEY", is_secret=True
+        parse_secret, require_secret, key="SECRET_KEY", is_secret=True
     )
     secret_key_fallbacks: tuple[str | bytes, ...] = setting(
-        values.parse_secrets, (), key="SECRET_KEY_FALLBACKS", is_secret=True
+        parse_secrets, (), key="SECRET_KEY_FALLBACKS", is_secret=True
     )
     mint_host_origin: str
 

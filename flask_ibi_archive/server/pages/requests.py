@@ -17,8 +17,7 @@ from flask import Flask, Request, current_app, has_request_context, request
 
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.resolution.answer import is_same_address
-from flask_ibi_archive.server.config import SharedConfig
-from flask_ibi_archive.server.setting_values import PATH_CHARACTERS, Network, parse_root
+from flask_ibi_archive.server.config import PATH_CHARACTERS, Network, SharedConfig, parse_root
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
