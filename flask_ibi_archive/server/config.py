@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from email.utils import formataddr
@@ -329,16 +329,9 @@ def parse_sender(value: Any) -> str:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def setting(
-    parse: Callable[[Any], Any],
-    default: Any = None,
-    key: str = "",
-    *,
-    prefix: str = "IBI_",
-    allows_empty: bool = False,
-    is_secret: bool = False,
-) -> Any:
-    """Declare a setting as a field of a dataclass.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a setting is read.
 
     :param parse: a function that checks and converts the value. For a wrong value, the function
         raises :class:`InvalidValue`.
@@ -350,45 +343,53 @@ def setting(
     :param allows_empty: whether "" is a value of the setting. If not, "" means the default.
     :param is_secret: whether error messages do not show the value.
     """
-    facts = parse, default, key, prefix, allows_empty, is_secret
-    names = "parse", "default", "key", "prefix", "allows_empty", "is_secret"
-    return field(metadata=dict(zip(names, facts, strict=True)))
+
+    parse: Callable[[Any], Any]
+    default: Any = None
+    key: str = ""
+    prefix: str = "IBI_"
+    allows_empty: bool = False
+    is_secret: bool = False
+
+    def read(self, config: Mapping[str, Any], instance_path: str = "") -> Any:
+        """Return the parsed value in a Flask config; None if it is optional and missing."""
+        value = config.get(self.key)
+        if value is None or (value == "" and not self.allows_empty):
+            value = self.default
+            if callable(value):
+                value = value(config)
+            elif isinstance(value, str):
+                value = value.replace("{instance_path}", instance_path)
+            if value is None:
+                return None
+        try:
+            return self.parse(value)
+        except InvalidValue as error:
+            shown = "(hidden)" if self.is_secret else value
+            raise ConfigError(self.key, shown, str(error)) from error
 
 
-def list_settings(declaring: type[Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Return the settings that a class declares: the key and the arguments of each, by field."""
+def setting(*facts: Any, **named_facts: Any) -> Any:
+    """Declare a setting as a field of a dataclass. The parameters are those of :class:`Setting`."""
+    return field(metadata={"setting": Setting(*facts, **named_facts)})
+
+
+def list_settings(declaring: type[Any]) -> dict[str, Setting]:
+    """Return the settings that a class declares, with their keys, by field."""
+    found = {one.name: one.metadata["setting"] for one in fields(declaring) if one.metadata}
     return {
-        one.name: (one.metadata["key"] or one.metadata["prefix"] + one.name.upper(), one.metadata)
-        for one in fields(declaring)
-        if one.metadata
+        name: replace(one, key=one.key or one.prefix + name.upper()) for name, one in found.items()
     }
 
 
-def read_setting(
-    declaring: type[Any], name: str, config: Mapping[str, Any], instance_path: str = ""
-) -> Any:
-    """Return the parsed value of a setting; None if it is optional and missing.
+def read_setting(declaring: type[Any], name: str, config: Mapping[str, Any]) -> Any:
+    """Return the parsed value of one setting; None if it is optional and missing.
 
     :param declaring: the class that declares the setting.
     :param name: the field of the setting.
-    :param instance_path: the instance folder of the app. Some defaults contain this folder.
     :raises ConfigError: if the value is wrong. The error names the key.
     """
-    key, declared = list_settings(declaring)[name]
-    value = config.get(key)
-    if value is None or (value == "" and not declared["allows_empty"]):
-        value = declared["default"]
-        if callable(value):
-            value = value(config)
-        elif isinstance(value, str):
-            value = value.replace("{instance_path}", instance_path)
-        if value is None:
-            return None
-    try:
-        return declared["parse"](value)
-    except InvalidValue as error:
-        shown = "(hidden)" if declared["is_secret"] else value
-        raise ConfigError(key, shown, str(error)) from error
+    return list_settings(declaring)[name].read(config)
 
 
 def read_settings(
@@ -396,11 +397,12 @@ def read_settings(
 ) -> dict[str, Any]:
     """Return the values of all settings that a class declares, by field.
 
+    :param instance_path: the instance folder of the app. Some defaults contain this folder.
     :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
     """
     return {
-        name: read_setting(declaring, name, config, instance_path)
-        for name in list_settings(declaring)
+        name: declared.read(config, instance_path)
+        for name, declared in list_settings(declaring).items()
     }
 
 
@@ -641,7 +643,7 @@ def build_mint_prefix(
 
 def list_keys(*declaring: type[Any]) -> list[str]:
     """Return the keys of the settings of classes. Keys of Flask and Flask-Mail are not listed."""
-    keys = {key for one in declaring for key, _ in list_settings(one).values()}
+    keys = {one.key for each in declaring for one in list_settings(each).values()}
     return sorted(key for key in keys if key.startswith("IBI_"))
 
 
