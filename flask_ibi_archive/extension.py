@@ -34,6 +34,7 @@ from flask_ibi_archive.archive.service.local_resolution import (
 )
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_address
 from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, archive_history, replica_history
@@ -280,7 +281,7 @@ class IBIArchive:
             )
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
-        warn_of_unknown_keys(app)
+        warn_of_unknown_keys(app, ArchiveConfig, ResolverConfig)
         try:
             self._open(app)
         except NoDatabaseYet as error:

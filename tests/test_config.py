@@ -24,6 +24,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.server.start import hide_password, open_database
 
@@ -112,7 +113,13 @@ RIGHT: list[tuple[str, Any, Any]] = [
 #: Key, part of the message, wrong values.
 WRONG: list[tuple[str, str, list[Any]]] = [
     ("IBI_DATABASE_URI", "a text", [["sqlite://"], True]),
-    ("IBI_DATABASE_TIMEOUT", "more than 0", [0, "0", -1, 3601, "x", "nan", True]),
+    (
+        "IBI_DATABASE_TIMEOUT",
+        "more than 0",
+        [0, "0", -1, 3601, "x", "nan", "inf", True, [5], 1e300],
+    ),
+    ("IBI_KEEP_ACCESSES", "a whole number, 1 or more", [0, "0", -1, 1.5, True, "1k"]),
+    ("IBI_INNER_HOSTS", "a list of names", [5, ["a.corp", 5], "a..b", "10.0.0.1/8"]),
     (
         "IBI_ARCHIVE_ADDRESS",
         "without http://",
@@ -416,9 +423,10 @@ def test_an_unknown_key_is_logged_as_a_warning(
 
 def test_no_known_key_is_logged_as_a_warning() -> None:
     resolver = "IBI_RESOLVER_DATABASE_URI", "IBI_RESOLVER_SERVICE_IBI", "IBI_RESOLVER_MAX_ROUNDS"
-    assert list(find_unknown_keys(dict.fromkeys([*DEFAULTS, *resolver, "SECRET_KEY", "X"]))) == []
-    unknown = [key for key, _ in find_unknown_keys({"IBI_SECRET_KEYS": 1, "IBI_URL_SCHEME": 1})]
-    assert unknown == ["IBI_SECRET_KEYS", "IBI_URL_SCHEME"]
+    known = dict.fromkeys([*DEFAULTS, *resolver, "SECRET_KEY", "X"])
+    assert list(find_unknown_keys(known, ArchiveConfig, ResolverConfig)) == []
+    unknown = find_unknown_keys({"IBI_SECRET_KEYS": 1, "IBI_URL_SCHEME": 1}, ArchiveConfig)
+    assert [key for key, _ in unknown] == ["IBI_SECRET_KEYS", "IBI_URL_SCHEME"]
 
 
 # --- values of the environment -------------------------------------------------------------------

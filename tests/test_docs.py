@@ -21,12 +21,14 @@ from flask_ibi_archive.core.identifiers import is_private_address
 from flask_ibi_archive.core.records.record import FIELDS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.server.config import KEYS, PAGE_POLICY
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.server.config import PAGE_POLICY, ArchiveConfig, list_keys
 from flask_ibi_archive.server.database.migrate import ARCHIVE, RESOLVER, migrations_path
 from flask_ibi_archive.server.pages.texts import COOKIE
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
+KEYS = list_keys(ArchiveConfig, ResolverConfig)
 CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
 
 

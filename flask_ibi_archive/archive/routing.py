@@ -22,14 +22,13 @@ from flask_ibi_archive.archive.service.local_resolution import answer_unrouted
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.core.records import messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.server.config import SettingsReader
+from flask_ibi_archive.server.config import ArchiveConfig, read_setting
 from flask_ibi_archive.server.pages import flask_interfaces
 from flask_ibi_archive.server.pages.app_hooks import (
     NUMBER,
     SERVICE,
     PageBlueprint,
     add_page,
-    add_server_page,
     answer_first,
     prepare_app,
 )
@@ -43,7 +42,6 @@ from flask_ibi_archive.server.pages.responses import (
     find_list_path,
     health_response,
 )
-from flask_ibi_archive.server.setting_values import parse_flag
 
 NAME = "ibi_archive"
 #: The name of the URL converter that the app may use in its own routes. It is long, because the app
@@ -99,13 +97,13 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         ("claims_key", "key", claims.send_key),
         ("claims_tile", "tile/<path:path>", claims.send_tile),
     ):
-        add_server_page(blueprint, endpoint, f"{claims.PATH}/{path}", send)
+        add_page(blueprint, endpoint, f"{claims.PATH}/{path}", send, for_servers=True)
     offer, file = f"{offers.PATH}/<offer>", f"files/<{NUMBER}:number>/<path:path>"
     add_page(blueprint, "offer", offer, views.answer_offer, METHODS)
     add_page(blueprint, "offered_items", f"{offer}/items", views.answer_items, METHODS)
     add_page(blueprint, "switch", f"{offer}/switch", views.answer_switch, METHODS)
     add_page(blueprint, "offered_file", f"{offer}/{file}", views.answer_file, METHODS)
-    if SettingsReader(config).read("IBI_IDENTIFICATION", parse_flag, False):
+    if read_setting(ArchiveConfig, "identification", config):
         # imported here, because other apps do not need it
         from flask_ibi_archive.archive.identification import views as identification
 

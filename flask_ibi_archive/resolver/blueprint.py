@@ -7,6 +7,7 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
@@ -50,8 +51,8 @@ from flask_ibi_archive.server.pages.app_hooks import (
 )
 from flask_ibi_archive.server.pages.persistent_urls import (
     RESOLVE,
+    answer_unrouted,
     begins_with_ibi,
-    create_fallback_hook,
     is_like_persistent_url,
     refuse_registration_key,
 )
@@ -141,7 +142,9 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     blueprint.before_app_request(_start_following)
     blueprint.before_app_request(show_at_root)
     blueprint.teardown_app_request(_store_metrics)
-    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
+    answer = partial(
+        answer_unrouted, _resolve_or_register, is_like_persistent_url, _count_malformed
+    )
     blueprint.record_once(lambda state: answer_first(state.app, answer_former_link, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
@@ -156,10 +159,6 @@ def _start_following() -> None:
     resolver = current_resolver()
     if resolver.config.follow:
         resolver.follower_thread.start()
-
-
-def _store_metrics(error: BaseException | None) -> None:
-    current_resolver().hint_writer.flush_if_due()
 
 
 def _resolve_or_register(
@@ -219,3 +218,7 @@ def answer_registration_request() -> Response:
         current_app.logger.error("the resolver can't answer: %s", error)
         return responses.error_response(503, error.summary, Retry_After=responses.RETRY_AFTER)
     return responses.pairs_response(format_registration_status(status))
+
+
+def _store_metrics(error: BaseException | None) -> None:
+    current_resolver().hint_writer.flush_if_due()

@@ -10,6 +10,7 @@ from flask import Flask
 from flask_ibi_archive.errors import ConfigError, IBIError, one_line
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.server.start import (
@@ -74,7 +75,7 @@ class IBIResolver:
             database = open_database(config.database_uri, config.database_timeout, RESOLVER)
         except ConfigError as error:
             raise StartError(error) from None
-        warn_of_unknown_keys(app)
+        warn_of_unknown_keys(app, ArchiveConfig, ResolverConfig)
         app.extensions[RESOLVER_EXTENSION] = ResolverState(
             ResolverService(config, database, Notifier(app))
         )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
@@ -38,20 +38,19 @@ def compose_email(
     if sender is None:
         raise ConfigError("MAIL_DEFAULT_SENDER", None, expected)
     message = EmailMessage()
-    try:
+    domain = ""
+    with suppress(ValueError, IndexError):
         message["From"] = sender
-        [address_part] = message["From"].addresses
-        is_valid = bool(address_part.domain)
-    except (ValueError, IndexError):
-        is_valid = False
-    if not is_valid:
+        [mailbox] = message["From"].addresses
+        domain = mailbox.domain
+    if not domain:
         raise ConfigError("MAIL_DEFAULT_SENDER", sender, expected)
     message["To"] = to
     if address not in (None, sender):
         message["Reply-To"] = address
     message["Subject"] = subject
     message["Date"] = formatdate()
-    message["Message-ID"] = make_msgid(domain=message["From"].addresses[0].domain)
+    message["Message-ID"] = make_msgid(domain=domain)
     message.set_content(body, cte="quoted-printable")
     return message
 
@@ -69,8 +68,8 @@ def send_email(
     if settings is None:
         expected = "the host of the mail server, such as smtp.example.org"
         raise ConfigError("MAIL_SERVER", None, expected)
-    mail: MailSettings = settings
-    reason = run_within(seconds, lambda: _try(mail, message, min(STEP_TIMEOUT, seconds)))
+    emails = send_emails(settings, [message], min(STEP_TIMEOUT, seconds))
+    reason = run_within(seconds, lambda: "".join(emails))
     if reason is None:
         reason = "took too long; the e-mail may have been sent nevertheless"
     if reason:
@@ -79,32 +78,23 @@ def send_email(
         raise MailError(f"{settings.server}:{settings.port}", reason)
 
 
-def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
-    """Send an e-mail. Return the reason for a failure, or "" after success.
-
-    :param step: the timeout in seconds for each step with the mail server.
-    """
-    try:
-        _deliver(settings, message, step)
-    except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
-        return _explain(settings, error)
-    return ""
-
-
-def send_emails(settings: MailSettings, messages: Iterable[EmailMessage]) -> Generator[str]:
+def send_emails(
+    settings: MailSettings, messages: Iterable[EmailMessage], step: float = STEP_TIMEOUT
+) -> Generator[str]:
     """Send e-mails through one connection to the mail server.
 
     The next e-mail is taken and sent when the caller asks for the next result.
 
+    :param step: the timeout in seconds for each step with the mail server.
     :returns: for each e-mail, "" or the reason why it was not sent; as in :class:`MailError`, the
         reason follows the name of the server. If the connection fails, there are no more results.
     """
-    try:
-        server = _connect(settings, STEP_TIMEOUT)
-    except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
-        yield _explain(settings, error)
-        return
-    try:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(_connect(settings, step))
+        except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
+            yield _explain(settings, error)
+            return
         for message in messages:
             reason = ""
             try:
@@ -114,19 +104,10 @@ def send_emails(settings: MailSettings, messages: Iterable[EmailMessage]) -> Gen
             yield reason
             if server.sock is None:  # smtplib has closed the broken connection
                 return
-    finally:
-        _disconnect(server)
 
 
-def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None:
-    server = _connect(settings, step)
-    try:
-        server.send_message(message)
-    finally:
-        _disconnect(server)
-
-
-def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
+@contextmanager
+def _connect(settings: MailSettings, step: float) -> Iterator[smtplib.SMTP]:
     address = settings.server, settings.port
     if settings.use_ssl:
         context = ssl.create_default_context()
@@ -138,87 +119,68 @@ def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
             server.starttls(context=ssl.create_default_context())
         if settings.username is not None:
             server.login(settings.username, settings.password or "")
-    except BaseException:
-        _disconnect(server)
-        raise
-    return server
-
-
-def _disconnect(server: smtplib.SMTP) -> None:
-    # Errors are ignored here, because the result of the delivery is known already.
-    with suppress(smtplib.SMTPException, OSError):
-        server.quit()
-    server.close()
-
-
-def _explain(settings: MailSettings, error: Exception) -> str:
-    """Return the reason for a failure, as a text that can follow the name of the server."""
-    for kind, reason in _REASONS:
-        if isinstance(error, kind):
-            text = reason if isinstance(reason, str) else reason(error)
-            for secret in (settings.password, settings.username):
-                text = text.replace(secret, "***") if secret else text
-            return text
-    return f"can't be used ({type(error).__name__})"
-
-
-def _response(error: smtplib.SMTPResponseException) -> str:
-    text = error.smtp_error
-    return _reply(error.smtp_code, text if isinstance(text, bytes) else str(text).encode())
-
-
-def _reply(code: int, text: bytes) -> str:
-    return f"{code} {make_printable(text.decode(errors='replace'))}".strip()
-
-
-def _recipients(error: smtplib.SMTPRecipientsRefused) -> str:
-    replies = [
-        f"{address}: {_reply(code, text)}" for address, (code, text) in error.recipients.items()
-    ]
-    return f"does not accept the recipient: {'; '.join(replies)}"
-
-
-def _login(error: smtplib.SMTPAuthenticationError) -> str:
-    return (
-        f"does not accept MAIL_USERNAME and MAIL_PASSWORD (status {error.smtp_code}); "
-        "correct these settings"
-    )
-
-
-def _system(error: OSError) -> str:
-    text = make_printable(str(error.strerror or type(error).__name__))
-    return f"can't be reached ({text}); {CHECK_ADDRESS}"
+        yield server
+    finally:
+        # Errors are ignored here, because the result of the delivery is known already.
+        with suppress(smtplib.SMTPException, OSError):
+            server.quit()
+        server.close()
 
 
 CHECK_ADDRESS = "check whether MAIL_SERVER and MAIL_PORT are right"
 CHECK_TLS = "check whether MAIL_PORT, MAIL_USE_TLS and MAIL_USE_SSL fit together"
-#: The reason for each class of exceptions, or a function that returns the reason. A subclass is
-#: listed before its base class.
-_REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
-    (smtplib.SMTPAuthenticationError, _login),
-    (smtplib.SMTPRecipientsRefused, _recipients),
-    (smtplib.SMTPSenderRefused, lambda error: f"does not accept the sender: {_response(error)}"),
-    (smtplib.SMTPDataError, lambda error: f"does not accept the e-mail: {_response(error)}"),
-    (smtplib.SMTPConnectError, lambda error: f"does not accept a session: {_response(error)}"),
-    (smtplib.SMTPHeloError, lambda error: f"does not accept the greeting: {_response(error)}"),
-    (smtplib.SMTPResponseException, lambda error: f"refuses a command: {_response(error)}"),
-    (
-        smtplib.SMTPNotSupportedError,
-        "does not support what the settings require; "
-        "check MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME",
-    ),
-    (smtplib.SMTPServerDisconnected, f"closed the connection; {CHECK_TLS}"),
-    (
-        ssl.SSLCertVerificationError,
-        lambda error: f"has no trusted certificate: {make_printable(error.verify_message)}",
-    ),
-    (ssl.SSLError, f"does not speak TLS; {CHECK_TLS}"),
-    (TimeoutError, f"took too long; {CHECK_ADDRESS}"),
-    (smtplib.SMTPException, lambda error: f"reports an error ({type(error).__name__})"),
-    (OSError, _system),
-    (
-        UnicodeError,
-        "accepts only ASCII; use only ASCII characters in MAIL_SERVER, MAIL_USERNAME and "
-        "MAIL_PASSWORD",
-    ),
-)
+#: What the server does if it refuses a step with a status. The base class is the last one.
+_REFUSALS: dict[type[smtplib.SMTPResponseException], str] = {
+    smtplib.SMTPSenderRefused: "does not accept the sender",
+    smtplib.SMTPDataError: "does not accept the e-mail",
+    smtplib.SMTPConnectError: "does not accept a session",
+    smtplib.SMTPHeloError: "does not accept the greeting",
+    smtplib.SMTPResponseException: "refuses a command",
+}
+
+
+def _explain(settings: MailSettings, error: Exception) -> str:
+    """Return the reason for a failure, as a text that can follow the name of the server."""
+    reason = _describe(error)
+    for secret in (settings.password, settings.username):
+        reason = reason.replace(secret, "***") if secret else reason
+    return reason
+
+
+def _describe(error: Exception) -> str:
+    """Return the reason for a failure, which may contain a secret."""
+    match error:
+        case smtplib.SMTPAuthenticationError():
+            status = f"(status {error.smtp_code}); correct these settings"
+            return f"does not accept MAIL_USERNAME and MAIL_PASSWORD {status}"
+        case smtplib.SMTPRecipientsRefused():
+            replies = [f"{to}: {_reply(*reply)}" for to, reply in error.recipients.items()]
+            return f"does not accept the recipient: {'; '.join(replies)}"
+        case smtplib.SMTPResponseException():
+            refusal = next(text for kind, text in _REFUSALS.items() if isinstance(error, kind))
+            return f"{refusal}: {_reply(error.smtp_code, error.smtp_error)}"
+        case smtplib.SMTPNotSupportedError():
+            settings = "check MAIL_USE_TLS, MAIL_USE_SSL and MAIL_USERNAME"
+            return f"does not support what the settings require; {settings}"
+        case smtplib.SMTPServerDisconnected():
+            return f"closed the connection; {CHECK_TLS}"
+        case ssl.SSLCertVerificationError():
+            return f"has no trusted certificate: {make_printable(error.verify_message)}"
+        case ssl.SSLError():
+            return f"does not speak TLS; {CHECK_TLS}"
+        case TimeoutError():
+            return f"took too long; {CHECK_ADDRESS}"
+        case smtplib.SMTPException():
+            return f"reports an error ({type(error).__name__})"
+        case OSError():
+            text = make_printable(str(error.strerror or type(error).__name__))
+            return f"can't be reached ({text}); {CHECK_ADDRESS}"
+        case UnicodeError():
+            settings = "MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD"
+            return f"accepts only ASCII; use only ASCII characters in {settings}"
+    return f"can't be used ({type(error).__name__})"
+
+
+def _reply(code: int, text: bytes | str) -> str:
+    text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    return f"{code} {make_printable(text)}".strip()

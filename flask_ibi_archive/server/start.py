@@ -17,12 +17,11 @@ from sqlalchemy import Engine, make_url
 
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet, one_line
 from flask_ibi_archive.reasons import ask_if_meant
-from flask_ibi_archive.server.config import SettingsReader, find_unknown_keys
+from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys, read_setting
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import ArgumentError, NoSuchModuleError
 from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name, include_object
 from flask_ibi_archive.server.pages.requests import EXTENSION, RESOLVER_EXTENSION
-from flask_ibi_archive.server.setting_values import parse_text
 
 #: The setting that names a bind of Flask-SQLAlchemy.
 BIND = "IBI_DATABASE_BIND"
@@ -38,11 +37,14 @@ class StartError(ConfigError, ClickException):
         super().__init__(error.key, error.value, error.expected)
 
 
-def warn_of_unknown_keys(app: Flask) -> None:
-    """Log the unknown keys that begin with IBI_. Log once, even if an app has both extensions."""
+def warn_of_unknown_keys(app: Flask, *declaring: type[Any]) -> None:
+    """Log the unknown keys that begin with IBI_. Log once, even if an app has both extensions.
+
+    :param declaring: the classes that declare all settings.
+    """
     if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
         return
-    for key, nearest in find_unknown_keys(app.config):
+    for key, nearest in find_unknown_keys(app.config, *declaring):
         app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, ask_if_meant(nearest))
 
 
@@ -105,7 +107,7 @@ def find_bind(app: Flask) -> Engine | None:
 
     :raises ConfigError: if Flask-SQLAlchemy has no such engine for the app.
     """
-    key = SettingsReader(app.config).read(BIND, parse_text)
+    key = read_setting(ArchiveConfig, "database_bind", app.config)
     if key is None:
         return None
     flask_sqlalchemy = app.extensions.get("sqlalchemy")

@@ -28,7 +28,7 @@ the items of the host::
 import pytest
 
 # the assertions of these modules explain their values, as those of test modules do
-MODULES = ("asking", "contract", "host_under_test")
+MODULES = ("contract", "host_under_test", "servers")
 pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in MODULES))
 
 from flask_ibi_archive.testing.contract import CatalogueContract  # noqa: E402

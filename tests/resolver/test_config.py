@@ -2,130 +2,88 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
+from flask import Flask
 from support.cases import for_each
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.config import MAX_CONNECTIONS, ResolverConfig
-from flask_ibi_archive.server.config import RESOLVER_SETTINGS, find_unknown_keys
+from flask_ibi_archive.server.config import (
+    ArchiveConfig,
+    find_unknown_keys,
+    list_keys,
+)
+from flask_ibi_archive.server.pages.requests import shared_config
 
 
 def read(**config: Any) -> ResolverConfig:
     return ResolverConfig.from_mapping(config, "/srv/instance")
 
 
-DEFAULTS = {
-    "IBI_RESOLVER_DATABASE_URI": "sqlite:////srv/instance/ibi_resolver.sqlite",
-    "IBI_DATABASE_TIMEOUT": 5,
-    "IBI_RESOLVER_SERVICE_IBI": "J8LNKB5R7W/3FUQHC5",
-    "IBI_RESOLVER_ARCHIVE_TIMEOUT": 5,
-    "IBI_RESOLVER_DEADLINE": 10,
-    "IBI_RESOLVER_MAX_ANSWER": 65536,
-    "IBI_RESOLVER_MAX_ROUNDS": 16,
-    "IBI_RESOLVER_INNER_HOSTS": InnerHosts(),
-    "IBI_RESOLVER_MAX_CONNECTIONS": MAX_CONNECTIONS,
-    "IBI_RESOLVER_FOLLOW": False,
-    "IBI_RESOLVER_FOLLOW_CONNECTIONS": 128,
-    "IBI_RESOLVER_CLAIMS_MAX_AGE": 300,
-    "IBI_RESOLVER_CLAIMS_MAX_SIZE": 8589934592,
-    "IBI_RESOLVER_CLAIMS_FOLDER": Path("/srv/instance/ibi_resolver_claims"),
-    "IBI_RESOLVER_EMAIL": None,
-    "IBI_RESOLVER_REGISTRY": False,
-    "IBI_RESOLVER_REGISTRY_ALLOWED": frozenset(),
-    "IBI_MINT_HOST": None,
-    "IBI_TRUSTED_PROXIES": (),
-    "MAIL_SERVER": None,
-    "SERVER_NAME": None,
-    "PREFERRED_URL_SCHEME": "http",
+#: The own settings of a resolver: the default, a valid value as text, the parsed value, and a wrong
+#: value. The parsers and the shared settings are tested in tests/test_config.py.
+SETTINGS: dict[str, tuple[Any, Any, Any, Any]] = {
+    "DATABASE_URI": (
+        "sqlite:////srv/instance/ibi_resolver.sqlite",
+        "postgresql://a@b/c",
+        "postgresql://a@b/c",
+        ["x"],
+    ),
+    "SERVICE_IBI": ("J8LNKB5R7W/3FUQHC5", "j8lnkb5r7w/3fuqhc4", "J8LNKB5R7W/3FUQHC4", "urlib"),
+    "ARCHIVE_TIMEOUT": (5, "0.5", 0.5, 0),
+    "DEADLINE": (10, "3600", 3600.0, 3601),
+    "MAX_ANSWER": (65536, "1024", 1024, 0),
+    "MAX_ROUNDS": (16, "1", 1, -1),
+    "INNER_HOSTS": (
+        InnerHosts(),
+        "Files.corp, .intranet 192.168.0.0/16",
+        InnerHosts(frozenset({"files.corp", ".intranet"}), (ip_network("192.168.0.0/16"),)),
+        "a..b",
+    ),
+    "MAX_CONNECTIONS": (MAX_CONNECTIONS, "100", 100, 0),
+    "FOLLOW": (False, "yes", True, "perhaps"),
+    "FOLLOW_CONNECTIONS": (128, "8", 8, 0),
+    "CLAIMS_MAX_AGE": (300, "90", 90.0, 0),
+    "CLAIMS_MAX_SIZE": (8589934592, "1000", 1000, 0),
+    "CLAIMS_FOLDER": (
+        Path("/srv/instance/ibi_resolver_claims"),
+        "/var/claims",
+        Path("/var/claims"),
+        "a\0b",
+    ),
+    "EMAIL": (None, "urlib@example.org", "urlib@example.org", "urlib"),
+    "REGISTRY": (False, "no", False, "perhaps"),
+    "REGISTRY_ALLOWED": (
+        frozenset(),
+        "8jmkd3mgp8w/34pgrbs",
+        frozenset({"8JMKD3MGP8W/34PGRBS"}),
+        "urlib",
+    ),
 }
-NAMES = {"PREFERRED_URL_SCHEME": "url_scheme", "MAIL_SERVER": "mail"}
 
 
-def setting(key: str, config: ResolverConfig) -> Any:
-    name = key.removeprefix("IBI_").removeprefix("RESOLVER_").lower()
-    return getattr(config, NAMES.get(key, name))
+def test_every_key_is_tested() -> None:
+    own = {key for key in list_keys(ResolverConfig) if key.startswith("IBI_RESOLVER_")}
+    assert own == {f"IBI_RESOLVER_{name}" for name in SETTINGS}
 
 
-@for_each(("key", "default"), DEFAULTS.items())
-def test_a_missing_key_has_its_default(key: str, default: Any) -> None:
-    assert setting(key, read()) == default
-    assert setting(key, read(**{key: None})) == default
-    assert setting(key, read(**{key: ""})) == default
-
-
-@for_each(
-    ("key", "value", "expected"),
-    [
-        ("IBI_RESOLVER_DATABASE_URI", "postgresql://a@b/c", "postgresql://a@b/c"),
-        ("IBI_RESOLVER_SERVICE_IBI", "j8lnkb5r7w/3fuqhc5", "J8LNKB5R7W/3FUQHC5"),
-        ("IBI_DATABASE_TIMEOUT", "2", 2.0),
-        ("IBI_RESOLVER_ARCHIVE_TIMEOUT", "0.5", 0.5),
-        ("IBI_RESOLVER_DEADLINE", 3600, 3600.0),
-        ("IBI_RESOLVER_MAX_ANSWER", "1024", 1024),
-        ("IBI_RESOLVER_MAX_ROUNDS", 1, 1),
-        (
-            "IBI_RESOLVER_INNER_HOSTS",
-            "Files.corp, .intranet 192.168.0.0/16",
-            InnerHosts(frozenset({"files.corp", ".intranet"}), (ip_network("192.168.0.0/16"),)),
-        ),
-        ("IBI_RESOLVER_MAX_CONNECTIONS", "100", 100),
-        ("IBI_RESOLVER_FOLLOW", "yes", True),
-        ("IBI_RESOLVER_FOLLOW_CONNECTIONS", "8", 8),
-        ("IBI_RESOLVER_CLAIMS_MAX_AGE", "90", 90.0),
-        ("IBI_RESOLVER_CLAIMS_MAX_SIZE", "1000", 1000),
-        ("IBI_RESOLVER_CLAIMS_FOLDER", "/var/claims", Path("/var/claims")),
-        ("IBI_RESOLVER_EMAIL", "urlib@example.org", "urlib@example.org"),
-        (
-            "IBI_RESOLVER_REGISTRY_ALLOWED",
-            "j8lnkb5r7w/3fuqhc5, urlib.net/a/2001/01.01.00.00",
-            frozenset({"J8LNKB5R7W/3FUQHC5", "urlib.net/a/2001/01.01.00.00"}),
-        ),
-        ("IBI_MINT_HOST", "registry.urlib.net", "registry.urlib.net"),
-        ("IBI_TRUSTED_PROXIES", "10.0.0.0/8", (ip_network("10.0.0.0/8"),)),
-        ("SERVER_NAME", "urlib.net:80", "urlib.net:80"),
-        ("PREFERRED_URL_SCHEME", "https", "https"),
-    ],
-)
-def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
-    assert setting(key, read(**{key: value})) == expected
-
-
-@for_each(
-    ("key", "expected", "values"),
-    [
-        ("IBI_RESOLVER_DATABASE_URI", "a text", [True, ["x"]]),
-        ("IBI_RESOLVER_SERVICE_IBI", "an IBI", ["urlib", "x y", 5]),
-        ("IBI_RESOLVER_SERVICE_IBI", "not a legacy", ["83LX3pFwXQZeBBx/hwiTk"]),
-        ("IBI_DATABASE_TIMEOUT", "more than 0", [0, 3601]),
-        ("IBI_RESOLVER_ARCHIVE_TIMEOUT", "more than 0", [0, "0", -1, 3601, "x", "nan", 1e300]),
-        ("IBI_RESOLVER_DEADLINE", "at most 3600", [0.0, "-1", "inf", True, [5]]),
-        ("IBI_RESOLVER_MAX_ANSWER", "a whole number, 1 or more", [0, "0", 1.5, True, "1k"]),
-        ("IBI_RESOLVER_MAX_ROUNDS", "a whole number, 1 or more", [0, -1, "x"]),
-        ("IBI_RESOLVER_MAX_CONNECTIONS", "a whole number, 1 or more", [0, "x"]),
-        ("IBI_RESOLVER_INNER_HOSTS", "a list of names", [5, ["a.corp", 5], "a..b", "10.0.0.1/8"]),
-        ("IBI_RESOLVER_EMAIL", "an e-mail address", ["urlib", 5]),
-        ("IBI_RESOLVER_REGISTRY", "true or false", ["perhaps", 2]),
-        ("IBI_RESOLVER_REGISTRY_ALLOWED", "a list of IBIs", [5, "urlib", ["x y"]]),
-        ("IBI_TRUSTED_PROXIES", "a list of networks", ["proxy", 5]),
-        ("SERVER_NAME", "host", ["http://urlib.net", "urlib.net/x"]),
-        ("PREFERRED_URL_SCHEME", "http or https", ["gopher"]),
-    ],
-)
-def test_an_invalid_value_is_reported_in_one_line_with_its_key(
-    key: str, expected: str, values: list[Any]
-) -> None:
-    for value in values:
-        with pytest.raises(ConfigError) as refusal:
-            read(**{key: value})
-        assert refusal.value.key == key
-        assert expected in str(refusal.value)
-        assert "\n" not in str(refusal.value)
+@for_each(("name", "values"), SETTINGS.items())
+def test_a_setting_has_a_default_and_is_parsed(name: str, values: tuple[Any, ...]) -> None:
+    default, valid, expected, wrong = values
+    key, field = f"IBI_RESOLVER_{name}", name.lower()
+    for missing in ({}, {key: None}, {key: ""}):
+        assert getattr(read(**missing), field) == default
+    assert getattr(read(**{key: valid}), field) == expected
+    with pytest.raises(ConfigError) as refusal:
+        read(**{key: wrong})
+    assert refusal.value.key == key
+    assert "\n" not in str(refusal.value)
 
 
 @for_each(
@@ -163,14 +121,18 @@ def test_the_service_url_is_known_if_server_name_is_set() -> None:
     assert told.service_url == "https://urlib.net/J8LNKB5R7W/3FUQHC5"
 
 
-def test_the_settings_of_a_resolver_are_listed_for_the_warning() -> None:
-    keys = [field.metadata.get("key", "") for field in fields(ResolverConfig)]
-    own = {key.removeprefix("IBI_") for key in keys if key.startswith("IBI_RESOLVER_")}
-    assert own == set(RESOLVER_SETTINGS)
+def test_the_settings_that_pages_read_are_those_of_both() -> None:
+    app = Flask("resolver")
+    app.config |= {"IBI_ARCHIVE_NAME": "Urlib", "IBI_RESOLVER_DATABASE_URI": "sqlite://"}
+    IBIResolver(app)
+    with app.app_context():
+        shared = get_type_hints(shared_config)["return"]
+        assert isinstance(shared_config(), shared)
+        assert shared_config().archive_name == "Urlib"
+    assert issubclass(ArchiveConfig, shared)
 
 
-def test_only_unknown_keys_are_warned_of() -> None:
-    assert list(find_unknown_keys(DEFAULTS)) == []
-    assert list(find_unknown_keys({"IBI_RESOLVER_DEADLIN": 1})) == [
+def test_a_similar_key_is_found() -> None:
+    assert list(find_unknown_keys({"IBI_RESOLVER_DEADLIN": 1}, ResolverConfig)) == [
         ("IBI_RESOLVER_DEADLIN", "IBI_RESOLVER_DEADLINE")
     ]

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,7 @@ from flask_ibi_archive.server.config import PAGE_POLICY
 from flask_ibi_archive.server.pages.app_hooks import add_page, answer_first, prepare_app
 from flask_ibi_archive.server.pages.persistent_urls import (
     RESOLVE,
-    create_fallback_hook,
+    answer_unrouted,
     is_like_persistent_url,
 )
 from flask_ibi_archive.server.pages.responses import add_static_files
@@ -335,7 +336,7 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     blueprint.record_once(prepare_app)
     add_static_files(blueprint, add_page)
     blueprint.before_app_request(show_at_root)
-    hook = create_fallback_hook(answer, is_like_persistent_url)
+    hook = partial(answer_unrouted, answer, is_like_persistent_url)
     blueprint.record_once(lambda state: answer_first(state.app, hook))
     app.extensions[RESOLVE] = answer
     app.register_blueprint(blueprint)

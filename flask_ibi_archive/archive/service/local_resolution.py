@@ -192,12 +192,12 @@ def answer_unrouted() -> Response | None:
     others = RESOLVER_EXTENSION in current_app.extensions or is_message()
     resolves = current_archive().config.local_resolution and not others
     if resolves or isinstance(failure, BadHost | RequestRedirect):
-        response = _answer_unrouted_url()
+        response = persistent_urls.answer_unrouted(resolve, persistent_urls.begins_with_ibi)
         if response is not None:
             return response
     if type(failure) is not NotFound or _is_for_resolver():
         return None
-    failure.__traceback__ = failure.__context__ = None  # as in create_fallback_hook()
+    failure.__traceback__ = failure.__context__ = None  # as in answer_unrouted()
     return answer_former_link()
 
 
@@ -261,11 +261,6 @@ def resolve(
         return alerts.alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
     headers = {"Location": encode_word(resolver_url), "Vary": "Accept-Language"}
     return set_headers(Response(status=302, headers=headers))
-
-
-_answer_unrouted_url = persistent_urls.create_fallback_hook(
-    resolve, persistent_urls.begins_with_ibi
-)
 
 
 def redirect_and_count(

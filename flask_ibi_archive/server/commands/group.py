@@ -250,7 +250,7 @@ def parse_email_option(
 
     :raises BadParameter: if the value is not an e-mail address.
     """
-    from flask_ibi_archive.server.setting_values import parse_email
+    from flask_ibi_archive.server.config import parse_email
 
     try:
         return None if value is None else parse_email(value)

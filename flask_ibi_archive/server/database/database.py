@@ -8,7 +8,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
 
 from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.config import DATABASE_TIMEOUT
 from flask_ibi_archive.server.database import engines
 from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
 from flask_ibi_archive.server.database.database_errors import (
@@ -71,15 +71,14 @@ class Database:
         # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
         self._parent_pools: list[Pool] = []
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_reconnect_after_fork, weakref.ref(self)))
+        _databases.add(self)
 
     @classmethod
     def at(
         cls,
         uri: str,
         history: History = ARCHIVE,
-        timeout: float = engines.DEFAULT_TIMEOUT,
+        timeout: float = DATABASE_TIMEOUT,
         find_limit: FindLimit = lambda: None,
         belongs_to_host: bool = False,
         creator: engines.Creator | None = None,
@@ -126,11 +125,8 @@ class Database:
 
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
-        try:
-            with self._connect(self.reader) as connection:
-                yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
+        with self._explaining(), self._connect(self.reader) as connection:
+            yield connection
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
         """Call a function with a connection for reading, and return the result of the function.
@@ -140,19 +136,25 @@ class Database:
 
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
-        try:
+        with self._explaining():
             try:
                 return self._read_once(work)
             except DBAPIError as error:
                 if not error.connection_invalidated or isinstance(error.orig, TimeoutError):
                     raise
                 return self._read_once(work)
-        except (DBAPIError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
 
     def read_rows(self, statement: Executable) -> Sequence[Any]:
         """Return all rows of a statement. :meth:`read` says what happens if a connection fails."""
         return self.read(lambda connection: connection.execute(statement).all())
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Raise :class:`.NotReady` for the errors of the database."""
+        try:
+            yield
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error) from error
 
     def _read_once(self, work: Callable[[Connection], Result]) -> Result:
         with self._connect(self.reader) as connection:
@@ -166,15 +168,11 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection for reading. All statements read the data of the same moment."""
-        try:
-            with self._connect(self.engine) as connection:
-                connection.execution_options(
-                    **{engines.BEGIN: engines.SNAPSHOT[self.engine.dialect.name]}
-                )
-                with connection.begin():
-                    yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
-            raise self.explain(error) from error
+        begin = engines.SNAPSHOT[self.engine.dialect.name]
+        with self._explaining(), self._connect(self.engine) as connection:
+            connection.execution_options(**{engines.BEGIN: begin})
+            with connection.begin():
+                yield connection
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -281,17 +279,23 @@ def _close(*opened: Engine) -> None:
         engine.dispose()
 
 
-def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _reconnect_after_fork() -> None:
     """Make a forked process open its own connections.
 
     The forked process must neither use nor close the connections of the parent process.
     """
-    database = reference()
-    if database is not None:
+    for database in list(_databases):
         # the list prevents the garbage collector from closing the connections of the parent
         database._parent_pools += [database.engine.pool, database.reader.pool]
         database.engine.dispose(close=False)
         database.reader.dispose(close=False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reconnect_after_fork)
 
 
 def check_encoding(connection: Connection) -> None:

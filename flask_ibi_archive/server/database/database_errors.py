@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
@@ -34,16 +33,17 @@ def explain_error(
     if not isinstance(error, DBAPIError):
         silent = isinstance(error, ServerSilent)
         return _no_answer(str(error) if silent else "no connection is free", history)
-    message = get_driver_message(error)
+    message, sqlstate, text = get_driver_message(error), get_sqlstate(error), str(error.orig)
     detail = f"{describe_place(url)}: {message}"
-    if is_missing_table(error):
+    if sqlstate in ("42P01", "42703") or text.startswith(("no such table", "no such column")):
         advice = f"run: {history.init}"
         return NotReady("the database does not have the tables of this version", advice)
     if is_write_conflict(error):
         return NotReady("another transaction blocks this transaction", ADVICE_TRY_AGAIN, message)
-    if is_read_only(error, find_sqlite_file(url)):
+    is_read_only = sqlstate == "25006" or text.startswith("attempt to write a readonly database")
+    if is_read_only or (text == "unable to open database file" and _is_in_closed_folder(url)):
         return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
-    if is_disk_full(error):
+    if sqlstate == "53100" or text == "database or disk is full":
         return NotReady("the disk of the database is full", ADVICE_FREE_SPACE, detail)
     if committing and isinstance(error.orig, TimeoutError):
         message += "; it is unknown whether the change was stored"
@@ -65,13 +65,6 @@ def get_sqlstate(error: DBAPIError) -> str | None:
     return getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
 
 
-def is_missing_table(error: DBAPIError) -> bool:
-    """Return whether a statement failed because a table or a column is missing."""
-    sqlstate = get_sqlstate(error)
-    message = str(error.orig)
-    return sqlstate in ("42P01", "42703") or message.startswith(("no such table", "no such column"))
-
-
 def can_be_repeated(error: DBAPIError) -> bool:
     """Return whether PostgreSQL asks to repeat the transaction: serialization failure, deadlock."""
     return get_sqlstate(error) in ("40001", "40P01")
@@ -83,20 +76,7 @@ def is_write_conflict(error: DBAPIError) -> bool:
     return is_locked or can_be_repeated(error)
 
 
-def is_read_only(error: DBAPIError, file: Path | None) -> bool:
-    """Return whether a statement failed because the database or the folder is read-only.
-
-    :param file: the path of the SQLite database file; None for PostgreSQL.
-    """
-    message = str(error.orig)
-    if message == "unable to open database file":
-        folder = None if file is None else file.parent
-        return folder is not None and folder.is_dir() and not os.access(folder, os.W_OK)
-    sqlstate = get_sqlstate(error)
-    return sqlstate == "25006" or message.startswith("attempt to write a readonly database")
-
-
-def is_disk_full(error: DBAPIError) -> bool:
-    """Return whether a statement failed because the disk is full."""
-    sqlstate = get_sqlstate(error)
-    return sqlstate == "53100" or str(error.orig) == "database or disk is full"
+def _is_in_closed_folder(url: URL) -> bool:
+    """Return whether this process may not write the folder of an SQLite file."""
+    file = find_sqlite_file(url)
+    return file is not None and file.parent.is_dir() and not os.access(file.parent, os.W_OK)

@@ -52,25 +52,25 @@ class UTCDateTime(sa.TypeDecorator[datetime]):
         return value.astimezone(timezone.utc)
 
 
+def _is_postgresql(user: Any) -> bool:
+    """Return whether a connection or a compiler of statements uses PostgreSQL."""
+    return bool(user.dialect.name == "postgresql")
+
+
 def run_on_postgresql(connection: sa.Connection, *statements: str) -> None:
     """Run statements that only PostgreSQL needs, such as locks of tables.
 
     On SQLite this function does nothing: SQLite has only one write transaction at a time, and makes
     a new plan for each statement.
     """
-    if connection.dialect.name == "postgresql":
+    if _is_postgresql(connection):
         for statement in statements:
             connection.exec_driver_sql(statement)
 
 
 def insert_or_update(connection: sa.Connection, table: Any) -> Any:
     """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
-    return make_insert(connection.dialect.name, table)
-
-
-def make_insert(dialect: str, table: Any) -> Any:
-    """Return an INSERT statement of a dialect, which accepts an ON CONFLICT clause."""
-    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
+    return (postgresql if _is_postgresql(connection) else sqlite).insert(table)
 
 
 class JsonList(sa.TypeDecorator[Any]):
@@ -94,17 +94,12 @@ class IsListed(sa.BinaryExpression[bool]):
     inherit_cache = True
 
 
-@compiles(IsListed, "sqlite")
-def _search_on_sqlite(element: IsListed, compiler: Any, **options: Any) -> str:
+@compiles(IsListed)
+def _search_list(element: IsListed, compiler: Any, **options: Any) -> str:
     column = compiler.process(element.left, **options)
     listed = compiler.process(element.right, **options)
-    return f"{column} IN (SELECT value FROM json_each({listed}))"
-
-
-@compiles(IsListed, "postgresql")
-def _search_on_postgresql(element: IsListed, compiler: Any, **options: Any) -> str:
-    column = compiler.process(element.left, **options)
-    listed = compiler.process(element.right, **options)
+    if not _is_postgresql(compiler):
+        return f"{column} IN (SELECT value FROM json_each({listed}))"
     # no cast to a text with a length, which would cut longer values
     value = "value" if isinstance(element.left.type, sa.String) else "CAST(value AS bigint)"
     values = f"json_array_elements_text(CAST({listed} AS json))"
@@ -131,15 +126,12 @@ class JsonValues(FunctionElement[str]):
     inherit_cache = True
 
 
-@compiles(JsonValues, "sqlite")
-def _list_on_sqlite(element: JsonValues, compiler: Any, **options: Any) -> str:
-    return f"json_each({compiler.process(element.clauses, **options)})"
-
-
-@compiles(JsonValues, "postgresql")
-def _list_on_postgresql(element: JsonValues, compiler: Any, **options: Any) -> str:
+@compiles(JsonValues)
+def _list_values(element: JsonValues, compiler: Any, **options: Any) -> str:
     listed = compiler.process(element.clauses, **options)
-    return f"json_array_elements_text(CAST({listed} AS json))"
+    if _is_postgresql(compiler):
+        return f"json_array_elements_text(CAST({listed} AS json))"
+    return f"json_each({listed})"
 
 
 def list_values(name: str) -> sa.TableValuedAlias:
@@ -158,15 +150,12 @@ class FewTexts(FunctionElement[str]):
     inherit_cache = True
 
 
-@compiles(FewTexts, "sqlite")
-def _select_on_sqlite(element: FewTexts, compiler: Any, **options: Any) -> str:
-    return str(compiler.process(element.clauses, **options))
-
-
-@compiles(FewTexts, "postgresql")
-def _select_on_postgresql(element: FewTexts, compiler: Any, **options: Any) -> str:
-    texts = compiler.process(element.clauses, **options)
-    return f"(SELECT value FROM unnest(ARRAY{texts}) AS few(value))"
+@compiles(FewTexts)
+def _select_few(element: FewTexts, compiler: Any, **options: Any) -> str:
+    texts = str(compiler.process(element.clauses, **options))
+    if _is_postgresql(compiler):
+        return f"(SELECT value FROM unnest(ARRAY{texts}) AS few(value))"
+    return texts
 
 
 def list_few(rows: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.TableValuedAlias:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.config import DATABASE_TIMEOUT
 from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
 
 #: Opens a connection of the driver.
@@ -30,9 +31,6 @@ BUSY_TIMEOUT = 60
 
 #: The host names that mean this computer. A URL without a host ("") means a local socket.
 LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
-
-#: The default of IBI_DATABASE_TIMEOUT, in seconds.
-DEFAULT_TIMEOUT = 5.0
 
 #: A statement of a request may use this part of its time to wait for a lock, so that the server can
 #: still answer that the lock was not free.
@@ -55,7 +53,7 @@ SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE R
 
 def make_engine(
     uri: str,
-    timeout: float = DEFAULT_TIMEOUT,
+    timeout: float = DATABASE_TIMEOUT,
     find_limit: FindLimit = lambda: None,
     creator: Creator | None = None,
 ) -> Engine:

@@ -98,19 +98,76 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     """
     name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
-    if not prefers_page():
-        pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
-        if resolver_url is not None:
-            pairs.append((PERSISTENT_URL, resolver_url))
-        return _pairs_response(pairs, alert.kind.status, retries)
-    values: dict[str, object] = {"resolver_url": resolver_url, "example": EXAMPLE}
-    if alert.kind is AlertKind.MALFORMED:
-        values.update(_describe_fault(alert.reason, alert.suggestion))
+    pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
+    if resolver_url is not None:
+        pairs.append((PERSISTENT_URL, resolver_url))
+    return _respond(name, alert.kind.status, pairs, retries, alert, resolver_url)
+
+
+def malformed_response(error: MalformedPersistentUrl) -> Response:
+    """Return the alert for a malformed persistent URL."""
+    alert = Alert(AlertKind.MALFORMED, None, reason=error.reason, suggestion=error.suggestion)
+    return alert_response(alert)
+
+
+def method_response() -> Response:
+    """Return the 405 response for methods other than GET and HEAD."""
+    text = f"the method {request.method} is not allowed; use GET or HEAD"
+    response = _respond("method", 405, [(ALERT, text)])
+    response.headers["Allow"] = "GET, HEAD"
+    return response
+
+
+def unready_response(error: NotReady | ConfigError) -> Response:
+    """Return a 503 response without the details of the error, and log these details."""
+    current_app.logger.error("cannot resolve a persistent URL: %s", error)
+    return _respond("unready", 503, [(ALERT, summarise_error(error))], retries=True)
+
+
+def _respond(
+    name: str,
+    status: int,
+    pairs: Pairs,
+    retries: bool = False,
+    alert: Alert | None = None,
+    resolver_url: str | None = None,
+) -> Response:
+    """Return a page or a list of pairs, whichever the client prefers.
+
+    :param name: the key of the texts of the page.
+    :param retries: whether the client may try again.
+    """
+    if prefers_page():
+        has_front = RESOLVER_EXTENSION in current_app.extensions
+        response = render_page(
+            "alert",
+            status,
+            name=name,
+            asked=request_url(),
+            # browsers read the text after two slashes at the beginning as another host
+            again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
+            front=f"{request_root()}/" if has_front else None,
+            alert=alert,
+            resolver_url=resolver_url,
+            example=EXAMPLE,
+            **({} if alert is None else _describe_alert(name, alert)),
+        )
     else:
-        if alert.kind is AlertKind.UNKNOWN and alert.ibi is not None:
-            values.update(_describe_origin(alert.ibi))
-        values.update(_find_links(name, alert))
-    return _page_response(name, alert.kind.status, retries, alert, **values)
+        response = pairs_response(format_pairs(pairs), status)
+    response.headers["Vary"] = VARY
+    if retries:
+        response.headers["Retry-After"] = RETRY_AFTER
+    return response
+
+
+def _describe_alert(name: str, alert: Alert) -> dict[str, object]:
+    """Return the variables of the template that only an alert has."""
+    if alert.kind is AlertKind.MALFORMED:
+        return _describe_fault(alert.reason, alert.suggestion)
+    values = _find_links(name, alert)
+    if alert.kind is AlertKind.UNKNOWN and alert.ibi is not None:
+        values.update(_describe_origin(alert.ibi))
+    return values
 
 
 def _describe_fault(reason: Reason | str | None, suggestion: str | None) -> dict[str, object]:
@@ -132,65 +189,6 @@ def _describe_origin(ibi: Identifier) -> dict[str, object]:
     return {"minted_by": decoded.host or decoded.ip, "minted_on": minted_on}
 
 
-def malformed_response(error: MalformedPersistentUrl) -> Response:
-    """Return the alert for a malformed persistent URL."""
-    alert = Alert(AlertKind.MALFORMED, None, reason=error.reason, suggestion=error.suggestion)
-    return alert_response(alert)
-
-
-def method_response() -> Response:
-    """Return the 405 response for methods other than GET and HEAD."""
-    if prefers_page():
-        response = _page_response("method", 405)
-    else:
-        text = f"the method {request.method} is not allowed; use GET or HEAD"
-        response = _pairs_response([(ALERT, text)], 405)
-    response.headers["Allow"] = "GET, HEAD"
-    return response
-
-
-def unready_response(error: NotReady | ConfigError) -> Response:
-    """Return a 503 response without the details of the error, and log these details."""
-    current_app.logger.error("cannot resolve a persistent URL: %s", error)
-    if prefers_page():
-        return _page_response("unready", 503, retries=True)
-    return _pairs_response([(ALERT, summarise_error(error))], 503, retries=True)
-
-
-def _page_response(
-    name: str, status: int, retries: bool = False, alert: Alert | None = None, **values: object
-) -> Response:
-    """Return an alert as a page.
-
-    :param retries: whether the page offers to try again.
-    :param values: variables of the template.
-    """
-    has_front = RESOLVER_EXTENSION in current_app.extensions
-    response = render_page(
-        "alert",
-        status,
-        name=name,
-        asked=request_url(),
-        # browsers read the text after two slashes at the beginning as another host
-        again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
-        front=f"{request_root()}/" if has_front else None,
-        alert=alert,
-        **values,
-    )
-    response.headers["Vary"] = VARY
-    return _allow_retry(response, retries)
-
-
-def _pairs_response(pairs: Pairs, status: int, retries: bool = False) -> Response:
-    return _allow_retry(pairs_response(format_pairs(pairs), status, Vary=VARY), retries)
-
-
-def _allow_retry(response: Response, retries: bool) -> Response:
-    if retries:
-        response.headers["Retry-After"] = RETRY_AFTER
-    return response
-
-
 def _find_links(name: str, alert: Alert) -> dict[str, object]:
     """Return helpful links on this host, such as links to the item and to its other parts.
 
@@ -201,12 +199,9 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
-        links: dict[str, object] = {
-            "any_copy": _find_path(replace(requested, requires_original=False))
-        }
-        if alert.is_conflict:
-            links["conflicts"] = _find_conflicts(alert)
-        return links
+        any_copy = _find_path(replace(requested, requires_original=False))
+        conflicts = _find_conflicts(alert) if alert.is_conflict else None
+        return {"any_copy": any_copy, "conflicts": conflicts}
     if name == "too_long" and alert.ibi is not None:
         return {"reached": _find_path(persistent_urls.PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:

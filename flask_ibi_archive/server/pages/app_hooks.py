@@ -86,11 +86,15 @@ def add_page(
     path: str,
     view: Callable[..., Response],
     methods: tuple[str, ...] = ("GET",),
+    *,
+    for_servers: bool = False,
 ) -> None:
     """Add a page with a fixed path to a blueprint; a route of the app for the path has precedence.
 
     :param path: the path, such as ``/ibi/health/live``. Two words or more are required. The third
         word and later words may be parameters of the view, such as ``f"<{NUMBER}:year>"``.
+    :param for_servers: whether other servers read the page. The hooks of the app do not answer
+        instead of it; :func:`prepare_app` is called before.
     """
     first, word, *rest = path.lstrip("/").split("/")
     rule = "/".join(["", first, f"<{OWN_WORD}('{word}'):word>", *rest])
@@ -101,22 +105,9 @@ def add_page(
     blueprint.add_url_rule(
         rule, endpoint, view_without_word, defaults={"word": word}, methods=methods
     )
-
-
-def add_server_page(
-    blueprint: Blueprint,
-    endpoint: str,
-    path: str,
-    view: Callable[..., Response],
-    methods: tuple[str, ...] = ("GET",),
-) -> None:
-    """Add a page that other servers read: the hooks of the app do not answer instead of it.
-
-    The parameters are those of :func:`add_page`; :func:`prepare_app` is called before.
-    """
-    add_page(blueprint, endpoint, path, view, methods)
-    name = f"{blueprint.name}.{endpoint}"
-    blueprint.record_once(lambda state: state.app.extensions[SERVER_PAGES].add(name))
+    if for_servers:
+        name = f"{blueprint.name}.{endpoint}"
+        blueprint.record_once(lambda state: state.app.extensions[SERVER_PAGES].add(name))
 
 
 def add_rule_for_all_methods(

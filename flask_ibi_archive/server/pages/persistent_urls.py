@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import wraps
 from ipaddress import ip_address
-from itertools import islice
 from pathlib import Path
+from string import ascii_letters, digits
 from urllib.parse import unquote, urlsplit
 
 from flask import Response, current_app, request
@@ -61,49 +60,47 @@ STATIC = "static"
 _UNROUTED = (NotFound, BadHost, RequestRedirect)
 #: A rule that matches all paths, such as ``/<path:page>``.
 _CATCH_ALL = re.compile(r"/<path(?:\([^>]*\))?:\w+>/?")
-_FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
-_SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
-_FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
+#: The characters that identifiers consist of.
+_ALPHABET = frozenset(f"{ascii_letters}{digits}./@-")
+#: What precedes an identifier in citations.
+_SCHEMES = ("http:/", "https:/", "upn:", "ibi:")
 _WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
 _DATED = re.compile(
     r"(?=[^/]+\.[^/])[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){3,4}(?:\.[0-9]+)?"
     r"(?=[!+:/]|%21|%2B|%3A|\Z)"
 )
-_CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
-def create_fallback_hook(
+def answer_unrouted(
     resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
-) -> Hook:
-    """Return a function that answers persistent URLs, for :func:`.app_hooks.answer_first`.
-
-    The returned function returns None if the app has a route for the request (see
-    :func:`is_unrouted`), or if the path is not a persistent URL.
+) -> Response | None:
+    """Answer a persistent URL for which the app has no route (see :func:`is_unrouted`).
 
     :param resolve: the function that answers a persistent URL.
     :param is_meant: a function that receives a malformed target, and returns whether the target was
         probably meant as a persistent URL.
     :param note_malformed: is told of each malformed target for which a reader gets an alert.
+    :returns: None if the app has a route for the request, or the path is not a persistent URL.
 
     Source: [R] 6.2, Table 6.6.
     """
-
-    @wraps(resolve)
-    def answer_unrouted() -> Response | None:
-        if not is_unrouted():
-            return None
-        failure = current_request().routing_exception
-        if failure is not None:
-            # The traceback refers to the request, which refers to the exception. The garbage
-            # collector would free such a cycle, with the response, only after many requests.
-            failure.__traceback__ = failure.__context__ = None
-        if response := refuse_malformed_host():
-            return response
-        if isinstance(failure, RequestRedirect):
-            return redirect_to_configured_address(failure)
-        return answer_target(resolve, is_meant, note_malformed)
-
-    return answer_unrouted
+    if not is_unrouted():
+        return None
+    failure = current_request().routing_exception
+    if failure is not None:
+        # The traceback refers to the request, which refers to the exception. The garbage
+        # collector would free such a cycle, with the response, only after many requests.
+        failure.__traceback__ = failure.__context__ = None
+    host = request.headers.get("Host", "")
+    if host and not is_host_and_port(host):  # RFC 9112, 3.2
+        return error_response(
+            400,
+            f"the Host header is {host[:80]!a}; it should be a host name or an IP address, "
+            "optionally with a port, such as urlib.net:80",
+        )
+    if isinstance(failure, RequestRedirect):
+        return redirect_to_configured_address(failure)
+    return answer_target(resolve, is_meant, note_malformed)
 
 
 def is_unrouted() -> bool:
@@ -143,23 +140,6 @@ def answer_target(
         return method_response() if must_answer else None
     ranges = parse_accept_language(",".join(current.headers.getlist("Accept-Language")))
     return resolve(add_metadata_step(wanted), request_url(), request_addresses(), ranges)
-
-
-def refuse_malformed_host() -> Response | None:
-    """Return a 400 response if the Host header is malformed.
-
-    :returns: None if the header is correct or missing.
-
-    Source: RFC 9112, 3.2.
-    """
-    host = request.headers.get("Host", "")
-    if not host or is_host_and_port(host):
-        return None
-    return error_response(
-        400,
-        f"the Host header is {host[:80]!a}; it should be a host name or an IP address, optionally "
-        "with a port, such as urlib.net:80",
-    )
 
 
 def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None:
@@ -219,8 +199,8 @@ def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
     :param target: the path and the query of the request.
     """
     if ibi.form is Form.IBIP:
-        in_capitals = ibi.text in target and _CAPITALS_AND_DIGITS.match(ibi.text)
-        return _is_address_code(ibi.prefix) or bool(in_capitals)
+        has_digits = all(set("23456789") & set(word) for word in ibi.text.split("/"))
+        return _is_address_code(ibi.prefix) or (has_digits and ibi.text in target)
     try:
         return ibi.form is Form.LEGACY or decode_identifier(ibi) is not None
     except IdentifierError:
@@ -251,15 +231,16 @@ def begins_with_ibi(target: str) -> bool:
     with spelling errors.
     """
     path = target.partition("?")[0][:MAX_BEGINNING]
-    for end in islice(_FOREIGN.finditer(path), 5):
+    foreign = [end for end, char in enumerate(path) if char not in _ALPHABET]
+    for end in [*foreign, len(path)][:5]:
         try:
-            parse_persistent_target(path[: end.start()])
+            parse_persistent_target(path[:end])
         except MalformedPersistentUrl as error:
             if error.suggestion is not None:
                 return True
         else:
             return True
-    rest = _FOLDER.sub("", path.lstrip("/"), count=1)
+    rest = _without_folder(path)
     return _DATED.match(rest) is not None or _is_address_code(rest.partition("/")[0])
 
 
@@ -275,8 +256,14 @@ def is_like_persistent_url(target: str) -> bool:
     if begins_with_ibi(target):
         return True
     path = target.lstrip("/")[:MAX_BEGINNING]
-    rest = _FOLDER.sub("", path, count=1)
-    return bool(_SCHEME.match(path) or _WORD.match(rest))
+    return path.lower().startswith(_SCHEMES) or _WORD.match(_without_folder(path)) is not None
+
+
+def _without_folder(path: str) -> str:
+    """Return a path without the folder that precedes the IBI in some URLs."""
+    path = path.lstrip("/")
+    folder, _, rest = path.partition("/")
+    return rest.lstrip("/") if folder.lower() in ("ibi", "rep") else path
 
 
 def _is_address_code(word: str) -> bool:

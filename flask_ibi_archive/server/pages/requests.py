@@ -17,8 +17,7 @@ from flask import Flask, Request, current_app, has_request_context, request
 
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.resolution.answer import is_same_address
-from flask_ibi_archive.server.config import ArchiveConfig
-from flask_ibi_archive.server.setting_values import PATH_CHARACTERS, Network, parse_root
+from flask_ibi_archive.server.config import PATH_CHARACTERS, Network, SharedConfig, parse_root
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -49,17 +48,12 @@ def current_archive() -> Archive:
     return archive
 
 
-def shared_config() -> ArchiveConfig:
-    """Return the settings that Archives and resolvers share.
-
-    The settings are those of the Archive. If the app has no Archive, they are those of the
-    resolver, which have the same names.
-    """
+def shared_config() -> SharedConfig:
+    """Return the shared settings of the Archive; if the app has none, those of the resolver."""
     extensions = current_flask().extensions
     if EXTENSION in extensions:
-        config: ArchiveConfig = extensions[EXTENSION].archive.config
-    else:
-        config = extensions[RESOLVER_EXTENSION].resolver.config
+        return current_archive().config
+    config: SharedConfig = extensions[RESOLVER_EXTENSION].resolver.config
     return config
 
 

@@ -19,6 +19,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, Templa
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import format_alert
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
+from flask_ibi_archive.server.config import TEMPLATE
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     current_archive,
@@ -28,7 +29,6 @@ from flask_ibi_archive.server.pages.requests import (
     shared_config,
 )
 from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES, gettext, page_language, set_language
-from flask_ibi_archive.server.setting_values import TEMPLATE
 
 FOLDER = Path(__file__).parent / "static"
 #: The files and their content types.

@@ -104,7 +104,8 @@ TRANSLATING = {"_", "ngettext"}
 #: The units of sizes: the number of bytes, and the symbol, which all languages share.
 SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))
 
-_DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
+#: A day or a month. A year is written as it is.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}(?:-[0-9]{2})?")
 
 
 # --- the language of the page ------------------------------------------------------------------
@@ -304,15 +305,13 @@ def format_date(value: date | str, width: Literal["long", "short"] = "long") -> 
     """
     locale = _current_catalogue().locale
     if isinstance(value, str):
-        parts = _DATE.fullmatch(value)
+        if not _DATE.fullmatch(value):
+            return value
         try:
-            year, month, day = (int(part or 1) for part in parts.groups()) if parts else (0, 0, 0)
-            first = date(year, month, day)
+            first = date.fromisoformat(f"{value}-01"[:10])
         except ValueError:
             return value
-        if parts is None or parts[2] is None:
-            return value
-        if parts[3] is None:
+        if len(value) == len("2027-03"):
             skeleton = "yMMMM" if width == "long" else "yM"
             return _format_skeleton(skeleton, first, locale)
         value = first

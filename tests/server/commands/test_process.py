@@ -84,7 +84,7 @@ def test_errors_have_an_exit_status_and_no_traceback(
 @pytest.mark.parametrize(
     ("words", "key", "value"),
     [
-        pytest.param(("ibi", "init"), "IBI_GRANULARITY", "7", marks=pytest.mark.slow),
+        (("ibi", "init"), "IBI_GRANULARITY", "7"),
         (("run", "--port", "0"), "IBI_RELATIONS", '["x"]'),
     ],
 )
@@ -131,7 +131,7 @@ def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
             "Importing",
             "added 0, updated 0, skipped 9\n",
         ),
-        pytest.param(("export", "{folder}/out.jsonl"), "Exporting", "", marks=pytest.mark.slow),
+        (("export", "{folder}/out.jsonl"), "Exporting", ""),
     ],
 )
 def test_a_progress_bar_is_shown_on_a_terminal(
@@ -168,9 +168,7 @@ def test_a_progress_bar_is_shown_on_a_terminal(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-@pytest.mark.parametrize(
-    ("answer", "status"), [(b"n\n", 1), pytest.param(b"y\n", 0, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("answer", "status"), [(b"n\n", 1), (b"y\n", 0)])
 def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status: int) -> None:
     import pty
 
@@ -216,39 +214,25 @@ posix = pytest.mark.skipif(os.name != "posix", reason="there is no sh")
 full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 #: Commands that write data with different functions.
 WRITE_DATA = ("list", "export", "decode 8JMKD3MGP8W/34PGRBS")
-WRITING = pytest.mark.parametrize(
-    "lines",
-    [("export",), pytest.param(WRITE_DATA, marks=pytest.mark.slow)],
-    ids=["export", "several"],
-)
 CHANGE = ("mint", "add README.rst", f"import --on-conflict skip {RECORDS}")
-CHANGING = pytest.mark.parametrize(
-    "lines",
-    [("add README.rst",), pytest.param((*WRITE_DATA, *CHANGE), marks=pytest.mark.slow)],
-    ids=["add", "several"],
-)
 
 
 @pytest.mark.slow
 @posix
 @full
-@WRITING
-def test_a_full_standard_output_is_an_error_of_one_line(
-    example: Path, lines: tuple[str, ...]
-) -> None:
-    for line in lines:
+def test_a_full_standard_output_is_an_error_of_one_line(example: Path) -> None:
+    for line in WRITE_DATA:
         message = shell(example, f"{line} > /dev/full").error
         assert message == "standard output can't be written: No space left on device"
 
 
 @pytest.mark.slow
 @posix
-@CHANGING
 def test_a_closed_standard_output_is_an_error_of_one_line_and_nothing_is_changed(
-    example: Path, lines: tuple[str, ...]
+    example: Path,
 ) -> None:
     before = dump(example)
-    for line in lines:
+    for line in (*WRITE_DATA, *CHANGE):
         message = shell(example, f"{line} >&-").error
         assert message == "standard output can't be written: it is closed"
     assert dump(example) == before
@@ -295,8 +279,7 @@ def test_a_closed_standard_input_is_an_error_only_if_it_is_needed(example: Path)
 
 @pytest.mark.slow
 @posix
-@WRITING
-def test_a_closed_pipe_is_not_an_error(example: Path, lines: tuple[str, ...]) -> None:
-    for line in lines:
+def test_a_closed_pipe_is_not_an_error(example: Path) -> None:
+    for line in WRITE_DATA:
         gone = shell(example, f"{line} | true")
         assert (gone.status, gone.out, gone.err) == (0, "", "")

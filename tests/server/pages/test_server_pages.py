@@ -1,7 +1,8 @@
-"""Pages for other servers: hooks of the app run, but do not answer instead of them."""
+"""Pages of this package: hooks of the app do not answer for other servers; numbers are limited."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from flask import Flask, abort, redirect, request
 from support.archives import SERVICE, configure
 
+from example_app import create_app
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.resolver import IBIResolver
 
@@ -25,7 +27,7 @@ def app(tmp_path: Path) -> Flask:
     """An app with an Archive and a resolver without databases, which lets nobody in."""
     app = Flask("host", instance_path=str(tmp_path))
     missing = f"sqlite:///{tmp_path / 'missing.sqlite'}"
-    configure(app, missing, tmp_path, IBI_RESOLVER_DATABASE_URI=missing, PROPAGATE_EXCEPTIONS=True)
+    configure(app, missing, tmp_path, IBI_RESOLVER_DATABASE_URI=missing, IBI_IDENTIFICATION=True)
 
     @app.before_request
     def refuse() -> Any:
@@ -48,3 +50,26 @@ def test_a_server_is_not_asked_to_log_in(app: Flask, method: str, path: str, sta
 @pytest.mark.parametrize("path", ["/ibi/items", "/ibi/statistics", "/ibi/claims/unknown"])
 def test_the_hooks_of_the_app_answer_for_other_pages(app: Flask, path: str) -> None:
     assert app.test_client().get(path).location == "/login"
+
+
+@pytest.fixture
+def apps(app: Flask, tmp_path: Path) -> list[Flask]:
+    """An app with all pages of this package, and the example app."""
+    app.before_request_funcs.clear()
+    missing = app.config["IBI_DATABASE_URI"]
+    return [app, create_app({"IBI_DATABASE_URI": missing, "UPLOAD_FOLDER": str(tmp_path)})]
+
+
+def test_each_number_in_a_path_has_a_limit(apps: list[Flask]) -> None:
+    text = "\n".join(rule.rule for app in apps for rule in app.url_map.iter_rules())
+    numbers = re.findall("<(int.*?):[a-z]+>", text)
+    assert len(numbers) > 10
+    assert set(numbers) == {"int(max=2147483647)"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/ibi/items/", "/ibi/sitemap/", "/ibi/conflicts/", "/publications/"]
+)
+def test_no_page_has_a_larger_number(apps: list[Flask], path: str) -> None:
+    for app in apps:
+        assert app.test_client().get(f"{path}{10**22}").status_code == 404
