@@ -579,7 +579,7 @@ class ImportPass:
             for language, text in record.translations.items()
             if others.get(language) != text
         }
-        check_language(ibi, record.language, before.language)
+        write.check_language(ibi, record.language, before.language)
         if record.language is None and view.id is not None:
             self._without_language.add(view.id)
         return structs.replace(record, language=before.language, translations=listed)
@@ -627,25 +627,10 @@ class ImportPass:
             relations.set_next_edition(item_id, stated.next_edition)
         for head, language in () if relations.find_heads([ibi]) else line.heads:
             if relations.find_members(head):
-                check_language(ibi, record.language, language)
+                write.check_language(ibi, record.language, language)
                 relations.join({head: {language: ibi}})
         if stated.translations:
             relations.join({ibi: stated.translations})
-
-
-def check_language(ibi: str, stated: str | None, listed: str | None) -> None:
-    """Check that an item states no other language than the record that lists the item.
-
-    :raises RuleBroken: rule 8.
-    """
-    if stated not in (None, listed):
-        raise RuleBroken(
-            8,
-            ibi,
-            f"the item states the language {stated}, but the record of another item lists the item "
-            f"as the translation into {listed}",
-            "language",
-        )
 
 
 def without_relations(record: Record) -> Record:

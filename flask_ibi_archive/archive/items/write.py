@@ -809,15 +809,23 @@ def _assign_language(record: Record, languages: Mapping[str, str | None]) -> Rec
     ibi = record.identifiers[0]
     if ibi not in languages or record.language == languages[ibi]:
         return record
-    if record.language is not None:
+    check_language(ibi, record.language, languages[ibi])
+    return replace(record, language=languages[ibi])
+
+
+def check_language(ibi: str, stated: str | None, listed: str | None) -> None:
+    """Check that an item states no other language than the record that lists the item.
+
+    :raises RuleBroken: rule 8.
+    """
+    if stated not in (None, listed):
         raise RuleBroken(
             8,
             ibi,
-            f"the item states the language {record.language}, but the record of another item lists "
-            f"the item as the translation into {languages[ibi]}",
+            f"the item states the language {stated}, but the record of another item lists the item "
+            f"as the translation into {listed}",
             "language",
         )
-    return replace(record, language=languages[ibi])
 
 
 #: The columns of an item and of a tombstone with the names of attributes of a record.
