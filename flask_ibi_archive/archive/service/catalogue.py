@@ -154,8 +154,8 @@ def select_related(
             *COLUMNS,
         )
         .select_from(_join_files(items, paths))
-        # Each identifier has a slash. PostgreSQL expects one row because of this condition, and then
-        # searches the items by keys, while it would rather read a whole small table for ten rows.
+        # Each identifier has a slash. Because of this condition, PostgreSQL expects one row, and
+        # searches the items by keys. For ten rows, it would rather read all of a small table.
         .where(names.c.value.like("%/%"))
     )
 
