@@ -35,7 +35,7 @@ from flask_ibi_archive.core.protocol.relations import VerbList
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import DocumentRegistryError, NotReady
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, is_minted_at, list_included
-from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
+from flask_ibi_archive.resolver.asking import FanOut, Reply, Target
 from flask_ibi_archive.resolver.config import MINT_GRANULARITY
 from flask_ibi_archive.resolver.registry_2008.tables import MintedPrefix, UsedIdentifier
 from flask_ibi_archive.resolver.resolution_context import OwnArchive
