@@ -292,6 +292,8 @@ def _read_pairs(content_type: str, body: bytes) -> list[Pair] | str:
     if kind not in ("", "text/plain"):
         shown = kind if _is_content_type(kind) else "another content type"
         return f"answers with {shown} instead of text/plain"
+    if not body:
+        return []
     try:
         return parse_pairs(body)
     except PeerProtocolError as error:
