@@ -214,7 +214,7 @@ class _Transfer:
         self.curl.setopt(pycurl.URL, url)
         self.curl.setopt(pycurl.TIMEOUT_MS, milliseconds)
         if headers is not self._headers:
-            lines = [f"{name}: {text}" for name, text in headers.items()]
+            lines = [f"{name}: {_clean(text[:MAX_HEADER])}" for name, text in headers.items()]
             self.curl.setopt(pycurl.HTTPHEADER, lines)
             self._headers = headers
 
@@ -255,8 +255,8 @@ class _Transfer:
             reason = refusal or self._explain(error)
             return TransferResult(reason=reason, is_retryable=is_retryable, seconds=seconds)
         status, kind = self.curl.getinfo(pycurl.RESPONSE_CODE), fields.get(b"content-type", "")
-        etag = fields.get(b"etag")
-        return TransferResult(status, kind, bytes(self._body), etag=etag, seconds=seconds)
+        body, etag = bytes(self._body), fields.get(b"etag")
+        return TransferResult(status, kind, body, etag=etag, seconds=seconds)
 
     def _explain(self, error: int) -> str:
         """Return the reason for an error of libcurl, whose own text may contain the query."""
@@ -312,13 +312,14 @@ class Engine:
         self._multi.add_handle(transfer.curl)
 
     def step(self, seconds: float) -> None:
-        """Receive what arrives within some seconds, and send what can be sent then."""
+        """Send what can be sent, and receive what arrives within some seconds."""
+        if self._timer <= monotonic():  # requests were added, or have no time left
+            self._timer = inf
+            _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+            seconds = seconds if running == len(self.running) else 0.0  # one has failed at once
         seconds = min(seconds, self._timer - monotonic())
         for key, events in self._selector.select(max(seconds, 0.0)):
             self._multi.socket_action(key.fd, events)
-        if self._timer <= monotonic():  # requests were added, or have no time left
-            self._timer = inf
-            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         _, succeeded, failed = self._multi.info_read()
         errors = {**dict.fromkeys(succeeded, 0), **{curl: error for curl, error, _ in failed}}
         for curl, error in errors.items():
@@ -459,8 +460,7 @@ class FanOut:
         if len(process.waiting) >= MAX_WAITING:
             self._count_failure("too many acknowledgments are pending")
             return False
-        cleaned = {name: _clean(text[:MAX_HEADER]) for name, text in headers.items()}
-        process.waiting.append((url, {**HEADERS, **cleaned}, 1))
+        process.waiting.append((url, {**HEADERS, **headers}, 1))
         process.free.append(self._take(process))
         return True
 
@@ -595,11 +595,12 @@ class CircuitBreaker:
 
     def record_result(self, archive_id: int, ok: bool) -> None:
         """Record whether an Archive answered a question correctly."""
+        if ok:
+            self._circuits.pop(archive_id, None)  # without a lock: this is the usual case
+            return
         with self._lock:
             failures, _, is_probing = self._circuits.get(archive_id, (0, 0.0, False))
-            if ok:
-                self._circuits.pop(archive_id, None)
-            elif failures < MAX_FAILURES or is_probing:  # not sent before the pause began
+            if failures < MAX_FAILURES or is_probing:  # not sent before the pause began
                 probe_at = self._clock() + _find_pause(failures + 1)
                 self._circuits[archive_id] = failures + 1, probe_at, False
 
