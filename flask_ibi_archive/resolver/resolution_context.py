@@ -20,8 +20,7 @@ from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import Archive, Knowledge
-from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply, Target
+from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, FanOut, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.pages.requests import OWN_ARCHIVE
 

@@ -21,7 +21,7 @@ from flask_ibi_archive.core.resolution.outcome import (
     Redirect,
 )
 from flask_ibi_archive.resolver.archives import Archive
-from flask_ibi_archive.resolver.concurrent_requests import Reply
+from flask_ibi_archive.resolver.asking import Reply
 from flask_ibi_archive.resolver.resolution_context import Decided, ResolutionContext
 from flask_ibi_archive.resolver.rounds import Round
 

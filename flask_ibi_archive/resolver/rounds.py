@@ -14,7 +14,7 @@ others:
 
 - Archives that are only hinted, which never count as silent;
 - Archives whose claims can stand in for their answers;
-- Archives that failed repeatedly, so that their circuit is open (circuit_breaker.py). They are
+- Archives that failed repeatedly, so that their circuit is open (asking.py). They are
   asked only if the Original is required, because they may have it.
 
 The round ends with the first redirect, when nothing is awaited, or at the deadline of the
@@ -52,7 +52,7 @@ from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, AlternativesSearch, NextRound, Redirect
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.archives import Archive
-from flask_ibi_archive.resolver.concurrent_requests import (
+from flask_ibi_archive.resolver.asking import (
     ArchiveResult,
     Failure,
     Reply,

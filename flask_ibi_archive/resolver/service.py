@@ -18,11 +18,10 @@ from flask_ibi_archive.core.resolution.asking import NOTHING, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import audit
 from flask_ibi_archive.resolver.archives import Archive, ArchiveListReader, Knowledge, Registry
-from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, FanOut, Reply
 from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
 from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
-from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.resolution_context import (
@@ -73,13 +72,7 @@ class ResolverService:
         self.claim_index = ClaimIndex(database, config.claims_folder / "index")
         self.follower_thread = FollowerThread(self.make_follower)
         self.archive_list = ArchiveListReader(self.claim_index.find_in_files, config.claims_max_age)
-        self.fan_out = FanOut(
-            config.archive_timeout,
-            config.max_answer,
-            self._record_result,
-            config.inner_hosts,
-            config.max_connections,
-        )
+        self.fan_out = FanOut(config, self._record_result)
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
 

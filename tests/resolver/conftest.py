@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from support.archive_servers import LIMIT, MakeFanOut, Servers, servers
 from support.loopback import LOOPBACK, PATIENCE
-from support.registries import resolver_database
+from support.registries import a_config, resolver_database
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver import audit
-from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
+from flask_ibi_archive.resolver.asking import ArchiveResult, FanOut
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER, History
 
@@ -36,10 +37,13 @@ def make_fan_out() -> Iterator[MakeFanOut]:
 
     def make(
         seconds: float = PATIENCE,
-        on_result: Callable[[ArchiveResult], None] | None = None,
+        on_result: Callable[[ArchiveResult], object] = lambda result: None,
         inner_hosts: InnerHosts = LOOPBACK,
     ) -> FanOut:
-        made.append(FanOut(seconds, LIMIT, on_result, inner_hosts))
+        config = replace(
+            a_config(), archive_timeout=seconds, max_answer=LIMIT, inner_hosts=inner_hosts
+        )
+        made.append(FanOut(config, on_result))
         return made[-1]
 
     yield make

@@ -17,7 +17,7 @@ from support.registries import KEY, a_config, a_registry, a_request, resolver_da
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, INCLUSION_REQUEST
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver import circuit_breaker
+from flask_ibi_archive.resolver import asking
 from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 
@@ -100,7 +100,7 @@ def test_fifty_archives_of_which_half_are_bad(number: int, tmp_path: Path) -> No
 def test_results_are_right_without_the_circuit_breaker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(circuit_breaker, "MAX_FAILURES", 10**9)
+    monkeypatch.setattr(asking, "MAX_FAILURES", 10**9)
     with many_archives(7) as archives, resolver_of(archives, tmp_path) as resolver:
         cases = [
             case for case in archives.cases if case.urls and REQUIRED not in case.persistent_url

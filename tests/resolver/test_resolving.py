@@ -39,8 +39,8 @@ from flask_ibi_archive.core.protocol.query_strings import encode_url
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
-from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
+from flask_ibi_archive.resolver import asking, rounds
+from flask_ibi_archive.resolver.asking import Failure, Reply
 from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
     Asked,
@@ -257,37 +257,37 @@ def test_an_excluded_archive_is_not_asked_despite_a_hint(run: Run) -> None:
 
 def test_an_archive_that_fails_repeatedly_is_skipped_and_counts_as_silent(run: Run) -> None:
     resolver, [bad, good] = run({X: http("", "500 No")}, {Y: leads(HERE)})
-    for _ in range(circuit_breaker.MAX_FAILURES):
+    for _ in range(asking.MAX_FAILURES):
         assert alerted(resolver, X).silent == 1
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 2)
     assert [event.archive.address for event in of_kind(events, Skipped)] == [bad.address]
-    assert len(bad.asked) == circuit_breaker.MAX_FAILURES
+    assert len(bad.asked) == asking.MAX_FAILURES
     assert led_to(resolver, Y) == HERE
-    assert len(good.questions) == circuit_breaker.MAX_FAILURES + 2
+    assert len(good.questions) == asking.MAX_FAILURES + 2
 
 
 @for_each("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
 def test_an_archive_that_refuses_a_question_is_not_skipped(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status), Y: leads(HERE)})
-    for _ in range(circuit_breaker.MAX_FAILURES + 1):
+    for _ in range(asking.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
     assert led_to(resolver, Y) == HERE
-    assert len(archive.questions) == circuit_breaker.MAX_FAILURES + 2
+    assert len(archive.questions) == asking.MAX_FAILURES + 2
 
 
 @for_each("status", ["408 Late", "429 Too Many"])
 def test_an_overloaded_archive_is_skipped(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status)})
-    for _ in range(circuit_breaker.MAX_FAILURES + 1):
+    for _ in range(asking.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
-    assert len(archive.questions) == circuit_breaker.MAX_FAILURES
+    assert len(archive.questions) == asking.MAX_FAILURES
 
 
 def test_nothing_is_waited_for_if_all_archives_are_skipped(run: Run) -> None:
     resolver, [archive] = run({X: leads(HERE)})
-    for _ in range(circuit_breaker.MAX_FAILURES):
+    for _ in range(asking.MAX_FAILURES):
         resolver.circuit_breaker.record_result(1, False)
     alert = alerted(resolver, X)
     assert (alert.kind, alert.silent, alert.asked) == (AlertKind.SILENT, 1, 1)
@@ -329,7 +329,7 @@ def test_nobody_waits_for_the_acknowledgment(run: Run, hosts: Servers) -> None:
 def test_surplus_acknowledgments_do_not_prevent_the_redirect(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acknowledgments, "MAX_WAITING", 0)
+    monkeypatch.setattr(asking, "MAX_WAITING", 0)
     resolver, _ = run({X: leads(HERE)})
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Redirect)

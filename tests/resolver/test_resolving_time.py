@@ -20,8 +20,7 @@ from support.resolving import (
 )
 
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
-from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
-from flask_ibi_archive.resolver.concurrent_requests import Reply
+from flask_ibi_archive.resolver.asking import MAX_FAILURES, CircuitBreaker, Reply
 from flask_ibi_archive.resolver.resolution_context import Decided, TraceEvent
 from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
 

@@ -17,7 +17,7 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.resolver.archives import Archive
-from flask_ibi_archive.resolver.concurrent_requests import (
+from flask_ibi_archive.resolver.asking import (
     Failure,
     FanOut,
     Reply,

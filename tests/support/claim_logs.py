@@ -20,8 +20,8 @@ from flask_ibi_archive.core.claims.tiles import (
     parse_tile_path,
 )
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.asking import TransferResult
 from flask_ibi_archive.resolver.claims.log_reader import Fetch, KnownLog, Reading, read_log
-from flask_ibi_archive.resolver.http_transfer import TransferResult
 from support.archive_servers import http
 from support.registries import SERVICE
 

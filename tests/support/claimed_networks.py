@@ -28,9 +28,8 @@ from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import STATES, Archive, ArchiveList, Knowledge
-from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Reply, Target
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
-from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.resolution_context import (
     OwnArchive,
@@ -149,7 +148,7 @@ class ClaimedNetwork:
     def ask(
         self, targets: Sequence[Target], seconds: float, replies: Replies | None = None
     ) -> Replies:
-        """Send questions, as :meth:`.concurrent_requests.FanOut.ask`."""
+        """Send questions, as :meth:`.asking.FanOut.ask`."""
         replies = replies or Replies(self)
         self.asked += len(targets)
         for target in targets:
@@ -216,7 +215,7 @@ class ClaimedNetwork:
 
 
 class Replies:
-    """The results of questions in simulated time, as :class:`.concurrent_requests.ReplyQueue`."""
+    """The results of questions in simulated time, as :class:`.asking.ReplyQueue`."""
 
     def __init__(self, network: ClaimedNetwork) -> None:
         self._network = network

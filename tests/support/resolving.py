@@ -22,8 +22,7 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Knowledge, Registry
-from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
+from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolution_context import (
     ReadDocuments,
     ResolutionContext,
@@ -243,7 +242,7 @@ class Network:
         self.asked: list[tuple[float, int, str]] = []
 
     def ask(self, targets: Sequence[Target], seconds: float, onto: ReplyQueue | None) -> ReplyQueue:
-        """Send requests, as :meth:`.concurrent_requests.FanOut.ask`."""
+        """Send requests, as :meth:`.asking.FanOut.ask`."""
         replies = onto or ReplyQueue(self)
         for target in targets:
             request = parse_request(decode_query_string(target.url.partition("?")[2]))
@@ -297,7 +296,7 @@ class Network:
 
 
 class ReplyQueue:
-    """The results that will arrive, as :class:`.concurrent_requests.ReplyQueue`."""
+    """The results that will arrive, as :class:`.asking.ReplyQueue`."""
 
     def __init__(self, network: Network) -> None:
         self.network = network

@@ -27,11 +27,12 @@ from flask_ibi_archive.core.protocol.messages import (
     UrlRequest,
     parse_ibi_forms,
 )
-from flask_ibi_archive.core.protocol.pairs import encode_word
+from flask_ibi_archive.core.protocol.pairs import ALERT, Pair, encode_word, parse_pairs
 from flask_ibi_archive.core.protocol.relation_targets import step_matches
 from flask_ibi_archive.core.protocol.relations import Step, VerbList, parse_relation
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import NEXT_EDITION
+from flask_ibi_archive.errors import PeerProtocolError
 
 #: Maximum number of characters in a URL.
 MAX_URL = 8192
@@ -44,6 +45,8 @@ _URL = re.compile(
 _HOST_AND_PATH = re.compile("https?://([^/?#]*)([^?#]*)", re.IGNORECASE)
 _CONTROL = re.compile("[\0-\x1f\x7f]")
 _PORTS = {"http": "80", "https": "443"}
+# a content type that may be shown: others may contain text of the request
+_is_content_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
 
 def find_usable_url(
@@ -264,3 +267,34 @@ def _parse_ibi(pairs: Mapping[str, tuple[str, ...]], name: str) -> tuple[Identif
         return parse_ibi_forms(pairs[name])
     except ValueError:
         return ()
+
+
+def read_answer(status: int, content_type: str, body: bytes) -> list[Pair] | str:
+    """Return the pairs of an Archive's HTTP answer, or the reason why it is not accepted.
+
+    An answer with status 200 is accepted. An answer with status 400 is accepted if the answer
+    contains an ``alert`` pair: the Archive has rejected the question. Then the result is an empty
+    list. An answer without a content type is read as text.
+    Source: [R] 6.2, Tables 6.5 and 4.2.
+    """
+    if 300 <= status < 400:
+        return f"redirects (status {status})"
+    pairs = _read_pairs(content_type, body) if status in (200, 400) else ""
+    if status == 200:
+        return pairs
+    if isinstance(pairs, list) and any(pair.name == ALERT for pair in pairs):
+        return []
+    return f"answers with status {status}"
+
+
+def _read_pairs(content_type: str, body: bytes) -> list[Pair] | str:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in ("", "text/plain"):
+        shown = kind if _is_content_type(kind) else "another content type"
+        return f"answers with {shown} instead of text/plain"
+    if not body:
+        return []
+    try:
+        return parse_pairs(body)
+    except PeerProtocolError as error:
+        return f"answers with a malformed pair list (at position {error.position})"

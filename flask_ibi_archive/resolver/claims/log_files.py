@@ -26,8 +26,8 @@ from flask_ibi_archive.core.claims.tiles import (
     encode_entries,
 )
 from flask_ibi_archive.errors import ClaimError
+from flask_ibi_archive.resolver.asking import TransferResult
 from flask_ibi_archive.resolver.claims.tables import STALE
-from flask_ibi_archive.resolver.http_transfer import TransferResult
 
 Result = TypeVar("Result")
 

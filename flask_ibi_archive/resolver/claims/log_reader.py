@@ -46,6 +46,7 @@ from flask_ibi_archive.core.claims.keys import VerifierKey
 from flask_ibi_archive.core.claims.merkle import Frontier, hash_leaf
 from flask_ibi_archive.core.claims.tiles import WIDTH, decode_entries, list_bundles
 from flask_ibi_archive.errors import ClaimError
+from flask_ibi_archive.resolver.asking import TIMED_OUT
 from flask_ibi_archive.resolver.claims.log_files import Fetch as Fetch
 from flask_ibi_archive.resolver.claims.log_files import Requests as Requests
 from flask_ibi_archive.resolver.claims.log_files import (
@@ -56,7 +57,6 @@ from flask_ibi_archive.resolver.claims.log_files import (
     get_body,
 )
 from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, FULL, NEW, SILENT, STALE
-from flask_ibi_archive.resolver.http_transfer import TIMED_OUT
 
 #: The path of the checkpoint in the folder of a log.
 CHECKPOINT = "checkpoint"

@@ -6,15 +6,20 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Thread
+from threading import Lock, Thread
 from time import monotonic, sleep
 
 from flask_ibi_archive.core.claims.keys import PLAIN, VerifierKey
+from flask_ibi_archive.resolver.asking import (
+    INVALID_URL,
+    MAX_HOST_CONNECTIONS,
+    TIMED_OUT,
+    Engine,
+    TransferResult,
+    is_valid_url,
+)
 from flask_ibi_archive.resolver.claims.log_reader import CHECKPOINT, Fetch, Reading, Requests
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.engine import MAX_HOST_CONNECTIONS, Engine, Request
-from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
-from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TIMED_OUT, TransferResult
 from flask_ibi_archive.server.http.transport import HEADERS
 
 #: The maximum size of an answer in bytes: a bundle with entries of 16 KiB on average.
@@ -63,8 +68,11 @@ class LogRequests:
         self._limit = config.follow_connections
         self._slow_limit = max(self._limit // 2, 1)
         self._checkpoint_timeout = config.archive_timeout
-        self._names = HostNames(config.inner_hosts)
-        self._engine = self._open_engine()
+        self._engine = Engine(MAX_ANSWER, config.inner_hosts)
+        self._engine.limit_connections(self._limit)
+        #: Held by the thread that uses the engine.
+        self._lock = Lock()
+        self._closed = False
         #: The requests that may be sent next: of each job as many as its host may have connections.
         self._ready: deque[tuple[_Job, int]] = deque()
         self._slow: deque[tuple[_Job, int]] = deque()
@@ -97,8 +105,11 @@ class LogRequests:
     def wait(self, seconds: float) -> Iterator[tuple[int, Reading]]:
         """Send and receive until a log was read, or for some seconds. Yield what was read."""
         self._send()
-        end = monotonic() + seconds
-        self._engine.run_until(lambda: self._arrived, end)
+        left, end = seconds, monotonic() + seconds
+        while left > 0 and not self._arrived:
+            with self._lock:
+                self._engine.step(min(left, PAUSE))
+            left = end - monotonic()
         while self._arrived:
             job, index, result = self._arrived.popleft()
             self._sent -= 1
@@ -118,12 +129,9 @@ class LogRequests:
 
     def close(self) -> None:
         """Close all connections. Logs that are being read are abandoned."""
-        self._engine.stop()
-
-    def _open_engine(self) -> Engine:
-        engine = Engine(MAX_ANSWER, self._names)
-        engine.limit_connections(self._limit)
-        return engine
+        self._closed = True
+        with self._lock:
+            self._engine.close()
 
     def _put(self, job: _Job, fetches: list[Fetch]) -> None:
         job.fetches = fetches
@@ -147,8 +155,6 @@ class LogRequests:
 
     def _send(self) -> None:
         """Send requests as long as connections are free."""
-        if self._engine.has_stopped:  # after an error
-            self._engine = self._open_engine()
         while (next_request := self._take()) is not None:
             job, index = next_request
             self._sent += 1
@@ -166,17 +172,19 @@ class LogRequests:
                 self._arrived.append((job, index, TransferResult(reason=reason)))
                 continue
             headers = HEADERS if fetch.etag is None else {**HEADERS, "If-None-Match": fetch.etag}
-            finish = partial(self._finish, job, index)
-            self._engine.add(Request(url, milliseconds, finish, headers))
+            with self._lock:
+                self._engine.add(url, milliseconds, partial(self._finish, job, index), headers)
         if self._sent and (self._thread is None or not self._thread.is_alive()):
             self._thread = Thread(target=self._drive, name="ibi-resolver-logs", daemon=True)
             self._thread.start()
 
     def _drive(self) -> None:
         """Send and receive as long as requests are running, whenever :meth:`wait` does not."""
-        while self._sent and not self._engine.has_stopped:
-            self._engine.run_if_free()
+        while self._sent and not self._closed:
+            with self._lock:
+                if not self._closed:
+                    self._engine.step(0.0)
             sleep(PAUSE)
 
-    def _finish(self, job: _Job, index: int, result: TransferResult, seconds: float) -> None:
+    def _finish(self, job: _Job, index: int, result: TransferResult) -> None:
         self._arrived.append((job, index, result))

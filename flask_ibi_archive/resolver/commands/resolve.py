@@ -110,7 +110,7 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
 
 
 def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
-    from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
+    from flask_ibi_archive.resolver.asking import Failure, Reply
     from flask_ibi_archive.resolver.resolution_context import Asked, Decided, Skipped
 
     match event:

@@ -16,9 +16,8 @@ server. Therefore these rules apply:
 The address is exchanged with public means of urllib3 (tested with 1.26 and 2.8): ``connect()``,
 ``host`` and ``server_hostname`` of its connections, and ``ConnectionCls`` of its pools.
 
-A resolver sends many concurrent requests with libcurl
-(:mod:`~flask_ibi_archive.resolver.http_transfer`). The resolver also checks IP addresses with
-:func:`look_up`.
+A resolver asks many Archives at the same time with libcurl, and checks the IP addresses in the same
+way (:mod:`~flask_ibi_archive.resolver.asking`).
 """
 
 from __future__ import annotations

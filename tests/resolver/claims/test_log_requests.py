@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.archive_servers import Servers
 from support.claim_logs import ClaimLog
 from support.loopback import PATIENCE
 from support.registries import a_config
 
+from flask_ibi_archive.resolver.asking import MAX_HOST_CONNECTIONS, Engine
 from flask_ibi_archive.resolver.claims.log_reader import KnownLog, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
-from flask_ibi_archive.resolver.engine import MAX_HOST_CONNECTIONS, Engine, Request
 
 COUNT, BUNDLES = 4, 4 * MAX_HOST_CONNECTIONS
 
@@ -24,11 +26,11 @@ def test_a_log_is_read_to_its_end_before_further_ones_begin(
     sent: list[str] = []
     add = Engine.add
 
-    def note(engine: Engine, request: Request) -> None:
-        base, found, _ = request.url.partition("tile/entries/")
+    def note(engine: Engine, url: str, *rest: Any) -> None:
+        base, found, _ = url.partition("tile/entries/")
         if found:
             sent.append(base)
-        add(engine, request)
+        add(engine, url, *rest)
 
     monkeypatch.setattr(Engine, "add", note)
     requests = LogRequests(a_config(IBI_RESOLVER_FOLLOW_CONNECTIONS=MAX_HOST_CONNECTIONS))

@@ -1,0 +1,861 @@
+"""Questions to Archives: answers, limits, connections, acknowledgments, and Archives that fail."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import socket
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+from weakref import ref
+
+import pycurl
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from support.archive_servers import (
+    KNOWN,
+    LIMIT,
+    QUESTION,
+    SECRET,
+    SHORT,
+    THE_END,
+    MakeFanOut,
+    Server,
+    Servers,
+    all_of,
+    ask_and_hear,
+    at,
+    hangs,
+    http,
+    one_of,
+    reason_of,
+    says,
+)
+from support.cases import for_each
+from support.clocks import Clock
+from support.internal import OTHERS, THIS_MACHINE
+from support.loopback import PATIENCE, drips, nobody, raw, sends
+
+from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
+from flask_ibi_archive.core.protocol.pairs import Pair
+from flask_ibi_archive.resolver import asking
+from flask_ibi_archive.resolver.archives import Archive
+from flask_ibi_archive.resolver.asking import (
+    FIRST_PAUSE,
+    INTERNAL,
+    MAX_ACKNOWLEDGMENTS,
+    MAX_FAILURES,
+    MAX_HOST_CONNECTIONS,
+    MAX_PAUSE,
+    NO_HTTP,
+    CircuitBreaker,
+    Failure,
+    FanOut,
+    Reply,
+    Target,
+)
+from flask_ibi_archive.server.http.transport import CUT_OFF
+
+HERE = "127.0.0.1"
+PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+ANSWERS = {
+    "a list of pairs": (http(KNOWN), PAIRS),
+    "nothing": (http(), []),
+    "no type": (http(KNOWN, content_type=None), PAIRS),
+    "a type with a character set": (http(KNOWN, content_type="Text/Plain; charset=x"), PAIRS),
+    "an alert": (http("alert {bad question}", "400 Bad"), []),
+    "a name twice, and bytes that are no ASCII": (
+        http(b"a \xf3 a {b  c}"),
+        [Pair("a", ("\udcf3",)), Pair("a", ("b", "c"))],
+    ),
+    "as much as is taken": (http("a " + "b" * (LIMIT - 2)), [Pair("a", ("b" * (LIMIT - 2),))]),
+    "chunks": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"3\r\na b\r\n2\r\ncd\r\n0\r\nX: y\r\n\r\n",
+        [Pair("a", ("bcd",))],
+    ),
+    "a body that ends with the connection": (
+        b"HTTP/1.0 200 OK\r\n\r\na b" + THE_END,
+        [Pair("a", ("b",))],
+    ),
+    "an encoding that is none": (http(KNOWN, Content_Encoding="identity"), PAIRS),
+    "something before it": (b"HTTP/1.1 103 Early\r\nLink: a\r\n\r\n" + http(KNOWN), PAIRS),
+}
+
+
+@for_each(("answer", "pairs"), ANSWERS.values())
+def test_an_answer_that_counts(
+    answer: bytes, pairs: list[Pair], hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    found = one_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE))
+    assert isinstance(found, Reply), found
+    assert found.pairs == pairs
+    assert 0 < found.seconds < PATIENCE
+
+
+MORE = "answers with more than 1000 bytes"
+FAILURES = {
+    "a redirect": (http("", "302 Found", Location="/"), "redirects (status 302)"),
+    "not modified": (http("", "304 Not", None), "redirects (status 304)"),
+    "no content": (b"HTTP/1.1 204 No\r\n\r\n", "answers with status 204"),
+    "not found": (http(KNOWN, "404 Not Found"), "answers with status 404"),
+    "busy": (http("alert {busy}", "503 Busy"), "answers with status 503"),
+    "a fault without alert": (http(KNOWN, "400 Bad"), "answers with status 400"),
+    "an alert of another type": (
+        http("alert {a}", "400 Bad", "text/html"),
+        "answers with status 400",
+    ),
+    "a page": (
+        http(KNOWN, content_type="text/html"),
+        "answers with text/html instead of text/plain",
+    ),
+    "a type that says back what was asked": (
+        http(KNOWN, content_type=SECRET),
+        "answers with another content type instead of text/plain",
+    ),
+    "a type of other bytes": (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/pla\xefn\r\nContent-Length: 0\r\n\r\n",
+        "answers with another content type instead of text/plain",
+    ),
+    "a name that is empty": (http("{} x"), "answers with a malformed pair list (at position 0)"),
+    "an odd number of words": (
+        http(f"state Copy {SECRET}"),
+        "answers with a malformed pair list (at position 11)",
+    ),
+    "too much": (http("a " + "b" * (LIMIT - 1)), MORE),
+    "chunks without end": (
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + (b"fa\r\n" + b"a " * 125 + b"\r\n") * 5,
+        MORE,
+    ),
+    "a body without end": (HEAD + b"\r\n" + b"a " * 501, MORE),
+    "a head without end": (HEAD + b"X: y\r\n" * 100_000, NO_HTTP),
+    "a header without end": (HEAD + b"X: " + b"y" * 200_000, NO_HTTP),
+    "something compressed": (
+        http(b"\x1f\x8b", Content_Encoding="gzip"),
+        "answers with a content encoding that was not requested (gzip)",
+    ),
+    "an encoding of its own": (
+        http(b"a b", Content_Encoding=SECRET),
+        "answers with a content encoding that was not requested",
+    ),
+    "what is no HTTP": (b"SSH-2.0-OpenSSH\r\n" + THE_END, NO_HTTP),
+    "HTTP/0.9": (KNOWN.encode() + b"\r\n" + THE_END, NO_HTTP),
+    "a further head that breaks off": (
+        b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nX: " + THE_END,
+        CUT_OFF,
+    ),
+    "what comes before an answer": (b"HTTP/1.1 103 Early\r\n\r\n" + THE_END, CUT_OFF),
+    "nothing at all": (THE_END, CUT_OFF),
+    "half a head": (b"HTTP/1.1 200 OK\r\nContent-" + THE_END, CUT_OFF),
+    "half a body": (HEAD + b"Content-Length: 30\r\n\r\na b" + THE_END, CUT_OFF),
+    "half of the chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\na" + THE_END, CUT_OFF),
+    "chunks of no number": (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", NO_HTTP),
+}
+
+
+@for_each(("answer", "reason"), FAILURES.values())
+def test_an_answer_that_is_a_failure(
+    answer: bytes, reason: str, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    assert reason_of(make_fan_out().ask([at(hosts.add(says(answer)).address)], PATIENCE)) == reason
+
+
+def test_an_unreadable_answer_does_not_affect_others(
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    late, odd = hosts.add(hangs), hosts.add(says(http(KNOWN)))
+    asks = make_fan_out()
+    replies = asks.ask([at(late.address), at(odd.address)], PATIENCE)
+
+    def fail(*_: object) -> None:
+        raise RecursionError("so deep")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asking, "read_answer", fail)
+        found = replies.get(PATIENCE)
+    assert isinstance(found, Failure)
+    assert found.reason == "answers with a text that can't be read"
+    assert "the answer of an Archive can't be read" in caplog.text
+    hosts.release(late, http(KNOWN))
+    assert isinstance(one_of(replies), Reply)
+
+
+def test_a_refused_connection_is_a_failure(make_fan_out: MakeFanOut) -> None:
+    with nobody() as address:
+        reason = reason_of(make_fan_out().ask([at(address)], PATIENCE))
+    assert reason == "can't be reached (Connection refused)"
+
+
+def test_a_reset_connection_is_a_failure(make_fan_out: MakeFanOut) -> None:
+    def cut(peer: socket.socket) -> None:
+        peer.recv(65536)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with raw(cut) as address:
+        assert reason_of(make_fan_out().ask([at(address)], PATIENCE)) == CUT_OFF
+
+
+def test_an_unknown_host_name_is_a_failure() -> None:
+    transfer = asking._Transfer(LIMIT, NO_INNER_HOSTS)
+    transfer.prepare("http://a.br/", 1, print, {})
+    ended = transfer.read_result(pycurl.E_COULDNT_RESOLVE_HOST)
+    assert ended.reason == "can't be reached: the host name is unknown"
+    assert ended.is_retryable
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("R62-05")
+def test_archives_are_asked_concurrently(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    late = hosts.add(hangs)
+    quick = [hosts.add(says(http(KNOWN))) for _ in range(40)]
+    targets = [at(one.address, number=number) for number, one in enumerate([late, *quick])]
+    replies = make_fan_out().ask(targets, PATIENCE)
+    results = [replies.get(PATIENCE) for _ in quick]
+    assert [result.pairs for result in results if isinstance(result, Reply)] == [PAIRS] * len(quick)
+    assert {result.target.archive.id for result in results if result} == set(range(1, 41))
+    assert replies.pending == 1
+    assert replies.get(0) is None
+    late.wait()
+    hosts.release(late, http(KNOWN))
+    last = one_of(replies)
+    assert last.target is targets[0]
+    assert last.seconds >= max(result.seconds for result in results if result)
+
+
+def test_questions_can_be_added_to_a_reply_queue(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    late, quick = hosts.add(hangs), hosts.add(says(http(KNOWN)))
+    asks = make_fan_out()
+    replies = asks.ask([at(late.address, number=1)], PATIENCE)
+    assert asks.ask([at(quick.address, number=2), at("", number=3)], PATIENCE, replies) is replies
+    assert replies.pending == 3
+    found = replies.get(PATIENCE), replies.get(PATIENCE)
+    assert {one.target.archive.id for one in found if one} == {2, 3}
+    hosts.release(late, http())
+    assert one_of(replies).target.archive.id == 1
+    assert all_of(asks.ask([], PATIENCE)) == []
+
+
+@pytest.mark.rule("R62-06")
+def test_the_url_is_sent_unchanged(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    host = hosts.add(says(http(KNOWN)))
+    target = (
+        "/a/../B//c/./d?a=x%20y&b=%3F%2b%7C%22&c=Relat%F3rio&d=/:@!(),;'\"<>{}|^`\\[]~&e=//f?g=%"
+    )
+    assert isinstance(one_of(make_fan_out().ask([at(host.address, target)], PATIENCE)), Reply)
+    assert host.heads.popleft().split("\r\n") == [
+        f"GET {target} HTTP/1.1",
+        f"Host: {host.address}",
+        "Accept: text/plain, */*;q=0.1",
+        "Accept-Encoding: identity",
+        "User-Agent: flask_ibi_archive",
+    ]
+
+
+def test_a_late_answer_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    begun = monotonic()
+    replies = make_fan_out(SHORT).ask([at(hosts.add(hangs).address)], PATIENCE)
+    assert reason_of(replies) == "took too long"
+    assert monotonic() - begun >= SHORT
+
+
+@for_each("seconds", [SHORT, 0, -1])
+def test_the_callers_timeout_is_not_a_failure_of_the_archive(
+    seconds: float, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    ended: SimpleQueue[object] = SimpleQueue()
+    host = hosts.add(hangs)
+    replies = make_fan_out(on_result=ended.put).ask([at(host.address)], seconds)
+    assert replies.get(PATIENCE) is None
+    assert replies.pending == 1
+    replies.abandon()
+    host.wait()
+    hosts.release(host, http(KNOWN))
+    assert isinstance(ended.get(timeout=PATIENCE), Reply)
+
+
+def test_a_slow_trickle_of_bytes_does_not_extend_the_timeout(make_fan_out: MakeFanOut) -> None:
+    done = Event()
+    with raw(drips(HEAD + b"\r\n", done)) as address:
+        assert reason_of(make_fan_out(SHORT).ask([at(address)], PATIENCE)) == "took too long"
+        done.set()
+
+
+BAD_URLS = {
+    "https": "https://{}/a",
+    "another protocol": "file://{}/etc/passwd",
+    "a line's end": "http://{}/a?b=c\r\nX: y",
+    "a bare line feed": "http://{}/a?b=c\nX: y",
+    "a line's end after all": "http://{}/a?b=c\n",
+    "a space": "http://{}/a b",
+    "no ASCII": "http://{}/\xe7",
+    "a password": "http://user:word@{}/",
+    "a fragment": "http://{}/#a",
+    "no host": "http:///a",
+    "nothing": "",
+}
+
+
+@for_each("url", BAD_URLS.values())
+def test_an_invalid_url_is_not_requested(
+    url: str, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http(KNOWN)))
+    asks = make_fan_out()
+    bad = Target(Archive(1, "a/b", "a"), url.format(host.address), QUESTION)
+    assert not asks.send_acknowledgment(bad.url, {})
+    first, second = all_of(asks.ask([bad, at(host.address)], PATIENCE))
+    assert isinstance(first, Failure)
+    assert first.reason == "has an invalid address"
+    assert isinstance(second, Reply)
+    assert host.accepted == 1
+
+
+# --- no other server is contacted ----------------------------------------------------------------
+
+
+@pytest.mark.rule("R62-05")
+def test_no_redirect_is_followed_and_no_proxy_used(
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbidden = hosts.add(says(http(KNOWN)))
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://{forbidden.address}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    answers = [
+        http("", f"{status} There", Location=f"http://{forbidden.address}/")
+        for status in (301, 302, 303, 307, 308)
+    ]
+    answers.append(http("", "200 OK", Refresh=f"0; url=http://{forbidden.address}/"))
+    answers.append(http(KNOWN, Alt_Svc=f'h2="{forbidden.address}"; ma=9999'))
+    bad = [hosts.add(says(answer)) for answer in answers]
+    asks = make_fan_out()
+    for _ in range(2):
+        assert len(all_of(asks.ask([at(one.address) for one in bad], PATIENCE))) == len(bad)
+    assert [len(one.asked) for one in bad] == [2] * len(bad)
+    assert not forbidden.accepted
+
+
+def test_no_cookie_user_name_or_password_is_sent(
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    answer = http("", "401 Who", Set_Cookie="a=b; path=/", WWW_Authenticate='Basic realm="a"')
+    host = hosts.add(says(answer))
+    asks = make_fan_out()
+    heads = []
+    for _ in range(2):
+        assert reason_of(asks.ask([at(host.address)], PATIENCE)) == "answers with status 401"
+        heads.append(host.heads.popleft())
+    assert heads[0] == heads[1]
+    assert not host.heads
+
+
+# --- internal addresses --------------------------------------------------------------------------
+
+
+@for_each("host", [*THIS_MACHINE, *OTHERS])
+def test_an_internal_address_is_not_connected_to(
+    host: str, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    here = hosts.add(says(http(KNOWN)))
+    asks = make_fan_out(inner_hosts=NO_INNER_HOSTS)
+    url = f"{host}:{here.port}"
+    for _ in range(2):
+        assert reason_of(asks.ask([at(url)], PATIENCE)) == INTERNAL
+    assert asks.send_acknowledgment(f"http://{url}/x", {})
+    asks.close()
+    assert here.accepted == 0
+
+
+@for_each("host", [one for one in THIS_MACHINE if "[" not in one])
+def test_inner_hosts_allows_internal_addresses(
+    host: str, hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    here = hosts.add(says(http(KNOWN)))
+    inner_hosts = parse_inner_hosts(["127.0.0.0/8", "0.0.0.0"])
+    replies = make_fan_out(inner_hosts=inner_hosts).ask([at(f"{host}:{here.port}")], PATIENCE)
+    assert isinstance(one_of(replies), Reply)
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="the system has no IPv6")
+def test_an_ipv6_address_is_connected_to(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    here = hosts.add(says(http(KNOWN)), place=("::1", 0))
+    asks = make_fan_out(inner_hosts=parse_inner_hosts(["::1"]))
+    for _ in range(2):
+        assert isinstance(one_of(asks.ask([at(here.address)], PATIENCE)), Reply)
+    assert here.accepted == 1
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The results of look-ups of names, which each test sets: ``name:port:address,address``."""
+    found: list[str] = []
+    prepare = asking._Transfer.prepare
+
+    def prepare_with_names(transfer: asking._Transfer, *request: Any) -> None:
+        prepare(transfer, *request)
+        transfer.curl.setopt(pycurl.RESOLVE, found)
+
+    monkeypatch.setattr(asking._Transfer, "prepare", prepare_with_names)
+    return found
+
+
+@for_each("end", [b"", THE_END])
+def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
+    end: bytes, hosts: Servers, make_fan_out: MakeFanOut, names: list[str]
+) -> None:
+    outside = hosts.add(says(http(KNOWN) + end))
+    inside = hosts.add(says(http(KNOWN)), place=("127.0.0.2", outside.port))
+    asks = make_fan_out(inner_hosts=parse_inner_hosts([HERE]))
+    target = at(f"evil.br:{outside.port}")
+    names[:] = [f"evil.br:{outside.port}:{HERE}"]
+    assert isinstance(one_of(asks.ask([target], PATIENCE)), Reply)
+    names[:] = [f"evil.br:{outside.port}:127.0.0.2"]
+    found = one_of(asks.ask([target], PATIENCE))
+    # an open connection is used again: its address was checked
+    assert isinstance(found, Failure if end else Reply)
+    assert found[1] == (INTERNAL if end else PAIRS)
+    assert f"Host: evil.br:{outside.port}" in outside.heads[0]
+    assert inside.accepted == 0
+
+
+@for_each(
+    ("allowed", "is_allowed"),
+    [([HERE], True), (["name.br"], True), ([".br"], True), (["other.br", "127.0.0.9"], False)],
+)
+def test_a_setting_allows_a_host_or_its_address(
+    allowed: list[str],
+    is_allowed: bool,
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    names: list[str],
+) -> None:
+    here = hosts.add(says(http(KNOWN)))
+    # of several addresses, only those that are allowed are tried
+    names[:] = [f"name.br:{here.port}:127.0.0.2,{HERE}"]
+    asks = make_fan_out(inner_hosts=parse_inner_hosts(allowed))
+    found = one_of(asks.ask([at(f"name.br:{here.port}")], PATIENCE))
+    assert found[1] == (PAIRS if is_allowed else INTERNAL)
+
+
+# --- connections ---------------------------------------------------------------------------------
+
+
+def test_connections_are_persistent(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    both = hosts.add(says(http(KNOWN))), hosts.add(says(http()))
+    asks = make_fan_out()
+    for _ in range(5):
+        ask_and_hear(asks, *both)
+    assert [(one.accepted, len(one.asked)) for one in both] == [(1, 5), (1, 5)]
+
+
+def test_a_closed_connection_is_opened_again(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    host = hosts.add(says(http(KNOWN) + THE_END))
+    asks = make_fan_out()
+    for _ in range(5):
+        ask_and_hear(asks, host)
+    assert (host.accepted, len(host.asked)) == (5, 5)
+
+
+def test_a_failure_does_not_affect_later_questions(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    answers = [http("x" * 2000), http("a", Content_Encoding="br"), http("x y"), http("x"), http()]
+    host = hosts.add(lambda target, head: answers[int(target[-1])])
+    asks = make_fan_out()
+    for _ in range(3):
+        found = [one_of(asks.ask([at(host.address, f"/{n}")], PATIENCE)) for n in range(5)]
+        assert [isinstance(one, Failure) for one in found] == [True, True, False, True, False]
+        assert [one.pairs for one in found if isinstance(one, Reply)] == [[Pair("x", ("y",))], []]
+
+
+def test_connections_to_a_host_are_limited(
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MAX_HOST_CONNECTIONS", 3)
+    slow, quick = hosts.add(hangs), hosts.add(says(http()))
+    asks = make_fan_out()
+    replies = asks.ask([*[at(slow.address)] * 10, at(quick.address)], PATIENCE)
+    assert isinstance(replies.get(PATIENCE), Reply)
+    for number in range(10):
+        slow.wait()
+        hosts.release(slow, http(KNOWN))
+        assert isinstance(replies.get(PATIENCE), Reply), number
+    assert slow.accepted <= 3
+
+
+def test_abandoned_questions_are_completed_and_counted(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    ended: SimpleQueue[Reply | Failure] = SimpleQueue()
+    quick, late, broken = hosts.add(says(http(KNOWN))), hosts.add(hangs), hosts.add(hangs)
+    asks = make_fan_out(on_result=ended.put)
+    replies = asks.ask([at(one.address) for one in (late, quick, broken)], PATIENCE)
+    assert isinstance(replies.get(PATIENCE), Reply)
+    assert ended.get(timeout=PATIENCE).target.archive.address == quick.address
+    replies.abandon()
+    assert (replies.pending, replies.get(PATIENCE)) == (0, None)
+    late.wait()
+    broken.wait()
+    hosts.release(late, http(KNOWN))
+    assert isinstance(ended.get(timeout=PATIENCE), Reply)
+    hosts.release(broken, http(KNOWN, "500 No"))
+    assert isinstance(ended.get(timeout=PATIENCE), Failure)
+    assert replies.get(0) is None
+
+
+def test_many_threads_can_ask(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    some = [hosts.add(lambda target, head: http(f"a {target}")) for _ in range(5)]
+    asks = make_fan_out()
+
+    def work(number: int) -> None:
+        for turn in range(20):
+            path = f"/{number}/{turn}"
+            found = all_of(asks.ask([at(one.address, path) for one in some], PATIENCE))
+            assert [one.pairs for one in found if isinstance(one, Reply)] == [
+                [Pair("a", (path,))]
+            ] * len(some)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    # the finisher may borrow an engine
+    assert max(one.accepted for one in some) <= 8 + 1
+
+
+def wait_for_finisher(asks: FanOut) -> None:
+    finisher = asks._find_process().finisher
+    if finisher is not None:
+        finisher.join(PATIENCE)
+        assert not finisher.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_uses_its_own_connections(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http(KNOWN)))
+    asks = make_fan_out()
+    ask_and_hear(asks, host)
+    process = os.fork()
+    if process == 0:
+        status = 1
+        with suppress(BaseException):
+            ask_and_hear(asks, host)
+            assert asks.send_acknowledgment(f"http://{host.address}/child", {})
+            asks.close(PATIENCE)
+            status = 0
+        os._exit(status)
+    assert os.waitpid(process, 0)[1] == 0
+    ask_and_hear(asks, host)
+    assert len(host.asked) == 4
+    assert list(host.asked).count("/child") == 1
+    # one of the parent, one of the child, and one more if the finisher had borrowed the engine
+    assert 2 <= host.accepted <= 4
+
+
+def test_an_error_of_the_caller_does_not_cost_an_engine(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    gc.freeze()  # the collection examines only what this test makes
+    host = hosts.add(says(http()))
+    asks = make_fan_out()
+    for _ in range(3):
+        with suppress(ZeroDivisionError):
+            asks.ask([at(host.address)], PATIENCE)
+            raise ZeroDivisionError
+        gc.collect()
+        wait_for_finisher(asks)
+    assert (host.accepted, len(host.asked)) == (1, 3)
+
+
+def test_the_finisher_ends_when_it_has_no_work(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    gc.freeze()  # the collection examines only what this test makes
+    asks = make_fan_out()
+    ask_and_hear(asks, hosts.add(says(http())))
+    wait_for_finisher(asks)
+    gone = ref(asks)
+    del asks
+    make_fan_out.__closure__[0].cell_contents.clear()  # type: ignore[attr-defined]
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_thread_that_cannot_be_started_is_started_later(
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, asks = hosts.add(says(http(KNOWN))), make_fan_out()
+
+    def refuse(self: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", refuse)
+        assert thank(asks, host, "/first")
+    assert thank(asks, host, "/second")
+    asks.close(PATIENCE)
+    assert len(host.asked) == 2
+
+
+def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    host, asks = hosts.add(says(http(KNOWN))), make_fan_out()
+    asks.close(0)
+    assert reason_of(asks.ask([at(host.address)], PATIENCE)) == asking.STOPPED
+    assert not thank(asks, host)
+    assert not host.accepted
+
+
+# --- acknowledgments -----------------------------------------------------------------------------
+
+
+def thank(asks: FanOut, host: Server, path: str = "/a/b?urlkey=1") -> bool:
+    return asks.send_acknowledgment(f"http://{host.address}{path}", {})
+
+
+READERS = {
+    "Mozilla/5.0 (X)": "Mozilla/5.0 (X)",
+    "a\r\nX-Forwarded-For: 1.2.3.4": "a??X-Forwarded-For: 1.2.3.4",
+    "\xe7\0\u2028\n": "????",
+    "a" * 1001: "a" * 1000,
+}
+
+
+@pytest.mark.rule("R62-14")
+def test_an_acknowledgment_has_the_header_of_the_users_program(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http("notice {acknowledgment received}")))
+    asks = make_fan_out()
+    for value in READERS:
+        headers = {"User-Agent": "resolver/1", "X-Forwarded-User-Agent": value}
+        assert asks.send_acknowledgment(f"http://{host.address}/a/b?urlkey=1", headers)
+        host.wait()
+    ask_and_hear(asks, host)
+    *thanks, question = (head.split("\r\n") for head in host.heads)
+    for head, sent in zip(thanks, READERS.values(), strict=True):
+        assert head == [
+            "GET /a/b?urlkey=1 HTTP/1.1",
+            f"Host: {host.address}",
+            "Accept: text/plain, */*;q=0.1",
+            "Accept-Encoding: identity",
+            "User-Agent: resolver/1",
+            f"X-Forwarded-User-Agent: {sent}",
+        ]
+    assert question[-1] == "User-Agent: flask_ibi_archive"
+
+
+@pytest.mark.rule("R62-13")
+def test_close_waits_for_pending_acknowledgments(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    host = hosts.add(says(http("notice {acknowledgment received}")))
+    asks = make_fan_out()
+    for number in range(50):
+        assert thank(asks, host, f"/{number}")
+    asks.close(PATIENCE)
+    assert sorted(host.asked) == sorted(f"/{number}" for number in range(50))
+
+
+def test_close_waits_no_longer_than_its_timeout(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    host = hosts.add(hangs)
+    asks = make_fan_out()
+    assert thank(asks, host)
+    host.wait()
+    begun = monotonic()
+    asks.close(SHORT)
+    assert monotonic() - begun < PATIENCE / 2
+
+
+def test_hanging_acknowledgments_do_not_delay_questions(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(lambda target, head: http(KNOWN) if target.startswith("/question") else None)
+    asks = make_fan_out()
+    for number in range(20):
+        assert thank(asks, host, f"/thanks/{number}")
+    for _ in range(3):
+        found = one_of(asks.ask([at(host.address, "/question")], PATIENCE))
+        assert isinstance(found, Reply)
+    # more than one engine, if the finisher had borrowed one
+    assert len(host.asked) <= 4 * MAX_ACKNOWLEDGMENTS + 3
+    assert MAX_ACKNOWLEDGMENTS < MAX_HOST_CONNECTIONS
+
+
+def test_acknowledgments_are_discarded_when_too_many_wait(
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(asking, "MAX_WAITING", 3)
+    monkeypatch.setattr(asking, "MAX_ACKNOWLEDGMENTS", 0)  # all wait
+    host = hosts.add(says(http("notice {acknowledgment received}")))
+    asks = make_fan_out()
+    assert [thank(asks, host) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert "too many acknowledgments are pending" in caplog.text
+    monkeypatch.setattr(asking, "MAX_ACKNOWLEDGMENTS", 4)
+    host.wait(3)
+    assert thank(asks, host)
+
+
+@pytest.mark.rule("R62-13")
+@for_each(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
+def test_an_acknowledgment_is_retried_once(
+    works: int, tries: int, make_fan_out: MakeFanOut, caplog: pytest.LogCaptureFixture
+) -> None:
+    asks = make_fan_out()
+    talks = [sends(b"")] * (works - 1) + [sends(http("notice a"))]
+    with raw(*talks) as address:
+        assert asks.send_acknowledgment(f"http://{address}/?{SECRET}", {})
+        asks.close(PATIENCE)
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    expected = f"1 acknowledgments were not delivered; the last failure: {CUT_OFF}"
+    assert said == ([] if works <= tries else [expected])
+
+
+def test_failures_are_logged_once_a_minute(
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host, asks = hosts.add(says(http("", "503 Busy"))), make_fan_out()
+    for pause in (1e9, 1e9, 1e9, 0.0):
+        assert thank(asks, host)
+        wait_for_finisher(asks)
+        asks._next_log = min(asks._next_log, monotonic() + pause)
+    assert thank(asks, host)
+    wait_for_finisher(asks)
+    failure = "the last failure: the Archive answered with status 503"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{count} acknowledgments were not delivered; {failure}" for count in (1, 4)
+    ]
+
+
+# --- Archives that fail --------------------------------------------------------------------------
+
+ONE, OTHER = 1, 2
+#: The steps of each case: "x" the Archive fails, "o" it answers, "?" a request is allowed, "-" it
+#: is not allowed, a number: seconds pass.
+STEPS = {
+    "an unknown Archive is asked": "?",
+    "two failures are tolerated": "x x ?",
+    "the third failure starts the pause": "x x x -",
+    "an answer resets the count": "x x o x x ? x -",
+    "it is skipped for ten seconds": "x x x 9.9 - 0.1 ?",
+    "only one request is the probe": "x x x 10 ? - - 5 -",
+    "an answer ends the pause": "x x x 10 ? o ? ?",
+    "after an answer failures are counted again": "x x x 10 ? o x x ? x -",
+    "a failed probe doubles the pause": "x x x 10 ? x 19.9 - 0.1 ? -",
+    "each failed probe doubles the pause": "x x x 10 ? x 20 ? x 40 ? x 79 - 1 ? x 159 - 1 ?",
+    "the maximum is five minutes": (
+        "x x x 10 ? x 20 ? x 40 ? x 80 ? x 160 ? x 299 - 1 ? x 299 - 1 ?"
+    ),
+    "failures of earlier requests change nothing": "x x x x x x 10 ? -",
+    "an answer to an earlier request ends the pause": "x x x o ? ?",
+    "a probe without a result is followed by another": "x x x 10 ? 9 - 1 ? - x 20 ?",
+}
+
+
+@pytest.mark.rule("R62-05")
+@for_each("steps", STEPS.values())
+def test_a_failing_archive_is_skipped_and_probed_later(steps: str) -> None:
+    clock = Clock(1000.0)
+    breaker = CircuitBreaker(clock)
+    for number, step in enumerate(steps.split()):
+        if step in "xo":
+            breaker.record_result(ONE, ok=step == "o")
+        elif step in "?-":
+            assert breaker.allows_request(ONE) is (step == "?"), (number, step)
+        else:
+            clock.now += float(step)
+        assert breaker.allows_request(OTHER), "Archives are independent"
+
+
+def test_only_one_of_many_threads_sends_the_probe() -> None:
+    clock = Clock(1000.0)
+    breaker = CircuitBreaker(clock)
+    for _ in range(MAX_FAILURES):
+        breaker.record_result(ONE, ok=False)
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(50):
+            clock.now += MAX_PAUSE
+            assert sum(pool.map(breaker.allows_request, [ONE] * 8)) == 1
+
+
+class SkippedArchives(RuleBasedStateMachine):
+    """Random sequences: an Archive that answers is asked, and none is skipped for ever."""
+
+    archives = st.integers(1, 3)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock(1000.0)
+        self.breaker = CircuitBreaker(self.clock)
+        #: Failures since the last answer, including those of probes.
+        self.failures = dict.fromkeys(range(1, 4), 0)
+        #: When an Archive was last asked or failed.
+        self.last_contact = dict.fromkeys(range(1, 4), self.clock.now)
+
+    @rule(archive=archives)
+    def fail(self, archive: int) -> None:
+        self.breaker.record_result(archive, ok=False)
+        self.failures[archive] += 1
+        self.last_contact[archive] = self.clock.now
+
+    @rule(archive=archives)
+    def answer(self, archive: int) -> None:
+        self.breaker.record_result(archive, ok=True)
+        self.failures[archive] = 0
+        assert self.breaker.allows_request(archive)
+        self.last_contact[archive] = self.clock.now
+
+    @rule(archive=archives)
+    def ask(self, archive: int) -> None:
+        if self.breaker.allows_request(archive):
+            if self.failures[archive] >= MAX_FAILURES:
+                assert not self.breaker.allows_request(archive), "one probe at a time"
+            self.last_contact[archive] = self.clock.now
+        else:
+            assert self.failures[archive] >= MAX_FAILURES
+            assert self.clock.now - self.last_contact[archive] < MAX_PAUSE
+
+    @rule(seconds=st.sampled_from([0.5, FIRST_PAUSE / 2, FIRST_PAUSE, 70.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(archive=archives)
+    def wait_long(self, archive: int) -> None:
+        self.clock.now += MAX_PAUSE
+        assert self.breaker.allows_request(archive)
+        self.last_contact[archive] = self.clock.now
+
+    @precondition(lambda self: any(count < MAX_FAILURES for count in self.failures.values()))
+    @invariant()
+    def an_archive_with_few_failures_is_asked(self) -> None:
+        for archive, count in self.failures.items():
+            assert count >= MAX_FAILURES or self.breaker.allows_request(archive)
+
+
+TestSkippedArchives = SkippedArchives.TestCase
+TestSkippedArchives.settings = settings(stateful_step_count=20)
