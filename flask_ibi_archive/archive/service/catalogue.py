@@ -154,9 +154,9 @@ def select_related(
             *COLUMNS,
         )
         .select_from(_join_files(items, paths))
-        # Each identifier has a slash. Because of this condition, PostgreSQL expects one row, and
-        # searches the items by keys. For ten rows, it would rather read all of a small table.
-        .where(names.c.value.like("%/%"))
+        # NULL has no length. Because of this condition, PostgreSQL expects three rows, and searches
+        # the items by keys. For ten rows, it would rather read all of a small table.
+        .where(sa.func.length(names.c.value) > 0)
     )
 
 
