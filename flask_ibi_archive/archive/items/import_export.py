@@ -391,13 +391,13 @@ class ImportPass:
         if postpones:
             self._postponed += stored.items()
         else:
-            self._check_groups(lines, self._named | seen)
+            self._check_groups(stored.values(), self._named | seen)
         counts = {item_id: line.counts for item_id, line in stored.items() if line.counts}
         if counts:
             replace_counts(store.connection, store.archive_id, counts)
         self._named |= seen
 
-    def _check_groups(self, lines: Sequence[Line], named: Collection[int]) -> None:
+    def _check_groups(self, lines: Collection[Line], named: Collection[int]) -> None:
         """Check that no later line may end a group that the translations of a line have joined.
 
         The head of such a group is an item that was present before the import.

@@ -413,6 +413,15 @@ def test_a_line_joins_a_group_that_another_line_ends(
         assert exported(archive, head)["language"] == "es"
 
 
+def test_a_skipped_line_changes_no_group(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, translations={"pt": B}), item(B)])
+    before = export(archive)
+    skipped = item(B, language="es", translations={"en": C})
+    import_records(archive, [skipped], on_conflict="skip")
+    assert export(archive) == before
+
+
 @pytest.mark.postgresql
 def test_two_members_may_swap_their_languages(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = archive_of(app)
