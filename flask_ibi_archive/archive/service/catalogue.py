@@ -1,8 +1,9 @@
 """Finds the items for a urlRequest, in the tables of this package or in a host's own catalogue.
 
-The first statement reads the requested item by its identifier. Each step of the relations that the
-request follows takes one more statement, for all items that the steps before lead to. Therefore the
-number of statements depends on the relations only, and not on the number of items.
+The first statement reads the requested item by its identifier, and the items to which the first
+step of the relations leads, if the request follows any. Each further step takes one more statement,
+for all items that the steps before lead to. Therefore the number of statements depends on the
+relations only, and not on the number of items.
 """
 
 from __future__ import annotations
@@ -343,21 +344,21 @@ class StoredCatalogue:
         """
         parameters: dict[str, Any] = {"archive_id": self.archive_id}
         parameters |= {f"path_{number}": path for number, path in enumerate(scope.paths)}
-        paths, first = len(scope.paths), split_shapes(scope.shapes)
-        letters = {letter for letter, _ in first} | ({"u"} if scope.next_edition else set())
-        statement = (
-            select_related(paths, frozenset(letters), any("m" in rest for _, rest in first), True)
-            if first
-            else select_requested(paths)
-        )
+        paths, first_steps = len(scope.paths), split_shapes(scope.shapes)
+        letters = {letter for letter, _ in first_steps}
+        if first_steps:
+            with_next = letters | ({"u"} if scope.next_edition else set())
+            with_metadata = any("m" in rest for _, rest in first_steps)
+            statement = select_related(paths, frozenset(with_next), with_metadata, True)
+        else:
+            statement = select_requested(paths)
         related = RelatedItems(scope)
-        has_groups = bool(first) and "t" in letters
-        name = self._read(statement, {**parameters, "ibi": ibi}, related, has_groups)
+        name = self._read(statement, {**parameters, "ibi": ibi}, related, "t" in letters)
         if name is None:
             return None
         item = related.get(name)
         if isinstance(item, StoredItem) and item.state != State.DELETED:
-            self._follow(item, related, parameters, is_read=bool(first))
+            self._follow(item, related, parameters, is_read=bool(first_steps))
         return item
 
     def _read(
