@@ -73,11 +73,11 @@ from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError, TransportError
-from flask_ibi_archive.resolver.claims.index import Holding
-from flask_ibi_archive.resolver.claims.pinning import lock_holders, pin_key, read_key
-from flask_ibi_archive.resolver.claims.tables import CURRENT, SILENT, FollowedLog
-from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims.index import Holding
+from flask_ibi_archive.resolver.old_claims.pinning import lock_holders, pin_key, read_key
+from flask_ibi_archive.resolver.old_claims.tables import CURRENT, SILENT, FollowedLog
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update

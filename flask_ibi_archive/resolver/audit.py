@@ -24,9 +24,9 @@ from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archives import Knowledge
 from flask_ibi_archive.resolver.asking import FanOut, Reply, Target
-from flask_ibi_archive.resolver.claims.followed_logs import lock_archives
-from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, CURRENT, FollowedLog
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.old_claims.followed_logs import lock_archives
+from flask_ibi_archive.resolver.old_claims.tables import CONTRADICTED, CURRENT, FollowedLog
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 from flask_ibi_archive.server.database.database import Database
 
 #: The share of resolutions after which all Archives are asked.

@@ -26,11 +26,11 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import find_clashes
-from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
-from flask_ibi_archive.resolver.claims.conflicts import find_open_conflict
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
 from flask_ibi_archive.resolver.front_page import show_at_root
+from flask_ibi_archive.resolver.old_claims.conflict_pages import add_conflict_pages
+from flask_ibi_archive.resolver.old_claims.conflicts import find_open_conflict
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
     find_own_archive,

@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archives import Archive, find_clashes
-from flask_ibi_archive.resolver.claims.log_lists import list_logs
-from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, FORKED, ResolverState
+from flask_ibi_archive.resolver.old_claims.log_lists import list_logs
+from flask_ibi_archive.resolver.old_claims.tables import CONTRADICTED, FORKED, ResolverState
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,

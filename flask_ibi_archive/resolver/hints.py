@@ -27,14 +27,14 @@ from sqlalchemy import Connection, bindparam, column, delete, select, table, upd
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.claims.followed_logs import store_prefixes
-from flask_ibi_archive.resolver.claims.versions import lock_rows
 from flask_ibi_archive.resolver.failed_urls import (
     FailedName,
     clean_name,
     delete_old_counts,
     store_counts,
 )
+from flask_ibi_archive.resolver.old_claims.followed_logs import store_prefixes
+from flask_ibi_archive.resolver.old_claims.versions import lock_rows
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update

@@ -19,11 +19,11 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import audit
 from flask_ibi_archive.resolver.archives import Archive, ArchiveListReader, Knowledge, Registry
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, FanOut, Reply
-from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
-from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
-from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
+from flask_ibi_archive.resolver.old_claims.follower import Follower, OnProgress, ignore_progress
+from flask_ibi_archive.resolver.old_claims.follower_thread import FollowerThread
+from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
 from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
     OwnArchive,

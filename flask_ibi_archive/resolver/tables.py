@@ -15,6 +15,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     MetaData,
+    SmallInteger,
     String,
     Text,
     UniqueConstraint,
@@ -145,3 +146,94 @@ class KeyAttempt(ResolverBase):
     #: The IPv4 address or the IPv6 network of the sender.
     sender: Mapped[str] = mapped_column(String(45))
     attempted_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+# --- claims --------------------------------------------------------------------------------------
+
+
+def _refer_to_archive(table: str) -> ForeignKey:
+    return ForeignKey(
+        "ibi_resolver_archive.id", name=f"fk_ibi_resolver_{table}_archive", ondelete="CASCADE"
+    )
+
+
+class FollowedArchive(ResolverBase):
+    """An Archive whose key was pinned, and how far its list of changes was read (federation CL-7).
+
+    Its claims count if it was read to the end lately, no line of it is refused, and less than three
+    answers contradicted its claims. Otherwise the Archive is always asked.
+    """
+
+    __tablename__ = "ibi_resolver_followed"
+    __table_args__ = (
+        CheckConstraint(
+            "failures >= 0 AND contradictions >= 0", name="ck_ibi_resolver_followed_counts"
+        ),
+        CheckConstraint(
+            "epoch IS NOT NULL OR (position = '' AND read_at IS NULL)",
+            name="ck_ibi_resolver_followed_epoch",
+        ),
+    )
+
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("followed"), primary_key=True)
+    #: The pinned public key in base64.
+    key: Mapped[str] = mapped_column(String(64))
+    pinned_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    #: The epoch of the last page that was stored. None: nothing was read yet.
+    epoch: Mapped[str | None] = mapped_column(String(64))
+    #: The position after which the next page begins; "" at the beginning.
+    position: Mapped[str] = mapped_column(String(255), server_default="")
+    #: The ETag of the last page, if it was the last one of the list.
+    etag: Mapped[str | None] = mapped_column(String(255))
+    #: When the list was last read to its end. None while another epoch is being read.
+    read_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the next page is asked for. None: at once.
+    due_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The number of failures since the last page that was stored, and the last one in words.
+    failures: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    reason: Mapped[str | None] = mapped_column(Text)
+    #: The number of answers that contradicted the claims since the beginning of the list was read.
+    contradictions: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ClaimedName(ResolverBase):
+    """An Archive claims an item under a name: an identifier or an alias (federation CL-7)."""
+
+    __tablename__ = "ibi_resolver_claim"
+    __table_args__ = (
+        CheckConstraint("state IN (1, 2, 3)", name="ck_ibi_resolver_claim_state"),
+        CheckConstraint("kind IN (1, 2, 3)", name="ck_ibi_resolver_claim_kind"),
+        Index("ix_ibi_resolver_claim_item", "archive_id", "item"),
+        {"sqlite_with_rowid": False},
+    )
+
+    #: The name in the form for comparison (core/claim.py, fold_name).
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, _refer_to_archive("claim"), primary_key=True, autoincrement=False
+    )
+    #: The item, as the Archive calls it within the epoch.
+    item: Mapped[str] = mapped_column(String(255))
+    epoch: Mapped[str] = mapped_column(String(64))
+    #: 1: the rep, 2: the ibip, 3: an alias.
+    kind: Mapped[int] = mapped_column(SmallInteger)
+    #: 1: Original, 2: Copy, 3: Deleted.
+    state: Mapped[int] = mapped_column(SmallInteger)
+    #: The time of the last change of the item, as the Archive states it.
+    timestamp: Mapped[str] = mapped_column(String(20))
+    #: The service IBI of the Archive that has the Original, if the claim names it.
+    original_archive: Mapped[str | None] = mapped_column(String(255))
+    #: When the claim of this name in this state was first read (CL-8a).
+    since: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class RefusedClaim(ResolverBase):
+    """A line of an Archive that is no claim, or claims what the Archive may not claim."""
+
+    __tablename__ = "ibi_resolver_refused_claim"
+
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("refused"), primary_key=True)
+    #: The item of the line; the beginning of the line if no item can be read.
+    item: Mapped[str] = mapped_column(String(255), primary_key=True)
+    reason: Mapped[str] = mapped_column(Text)
+    refused_at: Mapped[datetime] = mapped_column(UTCDateTime)

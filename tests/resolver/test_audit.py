@@ -13,7 +13,7 @@ from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import audit
 from flask_ibi_archive.resolver.audit import MAX_CONTRADICTIONS, contradicts
-from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, CURRENT
+from flask_ibi_archive.resolver.old_claims.tables import CONTRADICTED, CURRENT
 
 ORIG, COPY = State.ORIGINAL, State.COPY
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"

@@ -13,8 +13,8 @@ from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, 
 from support.stored_claims import set_log, store_claims
 
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.claims.conflicts import note_rival
-from flask_ibi_archive.resolver.claims.tables import SILENT
+from flask_ibi_archive.resolver.old_claims.conflicts import note_rival
+from flask_ibi_archive.resolver.old_claims.tables import SILENT
 
 PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
 

@@ -33,7 +33,7 @@ from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import rounds
-from flask_ibi_archive.resolver.claims.tables import FORKED, SILENT, STALE, PrefixHolder
+from flask_ibi_archive.resolver.old_claims.tables import FORKED, SILENT, STALE, PrefixHolder
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import Hint
 

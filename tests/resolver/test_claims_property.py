@@ -27,7 +27,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
-from flask_ibi_archive.resolver.claims.tables import CURRENT
+from flask_ibi_archive.resolver.old_claims.tables import CURRENT
 from flask_ibi_archive.resolver.rounds import GRACE
 
 #: The number of resolutions; IBI_TEST_RESOLUTIONS sets another one.

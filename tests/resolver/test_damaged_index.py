@@ -15,10 +15,10 @@ from support.stored_claims import store_claims
 from flask_ibi_archive.core.claims.claim import identifier_key
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver.checking import check_resolver
-from flask_ibi_archive.resolver.claims.index_runs import SIZE
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.rebuilding import rebuild_index
-from flask_ibi_archive.resolver.claims.tables import Binding
+from flask_ibi_archive.resolver.old_claims.index_runs import SIZE
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.rebuilding import rebuild_index
+from flask_ibi_archive.resolver.old_claims.tables import Binding
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.commands.group import Finding
 

@@ -14,7 +14,6 @@ from support.commands import command
 from support.resolving import app_over, resolver_of
 
 from flask_ibi_archive.resolver import failed_urls, hints
-from flask_ibi_archive.resolver.claims.tables import FailedUrl
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.failed_urls import (
     OTHERS,
@@ -24,6 +23,7 @@ from flask_ibi_archive.resolver.failed_urls import (
     store_counts,
 )
 from flask_ibi_archive.resolver.hints import HintWriter
+from flask_ibi_archive.resolver.old_claims.tables import FailedUrl
 from flask_ibi_archive.server.database.database import Database
 
 DAY = date(2026, 3, 1)

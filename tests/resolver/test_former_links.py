@@ -13,7 +13,7 @@ from support.resolving import TableArchive, X, app_over, archives_of, resolver_o
 from support.stored_claims import set_log, store_claims
 
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.claims.tables import SILENT
+from flask_ibi_archive.resolver.old_claims.tables import SILENT
 
 HANDLE, DOI, ARK = "hdl:20.500.12345/678", "doi:10.5281/zenodo.1", "ark:12345/x54xz321"
 OLD = "http://old.example.org/handle/1/2?x=y"

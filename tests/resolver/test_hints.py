@@ -15,8 +15,8 @@ from support.registries import NOON, SERVICE, a_registry, included
 from support.resolving import app_over, resolver_of, statements_of
 
 from flask_ibi_archive.resolver import hints
-from flask_ibi_archive.resolver.claims.tables import FailedUrl, PrefixHolder
 from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, store_hints
+from flask_ibi_archive.resolver.old_claims.tables import FailedUrl, PrefixHolder
 from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.server.database.database import Database
 

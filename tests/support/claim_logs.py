@@ -21,7 +21,7 @@ from flask_ibi_archive.core.claims.tiles import (
 )
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver.asking import TransferResult
-from flask_ibi_archive.resolver.claims.log_reader import Fetch, KnownLog, Reading, read_log
+from flask_ibi_archive.resolver.old_claims.log_reader import Fetch, KnownLog, Reading, read_log
 from support.archive_servers import http
 from support.registries import SERVICE
 

@@ -29,8 +29,8 @@ from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import STATES, Archive, ArchiveList, Knowledge
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Reply, Target
-from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims.entry_check import CheckedEntries, check_entries
 from flask_ibi_archive.resolver.resolution_context import (
     OwnArchive,
     ResolutionContext,

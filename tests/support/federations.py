@@ -19,8 +19,8 @@ from flask_ibi_archive.core.protocol.relations import SHAPES
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.resolver.archives import MAX_HOLDERS
-from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries
-from flask_ibi_archive.resolver.claims.tables import (
+from flask_ibi_archive.resolver.old_claims.entry_check import CheckedEntries
+from flask_ibi_archive.resolver.old_claims.tables import (
     CONTRADICTED,
     CURRENT,
     FORKED,

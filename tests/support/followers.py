@@ -12,10 +12,10 @@ from sqlalchemy import select
 
 from flask_ibi_archive.core.claims.claim import name_key
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
-from flask_ibi_archive.resolver.claims.follower import Follower
-from flask_ibi_archive.resolver.claims.index import ClaimIndex
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, ResolverState
+from flask_ibi_archive.resolver.old_claims.follower import Follower
+from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.tables import FollowedLog, ResolverState
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse
 from support.archive_servers import Server, Servers

@@ -20,8 +20,8 @@ from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_rival
-from flask_ibi_archive.resolver.claims.tables import Conflict
+from flask_ibi_archive.resolver.old_claims.conflicts import end_conflicts, note_rival
+from flask_ibi_archive.resolver.old_claims.tables import Conflict
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.alerts import alert_response, method_response, unready_response
 from support.accesses import insert_counts

@@ -9,14 +9,14 @@ from sqlalchemy import delete, insert, select, update
 
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, name_key
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.claims.tables import (
+from flask_ibi_archive.resolver.old_claims.tables import (
     CURRENT,
     Binding,
     FollowedLog,
     PrefixHolder,
     ResolverState,
 )
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 from flask_ibi_archive.server.database.database import Database
 
 #: The claims of some Archives: the state for each name, by the id of the Archive.

@@ -149,9 +149,14 @@ class ForeignIdentifier:
     text: str
 
     @property
+    def folded(self) -> str:
+        """The form for comparison: two spellings of one identifier have the same."""
+        return f"{self.kind}:{self._fold()}"
+
+    @property
     def digest(self) -> str:
         """The SHA-256 of the form for comparison, in 64 hexadecimal digits."""
-        return sha256(f"{self.kind}:{self._fold()}".encode()).hexdigest()
+        return sha256(self.folded.encode()).hexdigest()
 
     @property
     def url(self) -> str | None:

@@ -16,7 +16,7 @@ from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.resolver.claims.log_lists import ListedLog
+    from flask_ibi_archive.resolver.old_claims.log_lists import ListedLog
 
 #: The columns that the command ``claims`` prints, without and with each option.
 COLUMNS = ("service", "address", "state", "entries", "age_seconds", "read_at", "reason")
@@ -85,7 +85,7 @@ def claims_command(shown: str | None, as_json: bool) -> None:
       flask --app example_app:create_resolver ibi-resolver claims
       flask --app example_app:create_resolver ibi-resolver claims --rejected --json
     """
-    from flask_ibi_archive.resolver.claims import log_lists
+    from flask_ibi_archive.resolver.old_claims import log_lists
 
     read = get_resolver().database.read
     if shown == "keys":

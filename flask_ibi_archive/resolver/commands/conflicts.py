@@ -11,7 +11,7 @@ from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.resolver.claims.conflicts import FoundConflict
+    from flask_ibi_archive.resolver.old_claims.conflicts import FoundConflict
 
 #: The columns that the command prints.
 COLUMNS = (
@@ -37,7 +37,7 @@ def conflicts_command(shows_all: bool, as_json: bool) -> None:
       flask --app example_app:create_resolver ibi-resolver conflicts
       flask --app example_app:create_resolver ibi-resolver conflicts --all --json
     """
-    from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, list_conflicts
+    from flask_ibi_archive.resolver.old_claims.conflicts import IS_OPEN, list_conflicts
 
     conditions = () if shows_all else (IS_OPEN,)
     found = get_resolver().database.read(lambda connection: list_conflicts(connection, *conditions))

@@ -25,7 +25,7 @@ def export_map_command(path: Path) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver export-map /etc/nginx/ibi.conf
     """
-    from flask_ibi_archive.resolver.claims.static_map import export_map
+    from flask_ibi_archive.resolver.old_claims.static_map import export_map
 
     resolver = get_resolver()
     terminal.standard_output()

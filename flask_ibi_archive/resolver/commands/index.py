@@ -22,8 +22,8 @@ def rebuild_index_command() -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver rebuild-index
     """
-    from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-    from flask_ibi_archive.resolver.claims.rebuilding import rebuild_index
+    from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
+    from flask_ibi_archive.resolver.old_claims.rebuilding import rebuild_index
 
     resolver = get_resolver()
     resolver.database.check_revision()

@@ -157,6 +157,9 @@ CLAIM_TABLES = (
     "ibi_resolver_pinned_key",
     "ibi_resolver_prefix",
     "ibi_resolver_rejected_entry",
+    "ibi_resolver_followed",
+    "ibi_resolver_claim",
+    "ibi_resolver_refused_claim",
 )
 
 
@@ -317,6 +320,61 @@ def create_claims() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("archive_id", "position"),
+    )
+    archive = ["archive_id"], ["ibi_resolver_archive.id"]
+    op.create_table(
+        "ibi_resolver_followed",
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("key", sa.String(64), nullable=False),
+        sa.Column("pinned_at", MOMENT, nullable=False),
+        sa.Column("epoch", sa.String(64)),
+        sa.Column("position", sa.String(255), server_default="", nullable=False),
+        sa.Column("etag", sa.String(255)),
+        sa.Column("read_at", MOMENT),
+        sa.Column("due_at", MOMENT),
+        sa.Column("failures", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("reason", sa.Text()),
+        sa.Column("contradictions", sa.BigInteger(), server_default="0", nullable=False),
+        sa.CheckConstraint(
+            "failures >= 0 AND contradictions >= 0", name="ck_ibi_resolver_followed_counts"
+        ),
+        sa.CheckConstraint(
+            "epoch IS NOT NULL OR (position = '' AND read_at IS NULL)",
+            name="ck_ibi_resolver_followed_epoch",
+        ),
+        sa.ForeignKeyConstraint(
+            *archive, name="fk_ibi_resolver_followed_archive", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("archive_id"),
+    )
+    op.create_table(
+        "ibi_resolver_claim",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("item", sa.String(255), nullable=False),
+        sa.Column("epoch", sa.String(64), nullable=False),
+        sa.Column("kind", sa.SmallInteger(), nullable=False),
+        sa.Column("state", sa.SmallInteger(), nullable=False),
+        sa.Column("timestamp", sa.String(20), nullable=False),
+        sa.Column("original_archive", sa.String(255)),
+        sa.Column("since", MOMENT, nullable=False),
+        sa.CheckConstraint("state IN (1, 2, 3)", name="ck_ibi_resolver_claim_state"),
+        sa.CheckConstraint("kind IN (1, 2, 3)", name="ck_ibi_resolver_claim_kind"),
+        sa.ForeignKeyConstraint(*archive, name="fk_ibi_resolver_claim_archive", ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("name", "archive_id"),
+        sa.Index("ix_ibi_resolver_claim_item", "archive_id", "item"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "ibi_resolver_refused_claim",
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("item", sa.String(255), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("refused_at", MOMENT, nullable=False),
+        sa.ForeignKeyConstraint(
+            *archive, name="fk_ibi_resolver_refused_archive", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("archive_id", "item"),
     )
     op.execute("INSERT INTO ibi_resolver_state (id, version) VALUES (1, 0)")
 

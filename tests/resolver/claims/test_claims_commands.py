@@ -25,8 +25,8 @@ from support.registries import KEY, SERVICE, Calls, a_registry, a_request, confi
 
 from flask_ibi_archive.core.claims.claim import name_key
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, ResolverState
 from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.old_claims.tables import FollowedLog, ResolverState
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.http.transport import HttpResponse
 

@@ -21,15 +21,19 @@ from support.registries import KEY, NOON, a_registry, a_request
 from support.resolving import resolver_over
 from support.smtp import Post, post_office
 
-from flask_ibi_archive.resolver.claims import conflict_alerts
-from flask_ibi_archive.resolver.claims.conflict_alerts import (
+from flask_ibi_archive.resolver.old_claims import conflict_alerts
+from flask_ibi_archive.resolver.old_claims.conflict_alerts import (
     MAX_LISTED,
     RETRY,
     WAIT,
     tell_administrators,
 )
-from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, list_conflicts, note_rival
-from flask_ibi_archive.resolver.claims.tables import Conflict, FollowedLog
+from flask_ibi_archive.resolver.old_claims.conflicts import (
+    end_conflicts,
+    list_conflicts,
+    note_rival,
+)
+from flask_ibi_archive.resolver.old_claims.tables import Conflict, FollowedLog
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import Notifier, conflict_found
@@ -37,7 +41,7 @@ from flask_ibi_archive.signals import Notifier, conflict_found
 IBI, OTHER = "8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/35MMLL8"
 LATER = NOON + WAIT
 URL = "http://urlib.net/ibi/conflicts"
-LOGGER = "flask_ibi_archive.resolver.claims.conflict_alerts"
+LOGGER = "flask_ibi_archive.resolver.old_claims.conflict_alerts"
 
 
 @contextmanager

@@ -20,10 +20,10 @@ from support.registries import NOON, SERVICE, a_registry, included
 from support.resolving import app_over, resolver_of
 from support.web import Answer, ask
 
-from flask_ibi_archive.resolver.claims.conflict_pages import PAGE
-from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_rival
-from flask_ibi_archive.resolver.claims.tables import Conflict
 from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.old_claims.conflict_pages import PAGE
+from flask_ibi_archive.resolver.old_claims.conflicts import end_conflicts, note_rival
+from flask_ibi_archive.resolver.old_claims.tables import Conflict
 
 OPEN, ENDED = "8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/35MMLL8"
 OTHER_FORM = "dpi.inpe.br/banon/2009/02.16.17.53"

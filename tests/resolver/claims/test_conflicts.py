@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from support.registries import NOON, a_registry, included
 
-from flask_ibi_archive.resolver.claims.conflicts import (
+from flask_ibi_archive.resolver.old_claims.conflicts import (
     end_conflicts,
     list_conflicts,
     note_rival,

@@ -20,10 +20,14 @@ from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.claims import followed_logs
-from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, find_open_conflict, list_conflicts
-from flask_ibi_archive.resolver.claims.log_lists import list_logs
-from flask_ibi_archive.resolver.claims.tables import (
+from flask_ibi_archive.resolver.old_claims import followed_logs
+from flask_ibi_archive.resolver.old_claims.conflicts import (
+    IS_OPEN,
+    find_open_conflict,
+    list_conflicts,
+)
+from flask_ibi_archive.resolver.old_claims.log_lists import list_logs
+from flask_ibi_archive.resolver.old_claims.tables import (
     CONTRADICTED,
     CURRENT,
     FORKED,

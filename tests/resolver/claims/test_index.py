@@ -20,10 +20,15 @@ from support.loopback import PATIENCE
 from support.registries import resolver_database
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.claims import index as module
-from flask_ibi_archive.resolver.claims.index import VERSION, ClaimIndex, Holding, count_mergeable
-from flask_ibi_archive.resolver.claims.index_runs import Run
-from flask_ibi_archive.resolver.claims.tables import Binding, IndexRun
+from flask_ibi_archive.resolver.old_claims import index as module
+from flask_ibi_archive.resolver.old_claims.index import (
+    VERSION,
+    ClaimIndex,
+    Holding,
+    count_mergeable,
+)
+from flask_ibi_archive.resolver.old_claims.index_runs import Run
+from flask_ibi_archive.resolver.old_claims.tables import Binding, IndexRun
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.files import lock_folder
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.cases import for_each
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.claims import index_runs
-from flask_ibi_archive.resolver.claims.index_runs import Holding, Run, merge, pack, write_run
+from flask_ibi_archive.resolver.old_claims import index_runs
+from flask_ibi_archive.resolver.old_claims.index_runs import Holding, Run, merge, pack, write_run
 
 #: A key and the id of an Archive, with the number of the state.
 Bindings = dict[tuple[bytes, int], int]

@@ -14,7 +14,7 @@ from flask_ibi_archive.core.claims.claim import Claim, format_claim
 from flask_ibi_archive.core.claims.tiles import WIDTH
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import ClaimError
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
 
 
 def make_claim(number: int, state: State = State.ORIGINAL) -> Claim:

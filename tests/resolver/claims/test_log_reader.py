@@ -27,8 +27,8 @@ from flask_ibi_archive.core.claims.claim import format_claim
 from flask_ibi_archive.core.claims.keys import SigningKey
 from flask_ibi_archive.core.claims.tiles import decode_entries, encode_entries
 from flask_ibi_archive.resolver.asking import CUT_OFF, TIMED_OUT, TransferResult
-from flask_ibi_archive.resolver.claims.log_reader import MAX_CHECKPOINT, KnownLog, Reading
-from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, NEW, SILENT, STALE
+from flask_ibi_archive.resolver.old_claims.log_reader import MAX_CHECKPOINT, KnownLog, Reading
+from flask_ibi_archive.resolver.old_claims.tables import CURRENT, FORKED, NEW, SILENT, STALE
 
 #: The time of the first reading in POSIX seconds, and the sizes of the log at the two readings.
 NOON, OLD, SIZE = 1_800_000_000, 300, 560

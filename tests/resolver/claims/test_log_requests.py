@@ -11,8 +11,8 @@ from support.loopback import PATIENCE
 from support.registries import a_config
 
 from flask_ibi_archive.resolver.asking import MAX_HOST_CONNECTIONS, Engine
-from flask_ibi_archive.resolver.claims.log_reader import KnownLog, read_log
-from flask_ibi_archive.resolver.claims.log_requests import LogRequests
+from flask_ibi_archive.resolver.old_claims.log_reader import KnownLog, read_log
+from flask_ibi_archive.resolver.old_claims.log_requests import LogRequests
 
 COUNT, BUNDLES = 4, 4 * MAX_HOST_CONNECTIONS
 

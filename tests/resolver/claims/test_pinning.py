@@ -21,10 +21,10 @@ from flask_ibi_archive.core.claims.keys import PLAIN, SigningKey
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import RegistrationRefused
 from flask_ibi_archive.resolver import archives
-from flask_ibi_archive.resolver.claims.followed_logs import lock_archives, lock_logs
-from flask_ibi_archive.resolver.claims.log_lists import list_keys
-from flask_ibi_archive.resolver.claims.tables import CURRENT, NEW, FollowedLog, PinnedKey
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.old_claims.followed_logs import lock_archives, lock_logs
+from flask_ibi_archive.resolver.old_claims.log_lists import list_keys
+from flask_ibi_archive.resolver.old_claims.tables import CURRENT, NEW, FollowedLog, PinnedKey
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
 OTHER = "b.br/service/2001/01.01.00.00"
@@ -284,7 +284,7 @@ def test_the_key_is_read_from_a_real_server_and_an_archive_that_hangs_costs_two_
     server = following.servers.add(answer)
     registry = a_registry(following.database, fetch, config=following.config)
     registry.register(SERVICE, "1234567890")
-    monkeypatch.setattr("flask_ibi_archive.resolver.claims.pinning.TIMEOUT", 0.05)
+    monkeypatch.setattr("flask_ibi_archive.resolver.old_claims.pinning.TIMEOUT", 0.05)
     answers["log"] = lambda target, head: None
     assert registry.process(a_request(address=server.address)).confirmed
     assert following.rows(FollowedLog) == []

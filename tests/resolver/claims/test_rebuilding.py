@@ -17,8 +17,9 @@ from support.followers import Following
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.claims.rebuilding import Rebuilding, rebuild_index
-from flask_ibi_archive.resolver.claims.tables import (
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.old_claims.rebuilding import Rebuilding, rebuild_index
+from flask_ibi_archive.resolver.old_claims.tables import (
     CONTRADICTED,
     CURRENT,
     FORKED,
@@ -27,7 +28,6 @@ from flask_ibi_archive.resolver.claims.tables import (
     FollowedLog,
     IndexRun,
 )
-from flask_ibi_archive.resolver.commands import ibi_resolver
 
 OTHER = "b.br/service/2001/01.01.00.00"
 NAMES = [a_claim(number).identifiers[0] for number in (0, 1, 299, 300)]

@@ -24,9 +24,9 @@ from flask_ibi_archive.core.claims.tiles import WIDTH
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.claims.entry_check import MAX_NAMES
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.old_claims.entry_check import MAX_NAMES
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
 
 NGINX = shutil.which("nginx")
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")

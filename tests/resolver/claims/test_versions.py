@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlalchemy import select
 from support.registries import a_registry, included
 
-from flask_ibi_archive.resolver.claims.tables import ResolverState
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.old_claims.tables import ResolverState
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 from flask_ibi_archive.server.database.database import Database
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, not_, or_, select,
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver.claims.tables import Conflict
+from flask_ibi_archive.resolver.old_claims.tables import Conflict
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update

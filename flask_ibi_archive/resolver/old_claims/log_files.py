@@ -27,7 +27,7 @@ from flask_ibi_archive.core.claims.tiles import (
 )
 from flask_ibi_archive.errors import ClaimError
 from flask_ibi_archive.resolver.asking import TransferResult
-from flask_ibi_archive.resolver.claims.tables import STALE
+from flask_ibi_archive.resolver.old_claims.tables import STALE
 
 Result = TypeVar("Result")
 

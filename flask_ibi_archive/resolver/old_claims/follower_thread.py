@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from threading import Event, Lock, Thread
 
-from flask_ibi_archive.resolver.claims.follower import Follower
+from flask_ibi_archive.resolver.old_claims.follower import Follower
 
 
 class FollowerThread:

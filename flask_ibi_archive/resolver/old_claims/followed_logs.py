@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, bindparam, func, literal, or_, select, u
 
 from flask_ibi_archive.core.claims.keys import parse_key
 from flask_ibi_archive.core.claims.merkle import Frontier
-from flask_ibi_archive.resolver.claims.log_reader import KnownLog, Reading
-from flask_ibi_archive.resolver.claims.tables import (
+from flask_ibi_archive.resolver.old_claims.log_reader import KnownLog, Reading
+from flask_ibi_archive.resolver.old_claims.tables import (
     CONTRADICTED,
     CURRENT,
     FORKED,
@@ -23,7 +23,7 @@ from flask_ibi_archive.resolver.claims.tables import (
     RejectedEntry,
     ResolverState,
 )
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.dialects import (
     UTCDateTime,

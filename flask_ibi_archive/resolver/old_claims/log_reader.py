@@ -47,16 +47,16 @@ from flask_ibi_archive.core.claims.merkle import Frontier, hash_leaf
 from flask_ibi_archive.core.claims.tiles import WIDTH, decode_entries, list_bundles
 from flask_ibi_archive.errors import ClaimError
 from flask_ibi_archive.resolver.asking import TIMED_OUT
-from flask_ibi_archive.resolver.claims.log_files import Fetch as Fetch
-from flask_ibi_archive.resolver.claims.log_files import Requests as Requests
-from flask_ibi_archive.resolver.claims.log_files import (
+from flask_ibi_archive.resolver.old_claims.log_files import Fetch as Fetch
+from flask_ibi_archive.resolver.old_claims.log_files import Requests as Requests
+from flask_ibi_archive.resolver.old_claims.log_files import (
     Unread,
     check_root,
     contradicts,
     fetch_files,
     get_body,
 )
-from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, FULL, NEW, SILENT, STALE
+from flask_ibi_archive.resolver.old_claims.tables import CURRENT, FORKED, FULL, NEW, SILENT, STALE
 
 #: The path of the checkpoint in the folder of a log.
 CHECKPOINT = "checkpoint"

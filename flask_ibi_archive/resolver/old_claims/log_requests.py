@@ -18,8 +18,8 @@ from flask_ibi_archive.resolver.asking import (
     TransferResult,
     is_valid_url,
 )
-from flask_ibi_archive.resolver.claims.log_reader import CHECKPOINT, Fetch, Reading, Requests
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims.log_reader import CHECKPOINT, Fetch, Reading, Requests
 from flask_ibi_archive.server.http.transport import HEADERS
 
 #: The maximum size of an answer in bytes: a bundle with entries of 16 KiB on average.

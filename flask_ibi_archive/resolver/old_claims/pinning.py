@@ -18,7 +18,8 @@ from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.errors import ClaimError, RegistrationRefused, TransportError
-from flask_ibi_archive.resolver.claims.tables import (
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims.tables import (
     CONTRADICTED,
     NEW,
     STALE,
@@ -26,8 +27,7 @@ from flask_ibi_archive.resolver.claims.tables import (
     PinnedKey,
     RejectedEntry,
 )
-from flask_ibi_archive.resolver.claims.versions import bump_version, lock_rows
-from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims.versions import bump_version, lock_rows
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.http.transport import HttpResponse
 

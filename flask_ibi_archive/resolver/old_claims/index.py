@@ -45,9 +45,15 @@ from sqlalchemy.types import LargeBinary
 
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.claims.index_runs import Holding as Holding
-from flask_ibi_archive.resolver.claims.index_runs import Run, explain_damage, merge, pack, write_run
-from flask_ibi_archive.resolver.claims.tables import Binding, IndexRun
+from flask_ibi_archive.resolver.old_claims.index_runs import Holding as Holding
+from flask_ibi_archive.resolver.old_claims.index_runs import (
+    Run,
+    explain_damage,
+    merge,
+    pack,
+    write_run,
+)
+from flask_ibi_archive.resolver.old_claims.tables import Binding, IndexRun
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import batched
 from flask_ibi_archive.server.files import lock_folder

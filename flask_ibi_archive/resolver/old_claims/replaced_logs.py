@@ -22,10 +22,10 @@ from itertools import islice
 from pathlib import Path
 
 from flask_ibi_archive.errors import ClaimError, StorageError
-from flask_ibi_archive.resolver.claims.entry_check import check_entries
-from flask_ibi_archive.resolver.claims.followed_logs import DueLog, lock_logs
-from flask_ibi_archive.resolver.claims.index import NOT_CLAIMED, ClaimIndex
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.entry_check import check_entries
+from flask_ibi_archive.resolver.old_claims.followed_logs import DueLog, lock_logs
+from flask_ibi_archive.resolver.old_claims.index import NOT_CLAIMED, ClaimIndex
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
 from flask_ibi_archive.server.database.database import Database
 
 #: The number of bundles that are forgotten at once.

@@ -13,8 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 from sqlalchemy import select
 
-from flask_ibi_archive.resolver.claims.bound_names import OnProgress, sort_names
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.bound_names import OnProgress, sort_names
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.files import new_file
 

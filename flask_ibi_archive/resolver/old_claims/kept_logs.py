@@ -24,7 +24,7 @@ from pathlib import Path
 from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, decode_entries, encode_entries
 from flask_ibi_archive.errors import ClaimError
-from flask_ibi_archive.resolver.claims.entry_check import check_entries
+from flask_ibi_archive.resolver.old_claims.entry_check import check_entries
 
 
 class KeptLogs:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, PinnedKey, RejectedEntry
+from flask_ibi_archive.resolver.old_claims.tables import FollowedLog, PinnedKey, RejectedEntry
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
 

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, func, select
 
 from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key, name_key
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.tables import FollowedLog
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.tables import FollowedLog
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.dialects import batched
 

@@ -21,17 +21,17 @@ from typing import TypeAlias
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.resolver.claims import followed_logs
-from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
-from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
-from flask_ibi_archive.resolver.claims.index import ClaimIndex
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
-from flask_ibi_archive.resolver.claims.log_requests import LogRequests
-from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
-from flask_ibi_archive.resolver.claims.replaced_logs import ReplacedLogs
-from flask_ibi_archive.resolver.claims.tables import FORKED, FULL
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims import followed_logs
+from flask_ibi_archive.resolver.old_claims.conflict_alerts import tell_administrators
+from flask_ibi_archive.resolver.old_claims.followed_logs import INTERVAL, DueLog
+from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.log_reader import Reading, read_log
+from flask_ibi_archive.resolver.old_claims.log_requests import LogRequests
+from flask_ibi_archive.resolver.old_claims.reading_store import ReadingStore
+from flask_ibi_archive.resolver.old_claims.replaced_logs import ReplacedLogs
+from flask_ibi_archive.resolver.old_claims.tables import FORKED, FULL
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notifier
 

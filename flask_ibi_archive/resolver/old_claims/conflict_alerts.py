@@ -23,9 +23,9 @@ from itertools import groupby
 from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select, update
 
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.resolver.claims.conflicts import IS_OPEN, FoundConflict, list_conflicts
-from flask_ibi_archive.resolver.claims.tables import Conflict, FollowedLog
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims.conflicts import IS_OPEN, FoundConflict, list_conflicts
+from flask_ibi_archive.resolver.old_claims.tables import Conflict, FollowedLog
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import is_one_of
 from flask_ibi_archive.server.mail import compose_email, send_emails

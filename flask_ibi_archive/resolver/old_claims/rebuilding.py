@@ -17,17 +17,17 @@ from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.claims.tiles import WIDTH
 from flask_ibi_archive.errors import ClaimError
-from flask_ibi_archive.resolver.claims.entry_check import check_entries
-from flask_ibi_archive.resolver.claims.followed_logs import lock_archives
-from flask_ibi_archive.resolver.claims.index import ClaimIndex
-from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.tables import (
+from flask_ibi_archive.resolver.old_claims.entry_check import check_entries
+from flask_ibi_archive.resolver.old_claims.followed_logs import lock_archives
+from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
+from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.old_claims.tables import (
     CONTRADICTED,
     FORKED,
     NEW,
     FollowedLog,
 )
-from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 

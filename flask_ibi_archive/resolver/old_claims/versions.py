@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, select, update
 
-from flask_ibi_archive.resolver.claims.tables import ResolverState
+from flask_ibi_archive.resolver.old_claims.tables import ResolverState
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.dialects import is_one_of
 

@@ -12,19 +12,19 @@ from sqlalchemy import Connection
 from flask_ibi_archive.core.claims.checkpoint import get_service_rep
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, Claim, identifier_key
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.claims import followed_logs
-from flask_ibi_archive.resolver.claims.conflicts import (
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims import followed_logs
+from flask_ibi_archive.resolver.old_claims.conflicts import (
     end_conflicts,
     list_open_ibis,
     note_rival,
 )
-from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
-from flask_ibi_archive.resolver.claims.followed_logs import DueLog
-from flask_ibi_archive.resolver.claims.index import ClaimIndex, Holding
-from flask_ibi_archive.resolver.claims.log_reader import Reading
-from flask_ibi_archive.resolver.claims.tables import CURRENT
-from flask_ibi_archive.resolver.claims.versions import bump_version
-from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.old_claims.entry_check import CheckedEntries, check_entries
+from flask_ibi_archive.resolver.old_claims.followed_logs import DueLog
+from flask_ibi_archive.resolver.old_claims.index import ClaimIndex, Holding
+from flask_ibi_archive.resolver.old_claims.log_reader import Reading
+from flask_ibi_archive.resolver.old_claims.tables import CURRENT
+from flask_ibi_archive.resolver.old_claims.versions import bump_version
 
 _logger = logging.getLogger(__name__)
 

@@ -15,15 +15,15 @@ from flask import Blueprint, Response, current_app, request
 from flask_ibi_archive import errors
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
-from flask_ibi_archive.resolver.claims.conflict_alerts import PATH
-from flask_ibi_archive.resolver.claims.conflicts import (
+from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.resolver.old_claims.conflict_alerts import PATH
+from flask_ibi_archive.resolver.old_claims.conflicts import (
     IS_ENDED,
     IS_OPEN,
     FoundConflict,
     list_conflicts,
 )
-from flask_ibi_archive.resolver.claims.tables import Conflict
-from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.resolver.old_claims.tables import Conflict
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import VARY
 from flask_ibi_archive.server.pages.app_hooks import NUMBER, add_page

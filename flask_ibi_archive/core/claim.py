@@ -1,0 +1,265 @@
+"""Claims: what an Archive says it holds, as lines of text in signed pages (federation, CL-1, CL-3).
+
+::
+
+    item 17 ibi {rep dpi.inpe.br/banon/1999/01.09.22.14 ibip 8JMKD3MGP8W/34PGRBS} state Original ...
+    item 18 state Unclaimed
+
+A page begins with lines about itself and ends with its signature::
+
+    archive dpi.inpe.br/banon/1999/01.09.22.14
+    epoch 5f2c9a17
+    after {}
+    position 2-9c41d0be6a5f0173-5f2c9a17
+    more false
+    time 2026-03-01T12:00:00Z
+    hidden {8JMKD3MGP8W}
+    item 17 ...
+    signature 3kC2...
+
+The signature is that of Ed25519 (RFC 8032) over all bytes before its line, in base64.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from flask_ibi_archive.core.identifiers import Form
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.errors import ClaimError, IdentifierError, PeerProtocolError
+
+#: The maximum number of names of an item: its identifiers and its aliases.
+MAX_NAMES = 500
+#: The maximum length of a name in a claim in bytes.
+MAX_NAME = 2048
+#: The maximum length of the claims in a page in bytes. One claim is never longer.
+MAX_PAGE = 1 << 20
+#: The state of an item that is no longer claimed.
+UNCLAIMED = "Unclaimed"
+
+_STATES = {state.value: state for state in (State.ORIGINAL, State.COPY, State.DELETED)}
+_is_item = re.compile(r"[A-Za-z0-9._/-]{1,255}").fullmatch
+_is_timestamp = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
+_HEADER = ("archive", "epoch", "after", "position", "more", "time")
+_SIGNATURE = b"signature "
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What an Archive says about an item.
+
+    :param item: a text that stands for the item within an epoch.
+    :param rep: the identifier in the form of a repository name. None if the item has none.
+    :param ibip: the identifier in the short form. None if the item has none.
+    :param state: None if the item is no longer claimed. Then there is nothing else.
+    :param timestamp: the time of the last change, such as ``2009-07-21T13:23:45Z``.
+    :param original_archive: the service IBI of the Archive that has the Original, of a Copy and of
+        a Deleted item that was moved.
+    :param aliases: further identifiers, of this system or of others, and former addresses, in
+        canonical spelling.
+    """
+
+    item: str
+    rep: str | None = None
+    ibip: str | None = None
+    state: State | None = None
+    timestamp: str | None = None
+    original_archive: str | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """The rep and the ibip, as far as they exist."""
+        return tuple(filter(None, (self.rep, self.ibip)))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of the list of changes of an Archive.
+
+    :param archive: the service IBI of the Archive.
+    :param epoch: names one reading of the list from its beginning.
+    :param after: the position after which the page begins; "" at the beginning.
+    :param position: the position with which the next page is asked for.
+    :param more: whether there are further claims.
+    :param time: when the page was made, such as ``2026-03-01T12:00:00Z``.
+    :param hidden: the prefixes of the identifiers of hidden items.
+    :param claims: the claims, each one line (:func:`parse_claim`).
+    """
+
+    archive: str
+    epoch: str
+    after: str
+    position: str
+    more: bool
+    time: str
+    hidden: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+
+
+def format_claim(claim: Claim) -> str:
+    """Return a claim in one line of ASCII text, without a line break."""
+    if claim.state is None:
+        return f"item {claim.item} state {UNCLAIMED}"
+    forms = [f"{name} {ibi}" for name, ibi in (("rep", claim.rep), ("ibip", claim.ibip)) if ibi]
+    pairs = [f"item {claim.item} ibi {{{' '.join(forms)}}} state {claim.state.value}"]
+    pairs.append(f"timestamp {claim.timestamp}")
+    if claim.original_archive is not None:
+        pairs.append(f"ibi.archiveservice {claim.original_archive}")
+    if claim.aliases:
+        pairs.append(f"aliases {{{' '.join(map(encode_word, claim.aliases))}}}")
+    return " ".join(pairs)
+
+
+def parse_claim(line: str) -> Claim:
+    """Parse a claim. Pairs with unknown names are ignored.
+
+    :raises ClaimError: if the line claims something that is malformed or contradicts itself. The
+        message names the wrong pair.
+    """
+    pairs = _parse_pairs(line.encode())
+    item = _read_word(pairs, "item")
+    if item is None or not _is_item(item):
+        raise ClaimError("item: a claim must have a short text that stands for the item")
+    word = _read_word(pairs, "state")
+    if word == UNCLAIMED:
+        return Claim(item)
+    state = _STATES.get(word or "")
+    if state is None:
+        raise ClaimError(f"state: {str(word)[:80]!a} is not Original, Copy, Deleted or {UNCLAIMED}")
+    forms = pairs.get("ibi", ())
+    named = dict(zip(forms[::2], forms[1::2], strict=False))
+    if not named or len(forms) != 2 * len(named) or not named.keys() <= {"rep", "ibip"}:
+        raise ClaimError("ibi: a claim must name the rep or the ibip of the item, or both")
+    for name, ibi in named.items():
+        identifier = match_identifier(ibi)
+        if identifier is None or identifier.form is not Form(name) or identifier.text != ibi:
+            raise ClaimError(f"ibi: {ibi[:80]!a} is not a {name} in canonical case")
+    timestamp = _read_word(pairs, "timestamp")
+    if timestamp is None or not _is_timestamp(timestamp):
+        raise ClaimError("timestamp: a claim must have a time such as 2009-07-21T13:23:45Z")
+    original = _read_word(pairs, "ibi.archiveservice")
+    if original is not None:
+        service = match_identifier(original)
+        if state is State.ORIGINAL or service is None or service.text != original:
+            raise ClaimError("ibi.archiveservice: only a Copy or a Deleted item names an Archive")
+    elif state is State.COPY:
+        raise ClaimError("ibi.archiveservice: a Copy must name the Archive of the Original")
+    aliases = pairs.get("aliases", ())
+    if len(named) + len(aliases) > MAX_NAMES:
+        raise ClaimError(f"aliases: an item has at most {MAX_NAMES} names")
+    for alias in aliases:
+        if len(alias) > MAX_NAME:
+            raise ClaimError(f"aliases: a name has at most {MAX_NAME} bytes")
+        fold_name(alias)
+    return Claim(item, named.get("rep"), named.get("ibip"), state, timestamp, original, aliases)
+
+
+def fold_name(name: str) -> str:
+    """Return the form in which names are compared: equal names have the same one.
+
+    :raises ClaimError: if the text is neither an identifier nor an alias.
+    """
+    identifier = match_identifier(name)
+    if identifier is not None:
+        return identifier.text
+    try:
+        return parse_foreign(name).folded
+    except IdentifierError as error:
+        raise ClaimError(f"{name[:80]!a} is neither an identifier nor an alias") from error
+
+
+def format_page(page: Page, key: Ed25519PrivateKey) -> bytes:
+    """Return the text of a page with its signature.
+
+    :param key: the private key of the Archive.
+    """
+    more = "true" if page.more else "false"
+    values = (page.archive, page.epoch, page.after or "{}", page.position, more, page.time)
+    header = [f"{name} {value}" for name, value in zip(_HEADER, values, strict=True)]
+    lines = [*header, f"hidden {{{' '.join(page.hidden)}}}", *page.claims, ""]
+    content = "\n".join(lines).encode()
+    return content + _SIGNATURE + b64encode(key.sign(content)) + b"\n"
+
+
+def parse_page(body: bytes, key: Ed25519PublicKey) -> Page:
+    """Return the page in a text, after its signature was checked.
+
+    The claims are not parsed: one that is malformed makes the others no less true.
+
+    :param key: the public key of the Archive.
+    :raises ClaimError: if the signature is missing or wrong, or if the page is malformed.
+    """
+    content, _, code = body.rpartition(b"\n" + _SIGNATURE)
+    content += b"\n"
+    try:
+        key.verify(b64decode(code.strip(), validate=True), content)
+        lines = content.decode("ascii").splitlines()
+    except (InvalidSignature, ValueError) as error:
+        raise ClaimError("the signature of the page is missing or wrong") from error
+    end = next((n for n, line in enumerate(lines) if line.startswith("item ")), len(lines))
+    pairs = _parse_pairs("\n".join(lines[:end]).encode())
+    values = {name: _read_word(pairs, name) for name in _HEADER if name != "after"}
+    missing = next((name for name, value in values.items() if value is None), None)
+    after = " ".join(pairs.get("after", ()))
+    if missing or values["more"] not in ("true", "false") or not _is_timestamp(str(values["time"])):
+        raise ClaimError(f"{missing or 'more, time'}: the header of the page is malformed")
+    return Page(
+        str(values["archive"]),
+        str(values["epoch"]),
+        after,
+        str(values["position"]),
+        values["more"] == "true",
+        str(values["time"]),
+        pairs.get("hidden", ()),
+        tuple(lines[end:]),
+    )
+
+
+def format_key(archive: str, key: Ed25519PublicKey) -> str:
+    """Return the public key of an Archive as pairs: ``archive I``, and ``key`` in base64.
+
+    :param archive: the service IBI of the Archive.
+    """
+    return f"archive {archive}\nkey {b64encode(key.public_bytes_raw()).decode()}\n"
+
+
+def parse_key(text: bytes | str, archive: str) -> Ed25519PublicKey:
+    """Return the public key that :func:`format_key` has written.
+
+    :param archive: the service IBI of the Archive, which the text must name.
+    :raises ClaimError: if the text is malformed or names another Archive.
+    """
+    pairs = _parse_pairs(text.encode() if isinstance(text, str) else text)
+    try:
+        key = Ed25519PublicKey.from_public_bytes(
+            b64decode(_read_word(pairs, "key") or "", validate=True)
+        )
+    except ValueError as error:
+        raise ClaimError("key: not an Ed25519 key in base64") from error
+    if _read_word(pairs, "archive") != archive:
+        raise ClaimError(f"archive: the key is not that of {archive}")
+    return key
+
+
+def _parse_pairs(text: bytes) -> dict[str, tuple[str, ...]]:
+    try:
+        return pairs_as_dict(parse_pairs(text))
+    except PeerProtocolError as error:
+        raise ClaimError(error.text, error.position) from error
+
+
+def _read_word(pairs: dict[str, tuple[str, ...]], name: str) -> str | None:
+    """Return the value of a pair that has one word; None if the pair is missing."""
+    words = pairs.get(name)
+    if words is not None and len(words) != 1:
+        raise ClaimError(f"{name}: the value must be one word")
+    return words[0] if words else None
