@@ -31,7 +31,7 @@ from flask_ibi_archive.resolver.former_links import answer_former_link, find_wri
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.old_claims.conflict_pages import add_conflict_pages
 from flask_ibi_archive.resolver.old_claims.conflicts import find_open_conflict
-from flask_ibi_archive.resolver.resolution_context import (
+from flask_ibi_archive.resolver.resolving import (
     ResolutionRequest,
     find_own_archive,
     open_own_archive,

@@ -32,7 +32,7 @@ from support.stored_claims import set_followed, set_log, store_claims
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolver import rounds
+from flask_ibi_archive.resolver import resolving
 from flask_ibi_archive.resolver.old_claims.tables import FORKED, SILENT, STALE, PrefixHolder
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import Hint
@@ -46,8 +46,8 @@ Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
 @pytest.fixture(autouse=True)
 def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all periods be longer than a test on a slow machine."""
-    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
-    monkeypatch.setattr(rounds, "GRACE", PATIENCE)
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(resolving, "GRACE", PATIENCE)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_other_claimants_are_asked_if_the_first_has_no_url(run: Run) -> None:
 def test_another_claimant_is_asked_if_the_first_is_slow(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "HEAD_START", 0.01)
+    monkeypatch.setattr(resolving, "HEAD_START", 0.01)
     resolver, archives = run({X: None}, {X: leads(HERE, "Copy")}, {})
     store_claims(resolver.database, {1: {X: ORIG}, 2: {X: COPY}, 3: {}})
     assert told(resolver.resolve(wants(X))) == HERE
@@ -273,7 +273,7 @@ def test_the_claim_of_a_rival_counts_without_its_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch, rival: str
 ) -> None:
     if rival == "is hanging":
-        monkeypatch.setattr(rounds, "GRACE", 0.05)
+        monkeypatch.setattr(resolving, "GRACE", 0.05)
     answers: dict[str, str | bytes | None] = {
         "answers": leads(THERE),
         "fails": http("", "500 No"),
