@@ -19,10 +19,9 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import audit
 from flask_ibi_archive.resolver.archives import Archive, ArchiveListReader, Knowledge, Registry
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, FanOut, Reply
+from flask_ibi_archive.resolver.claims import Follower, FollowerThread, OnProgress
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
-from flask_ibi_archive.resolver.old_claims.follower import Follower, OnProgress, ignore_progress
-from flask_ibi_archive.resolver.old_claims.follower_thread import FollowerThread
 from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
 from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
@@ -92,18 +91,12 @@ class ResolverService:
         claimants = [*knowledge.claims[ibi].states, *hinted]
         return knowledge.archives.archives[claimants[0]].service_ibi if claimants else None
 
-    def make_follower(self, on_progress: OnProgress = ignore_progress) -> Follower:
-        """Return a follower of the logs of the included Archives.
+    def make_follower(self, on_progress: OnProgress = lambda pages, claims: None) -> Follower:
+        """Return a follower of the claims of the included Archives.
 
         :param on_progress: see :class:`Follower`.
         """
-        return Follower(
-            self.config,
-            self.database,
-            self.claim_index,
-            on_progress=on_progress,
-            notifier=self.registry.notifier,
-        )
+        return Follower(self.config, self.database, self.registry.notifier, on_progress=on_progress)
 
     def resolve(
         self,
