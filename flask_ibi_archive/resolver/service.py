@@ -22,7 +22,7 @@ from flask_ibi_archive.resolver.archives import (
     Registry,
 )
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, FanOut, Reply
-from flask_ibi_archive.resolver.claims import Follower, FollowerThread, OnProgress, ignore_progress
+from flask_ibi_archive.resolver.claims import Follower, FollowerThread, OnProgress
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.resolving import (
@@ -90,17 +90,12 @@ class ResolverService:
         holder = claimants[0].archive_id if claimants else hinted
         return None if holder is None else archives.archives[holder].service_ibi
 
-    def make_follower(self, on_progress: OnProgress = ignore_progress) -> Follower:
-        """Return a follower of the logs of the included Archives.
+    def make_follower(self, on_progress: OnProgress = lambda pages, claims: None) -> Follower:
+        """Return a follower of the claims of the included Archives.
 
         :param on_progress: see :class:`Follower`.
         """
-        return Follower(
-            self.config,
-            self.database,
-            notifier=self.registry.notifier,
-            on_progress=on_progress,
-        )
+        return Follower(self.config, self.database, self.registry.notifier, on_progress=on_progress)
 
     def resolve(
         self,
@@ -138,9 +133,7 @@ class ResolverService:
         )
         outcome, archive = resolution.run()
         if archives.has_claims and random() < claims.SHARE:
-            own_service = None if own is None else own.service_ibi
-            audited = self.database, self.fan_out, ibi, archives, known[ibi.text]
-            claims.audit_claims(*audited, own_service, self.config.claims_max_age)
+            self._audit(ibi, archives, known[ibi.text], own)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, ibi)
         if archive is not None:
@@ -148,6 +141,20 @@ class ResolverService:
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
+
+    def _audit(
+        self, ibi: Identifier, archives: ArchiveList, known: Known, own: OwnArchive | None
+    ) -> None:
+        trusted = [
+            archive
+            for archive in archives.archives.values()
+            if archive.id not in archives.always
+            and not (own and archive.service_ibi == own.service_ibi)  # can't be asked by HTTP
+        ]
+        claimed = {one.archive_id: one.state for one in known.claimants}
+        claims.audit_claims(
+            self.database, self.fan_out, ibi, trusted, claimed, self.config.claims_max_age
+        )
 
     def _look_up(self, identifiers: Sequence[Identifier]) -> tuple[ArchiveList, dict[str, Known]]:
         names, prefixes = [ibi.text for ibi in identifiers], [ibi.prefix for ibi in identifiers]

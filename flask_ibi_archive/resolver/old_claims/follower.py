@@ -202,7 +202,7 @@ class Follower:
                 log.known,
                 now.timestamp(),
                 self._config.claims_max_age,
-                self._config.claims_max_size,
+                8 << 30,
             )
             self._requests.start(log.archive_id, log.base, log.known.key, requests, log.is_slow)
         is_waiting = bool(self._replaced.archive_ids)
