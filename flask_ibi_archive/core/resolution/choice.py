@@ -90,6 +90,7 @@ from flask_ibi_archive.core.resolution.outcome import (
     AlertKind,
     MissingPart,
     NextRound,
+    Outcome,
     Redirect,
 )
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
@@ -133,16 +134,6 @@ class Route:
         """The question that is asked."""
         return self.questions[0]
 
-    @property
-    def depends_on_language(self) -> bool:
-        """Whether Accept-Language was used on the route."""
-        return any(origin.depends_on_language for origin in self.origins)
-
-    @property
-    def has_language(self) -> bool:
-        """Whether a language was chosen on the route: the question is about a translation."""
-        return any(origin.has_language for origin in self.origins)
-
     @cached_property
     def visited(self) -> frozenset[tuple[Question, Steps]]:
         """This question and all earlier ones on the route, with their remaining steps."""
@@ -154,15 +145,6 @@ class Route:
         is_same = not frozenset(self.questions).isdisjoint(other.questions)
         return is_same and self.remaining == other.remaining
 
-    def join(self, other: Route) -> Route:
-        """Return the route with the forms and the origins of another route, too."""
-        questions = sorted({*self.questions, *other.questions}, key=_order_by_form)
-        return replace(self, questions=tuple(questions), origins=self.origins + other.origins)
-
-
-def _order_by_form(question: Question) -> tuple[bool, str]:
-    return question.ibi.form is not Form.REP, question.ibi.text
-
 
 def _join_routes(candidates: Iterable[Candidate]) -> list[Route]:
     """Return the routes on which candidates continue; candidates with the same question share one.
@@ -172,17 +154,20 @@ def _join_routes(candidates: Iterable[Candidate]) -> list[Route]:
     routes: list[Route] = []
     found = [candidate.follow_up for candidate in candidates if candidate.follow_up]
     for route in sorted(found, key=lambda route: -route.length):
-        # the new route may show that two routes are about the same item
+        routes.append(route)
+        # the new route may show that two earlier ones are about the same item
         same = [other for other in routes if other.has_same_question(route)]
-        joined, *others = [*same, route]
-        for other in others:
-            joined = joined.join(other)
+        questions = sorted({each for other in same for each in other.questions}, key=_order_by_form)
+        origins = tuple([origin for other in same for origin in other.origins])
+        joined = replace(route, questions=tuple(questions), origins=origins)
         routes = [
-            joined if other in same[:1] else other for other in routes if other not in same[1:]
+            joined if other is same[0] else other for other in routes if other not in same[1:]
         ]
-        if not same:
-            routes.append(joined)
     return routes
+
+
+def _order_by_form(question: Question) -> tuple[bool, str]:
+    return question.ibi.form is not Form.REP, question.ibi.text
 
 
 @dataclass(eq=False)
@@ -207,113 +192,81 @@ class Candidate:
     rejected: frozenset[Steps] = frozenset()
 
     def __post_init__(self) -> None:
+        origins = self.route.origins
         self.path = self.route.question.verbs.relation.steps
         self.chosen: Steps = ()
         self.choice: Steps | None = None
-        self.has_language = self.route.has_language
-        self.depends_on_language = self.route.depends_on_language
+        self.has_language: bool = any(origin.has_language for origin in origins)
+        self.depends_on_language: bool = any(origin.depends_on_language for origin in origins)
         for step in self.path:
-            ahead = self._choose_language() if step.is_any_translation else self._find_step(step)
+            ahead = self._follow(step)
             if ahead is None:
                 break
             self.chosen = ahead
 
-    # --- the steps that the answer contains ---------------------------------------------------------
+    # --- the steps that the answer contains ------------------------------------------------------
 
-    def _find_step(self, step: Step) -> Steps | None:
+    def _follow(self, step: Step) -> Steps | None:
         """Return the chosen steps and the next one, or None if the candidate stops before it."""
-        ahead = (*self.chosen, step)
-        shorter = _drop_country(step)
+        is_open, shorter = step.is_any_translation, _drop_country(step)
+        ahead = self._choose_language() if is_open else (*self.chosen, step)
+        if ahead is None:
+            return None
         if ahead in self.rejected:
+            self.follow_up = None
             if step == _LAST_EDITION:
                 self.follow_up = self._ask_without_step()
             elif shorter:
                 self.follow_up = self._ask((*self.chosen, shorter, *self._ahead))
-            else:
-                self.follow_up = None
             return None
         # Metadata may lack the format although a translation of the metadata has the format. Then
         # the answer only contains the relation with the translation.
-        may_be_missing = (
-            step.kind is StepKind.METADATA
-            and step.parameter is not None
-            and len(ahead) < len(self.path)
-        )
+        may_be_missing = is_open or (_has_format(step) and len(ahead) < len(self.path))
         entries = self.content.entries
         if not (may_be_missing or any(steps[: len(ahead)] == ahead for steps in entries)):
             return None
-        if shorter:
-            self.choice, self.has_language = ahead, True
+        if is_open or shorter:
+            self.choice = ahead
+            self.has_language |= not is_open
         return ahead
 
     def _choose_language(self) -> Steps | None:
         """Return the chosen steps and the best translation, or None if the candidate stops here."""
-        length, ranges = len(self.chosen), self.reader.ranges
-        languages = {
-            steps[length].parameter
-            for steps in self.content.entries
-            if len(steps) > length and steps[:length] == self.chosen
-        }
-        if not languages:
+        length, ranges, entries = len(self.chosen), self.reader.ranges, self.content.entries
+        longer = {steps[: length + 1] for steps in entries if len(steps) > length}
+        offered = {steps for steps in longer if steps[:-1] == self.chosen}
+        if not offered:
             return None
         self.depends_on_language = True
-        acceptable = [
-            language
-            for language in languages
-            if language is not None and self._translate(language) not in self.rejected
-        ]
-        language = find_language(ranges, acceptable)
+        acceptable = [steps[-1].parameter for steps in offered - self.rejected]
+        language = find_language(ranges, list(filter(None, acceptable)))
         is_best = language is not None and is_first_choice(ranges, language)
-        if not is_best and self._may_have_more_languages():
+        # If an Archive has a URL for the whole relation, its answer may contain only this relation,
+        # without items of other Archives. If the answer also contains the relation that ends with
+        # this step, the answer contains all translations.
+        is_complete = is_best or length + 1 == len(self.path) or not offered.isdisjoint(entries)
+        if self.reader.has_languages and not is_complete and _ALL_LANGUAGES not in self.rejected:
             self.choice = _ALL_LANGUAGES
             self.follow_up = self._ask(self.chosen + self._current, self._ahead)
             return None
-        ahead = (
-            self._find_untranslated(languages) if language is None else self._translate(language)
-        )
-        if ahead is None:
+        self.has_language |= language is not None
+        if language:
+            return (*self.chosen, create_step(StepKind.TRANSLATION, language))
+        untranslated = self._find_untranslated(offered)
+        if untranslated is None:
             self.follow_up = self._ask_without_step()
-        elif ahead in self.rejected:
-            self.follow_up = None
-        else:
-            self.choice = ahead
-            self.has_language |= language is not None
-            return ahead
-        return None
+        return untranslated
 
-    def _may_have_more_languages(self) -> bool:
-        """Return whether translations may exist that the answer does not contain.
-
-        If an Archive has a URL for the whole relation, its answer may contain only this relation,
-        without items of other Archives. If the answer also contains the relation that ends with
-        this step, the answer contains all translations.
-        """
-        length = len(self.chosen) + 1
-        return (
-            length < len(self.path)
-            and self.reader.has_languages
-            and _ALL_LANGUAGES not in self.rejected
-            and not any(
-                len(steps) == length and steps[:-1] == self.chosen for steps in self.content.entries
-            )
-        )
-
-    def _find_untranslated(self, languages: AbstractSet[str | None]) -> Steps | None:
+    def _find_untranslated(self, offered: AbstractSet[Steps]) -> Steps | None:
         """Return the steps with the translation that is the item itself, or None if missing.
 
         This translation has no language, or it has the same identifier as the item.
         """
-        if None in languages:
-            return self._translate(None)
-        here = set(self._get_ibi(self.chosen))
-        for language in sorted(filter(None, languages)):
-            ahead = self._translate(language)
-            if not here.isdisjoint(self._get_ibi(ahead)):
+        forms = self._get_ibi(self.chosen)
+        for ahead in sorted(offered, key=lambda steps: steps[-1].name):
+            if ahead[-1].is_any_translation or not set(forms).isdisjoint(self._get_ibi(ahead)):
                 return ahead
         return None
-
-    def _translate(self, language: str | None) -> Steps:
-        return (*self.chosen, create_step(StepKind.TRANSLATION, language))
 
     def _get_ibi(self, steps: Steps) -> tuple[Identifier, ...]:
         """Return the forms of the identifier to which steps lead, or () if it is unknown."""
@@ -329,18 +282,18 @@ class Candidate:
         """The steps after the current one."""
         return self.path[len(self.chosen) + 1 :] + self.route.remaining
 
-    # --- where the candidate leads -----------------------------------------------------------------
+    # --- where the candidate leads ---------------------------------------------------------------
 
     @property
-    def entry(self) -> RelationEntry | None:
-        """The values for all steps of the question, or None if the answer lacks some steps."""
-        return None if self._current else self.content.entries.get(self.chosen)
+    def entry(self) -> RelationEntry:
+        """The values for all steps of the question. It is empty if the answer lacks some steps."""
+        return NO_ENTRY if self._current else self.content.entries.get(self.chosen, NO_ENTRY)
 
     @cached_property
     def redirect(self) -> Redirect | None:
         """The redirect to the URL of the answer, or None if the answer has no acceptable URL."""
         entry = self.entry
-        if entry is None or entry.url is None or self.route.remaining:
+        if entry.url is None or self.route.remaining:
             return None
         if self.reader.requires_original and entry.state != State.ORIGINAL:
             return None
@@ -359,14 +312,13 @@ class Candidate:
     def follow_up(self) -> Route | None:
         """The route with the next question, or None if the answer leads to none.
 
-        If the candidate stops for another reason than a missing step, the route is set there.
+        It is set otherwise if a rejected step or a choice of language ends the chosen steps.
         """
         path, current = self.path + self.route.remaining, self._current
         forms = {self.route.question.ibi, *self._get_ibi(())}
         for length in range(len(self.chosen), 0, -1):
-            prefix = self.chosen[:length]
-            ibi = self._get_ibi(prefix)
-            steps = _list_formats(prefix) + path[length:]
+            ibi = self._get_ibi(self.chosen[:length])
+            steps = (*filter(_has_format, self.chosen[:length]), *path[length:])
             # metadata may be their own metadata: then the next question would be the same question
             if ibi and not (steps == path and not forms.isdisjoint(ibi)):
                 return self._ask(steps, (), ibi, length)
@@ -382,8 +334,7 @@ class Candidate:
     def _ask_in_parts(self) -> Route | None:
         """Return the route on which an answer with all steps of the question is continued."""
         remaining, last = self.route.remaining, self.chosen[-1:]
-        has_url = self.entry is not None and self.entry.url is not None
-        if self.reader.requires_original and has_url and len(self.chosen) > 1:
+        if self.reader.requires_original and self.entry.url and len(self.chosen) > 1:
             # The metadata of a Copy may have no identifier, and then do not lead to the metadata of
             # the Original. So the Original is found first.
             return self._ask(self.chosen[:-1], last + remaining)
@@ -395,21 +346,17 @@ class Candidate:
     def _ask_without_step(self) -> Route:
         """Return the route without the current step: the item before it is what it leads to."""
         if ibi := self._get_ibi(self.chosen) if self.chosen else ():
-            steps = _list_formats(self.chosen) + self._ahead
+            steps = (*filter(_has_format, self.chosen), *self._ahead)
             return self._ask(steps, (), ibi, len(self.chosen))
         return self._ask(self.chosen + self._ahead)
 
     def _ask(
-        self,
-        steps: Steps,
-        remaining: Steps = (),
-        forms: tuple[Identifier, ...] = (),
-        length: int = 0,
+        self, steps: Steps, remaining: Steps = (), forms: Sequence[Identifier] = (), length: int = 0
     ) -> Route:
         """Return a route. Without forms of an identifier, it is about the same item."""
-        question = self.route.question
-        verbs = VerbList(Relation(steps), question.verbs.file_list)
-        questions = [Question(ibi, verbs, question.filepath) for ibi in forms or (question.ibi,)]
+        asked = self.route.question
+        verbs = VerbList(Relation(steps), asked.verbs.file_list)
+        questions = [Question(ibi, verbs, asked.filepath) for ibi in forms or [asked.ibi]]
         return Route(tuple(questions), remaining, length, (self,))
 
     @property
@@ -420,12 +367,10 @@ class Candidate:
     @property
     def is_cycle(self) -> bool:
         """Whether the route to this candidate already contains the follow-up question."""
-        route, visited = self.follow_up, self.route.visited
-        return route is not None and any(
-            (question, route.remaining) in visited for question in route.questions
-        )
+        remaining = self.follow_up.remaining if self.follow_up else ()
+        return any((question, remaining) in self.route.visited for question in self.questions)
 
-    # --- other candidates of the same answer --------------------------------------------------------
+    # --- other candidates of the same answer -----------------------------------------------------
 
     def pass_over_edition(self) -> Candidate | None:
         """Return the candidate without the removed edition to which the follow-up question leads.
@@ -447,15 +392,13 @@ class Candidate:
     def _reject(self, steps: Steps) -> Candidate:
         return replace(self, rejected=self.rejected | {steps})
 
-    # --- what is missing ----------------------------------------------------------------------------
+    # --- what is missing -------------------------------------------------------------------------
 
     @property
     def contains_item(self) -> bool:
         """Whether the answer contains the requested item. The URL of the item may be unusable."""
-        entry = self.entry
-        if entry is None or self.route.remaining:
-            return False
-        return entry.url is not None or self.follow_up is None
+        is_last = bool(self.entry.ibi) and self.follow_up is None
+        return not self.route.remaining and (self.entry.url is not None or is_last)
 
     @property
     def missing_from(self) -> Identifier:
@@ -469,9 +412,8 @@ class Candidate:
         """The requested part that the item does not have. Only a dead end has a missing part."""
         question = self.route.question
         for step in (self.path + self.route.remaining)[self._find_missing_step() :]:
-            is_format = step.kind is StepKind.METADATA and step.parameter is not None
-            return MissingPart.FORMAT if is_format else _MISSING_PARTS[step.kind]
-        if self.entry is not None and self.entry.url is not None:
+            return MissingPart.FORMAT if _has_format(step) else _MISSING_PARTS[step.kind]
+        if self.entry.url is not None:
             return MissingPart.ORIGINAL
         is_file = question.filepath or question.verbs.file_list
         return MissingPart.FILE if is_file else MissingPart.ACCESS
@@ -491,11 +433,8 @@ def _drop_country(step: Step) -> Step | None:
     return create_step(StepKind.TRANSLATION, language) if is_country else None
 
 
-def _list_formats(steps: Steps) -> Steps:
-    """Return the steps that are metadata in a format; () if there is no such step."""
-    return tuple(
-        [step for step in steps if step.kind is StepKind.METADATA and step.parameter is not None]
-    )
+def _has_format(step: Step) -> bool:
+    return step.kind is StepKind.METADATA and step.parameter is not None
 
 
 class Analysis:
@@ -537,7 +476,7 @@ class Analysis:
         self._postponed: list[Candidate] = []
         #: The candidates of the last round that had new ends of routes.
         self._known: list[Candidate] = []
-        self._has_cycle = self._is_too_long = False
+        self._has_cycle = False
         #: Whether an Archive did not answer a question about an item in a chosen language.
         self._is_language_silent = False
         self._begin_round([Route((Question(wanted.ibi, wanted.verbs, wanted.path),))])
@@ -574,10 +513,8 @@ class Analysis:
             candidate = Candidate(answer, content, route, self._reader)
             self._candidates.append(candidate)
             # the item itself is right only if nobody has the translation that is asked for
-            is_right = candidate.has_language or not any(
-                route.has_language for route in self._routes.values()
-            )
-            if is_right and not self.waits_for_all:
+            asks_for_translation = any(origin.has_language for origin in self._list_origins())
+            if not self.waits_for_all and (candidate.has_language or not asks_for_translation):
                 return candidate.redirect
         return None
 
@@ -589,9 +526,10 @@ class Analysis:
             if its claim can't stand in for the answer, as always if :meth:`names_item` is false.
         """
         if state is State.DELETED:
-            self.add_answer(Answer(source, question, {"state": (state.value,)}))
+            self._tombstones.append((Answer(source, question, {}), None))
             return
-        self._is_language_silent |= self._routes[question].has_language
+        origins = self._routes[question].origins
+        self._is_language_silent |= any(origin.has_language for origin in origins)
         if state is not None:
             self._claims.append((source, {question.ibi}))
 
@@ -610,7 +548,7 @@ class Analysis:
             for candidate in self._candidates
         )
 
-    def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | NextRound | Alert:
+    def finish_round(self, silent: int = 0, asked: int = 0) -> Outcome:
         """Finish the current round and return the outcome.
 
         :param silent: the number of Archives that did not answer.
@@ -621,9 +559,8 @@ class Analysis:
         current = list(self._candidates)
         for candidate in current:
             self._earlier.setdefault(candidate.route.question, []).append(candidate)
-        self._found |= {
-            candidate.route.question for candidate in current if self._was_item_found(candidate)
-        }
+        found = filter(self._was_item_found, current)
+        self._found |= {candidate.route.question for candidate in found}
         self._known = list(filter(self._is_end, current)) or self._known
         if not silent:  # an Archive that did not answer may still have the item
             removed = {answer.question for answer, _ in self._tombstones} - self._earlier.keys()
@@ -632,21 +569,17 @@ class Analysis:
         current += filter(None, map(self._pass_over_edition, self._list_origins()))
         outcome = self._choose(current)
         if outcome is None:
-            # another way may still lead to the item, so these alerts come after the postponed ones
             self._has_cycle |= any(candidate.is_cycle for candidate in current)
-            self._is_too_long |= self._is_last_round() and any(
-                candidate.follow_up for candidate in current
-            )
-            outcome = self._choose_postponed()
-        if outcome is None and self._has_cycle:
-            outcome = self.create_alert(AlertKind.LOOP)
-        if outcome is None and self._is_too_long:
-            outcome = self.create_alert(AlertKind.TOO_LONG)
+            continues = any(candidate.follow_up for candidate in current)
+            outcome = self._choose_postponed()  # another way may still lead to the item
+            if outcome is None and (self._has_cycle or (continues and self._is_last_round())):
+                kind = AlertKind.LOOP if self._has_cycle else AlertKind.TOO_LONG
+                outcome = self.create_alert(kind)
         return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
 
-    # --- the rules ----------------------------------------------------------------------------------
+    # --- the rules -------------------------------------------------------------------------------
 
-    def _choose(self, candidates: Sequence[Candidate]) -> Redirect | NextRound | Alert | None:
+    def _choose(self, candidates: Sequence[Candidate]) -> Outcome | None:
         """Return the outcome for some candidates, or None if all candidates are dead ends."""
         candidates = [self._pass_over_edition(candidate) or candidate for candidate in candidates]
         if outcome := self._find_redirect(candidates):
@@ -681,25 +614,19 @@ class Analysis:
             item = claims[0][1] if claims else set()
             # another item has another Original; without identifiers, the item may be the same
             same = [source for source, names in claims if names & item or not (names and item)]
-            claimants = tuple(dict.fromkeys(same))
-            if len(claimants) > 1:
-                return self.create_alert(AlertKind.SUSPECTS, sources=claimants)
+            if len(set(same)) > 1:
+                return self.create_alert(AlertKind.SUSPECTS, sources=same)
         return redirects[0] if redirects else None
 
-    def _reuse_answers(
-        self, candidates: Sequence[Candidate]
-    ) -> Redirect | NextRound | Alert | None:
+    def _reuse_answers(self, candidates: Sequence[Candidate]) -> Outcome | None:
         """Return the outcome for answers to questions that were asked already (rule 3)."""
         reused: list[Candidate] = []
         for joined in _join_routes(candidates):
             for question in filter(self._earlier.__contains__, joined.questions):
-                route = replace(joined, questions=(question,))
-                if route.remaining not in self._asked[question]:
-                    self._asked[question].add(route.remaining)
-                    reused += [
-                        Candidate(earlier.answer, earlier.content, route, self._reader)
-                        for earlier in self._earlier[question]
-                    ]
+                if joined.remaining not in self._asked[question]:
+                    self._asked[question].add(joined.remaining)
+                    route = replace(joined, questions=(question,))
+                    reused += [replace(earlier, route=route) for earlier in self._earlier[question]]
         if not reused:
             return None
         outcome = self._choose(reused)
@@ -707,8 +634,8 @@ class Analysis:
             self._dead_ends.append(reused)
         return outcome
 
-    def _choose_postponed(self) -> Redirect | NextRound | Alert | None:
-        """Return the outcome for the postponed candidates, or None if all are dead ends (rule 4)."""
+    def _choose_postponed(self) -> Outcome | None:
+        """Return the outcome for the postponed candidates, or None without success (rule 4)."""
         postponed, self._postponed = self._postponed, []
         if not postponed:
             return None
@@ -717,7 +644,7 @@ class Analysis:
         self._dead_ends.append(postponed if outcome is None else current)
         return outcome
 
-    def _try_other_languages(self) -> Redirect | NextRound | Alert | None:
+    def _try_other_languages(self) -> Outcome | None:
         """Return the outcome for other languages of dead ends, or None without success (rule 4)."""
         if self._is_language_silent:
             return None
@@ -725,9 +652,7 @@ class Analysis:
         asked = {question for candidate in current for question in candidate.questions}
         # the last element is tried first; sorting moves answers to the current questions to the end
         self._dead_ends.append(current)
-        self._dead_ends.sort(
-            key=lambda ends: any(candidate.route.question in asked for candidate in ends)
-        )
+        self._dead_ends.sort(key=lambda ends: any(end.route.question in asked for end in ends))
         for _ in range(MAX_LANGUAGE_RETRIES):
             if not self._dead_ends:
                 return None
@@ -775,7 +700,7 @@ class Analysis:
         """Return whether the requested item was found. The URL of the item may be unusable."""
         return candidate.contains_item or not self._found.isdisjoint(candidate.questions)
 
-    # --- alerts -------------------------------------------------------------------------------------
+    # --- alerts ----------------------------------------------------------------------------------
 
     def _create_final_alert(self, silent: int, asked: int) -> Alert:
         """Return the alert for the case that no language led to the requested item."""
@@ -783,21 +708,18 @@ class Analysis:
         if self._tombstones and not self._candidates and (silent or self._rounds == 1):
             removed = self._tombstones[0][0].question.ibi
             tombstones = [entry for entry in self._tombstones if entry[0].question.ibi == removed]
-            sources = tuple(dict.fromkeys(answer.source for answer, _ in tombstones))
             timestamps = [timestamp for _, timestamp in tombstones if timestamp is not None]
             # an Archive that did not answer may still have the item
             kind = AlertKind.SILENT if silent else AlertKind.REMOVED
+            sources = [answer.source for answer, _ in tombstones]
             alert = self.create_alert(kind, silent, asked, sources)
             return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
         if silent:
             return self.create_alert(AlertKind.SILENT, silent, asked)
         nearest = max(reversed(self._known), key=self._measure_progress, default=None)
         # if an item has a next edition that no Archive has, the requested item is unknown
-        if nearest is None or (
-            nearest.missing_part is MissingPart.EDITION
-            and not self._candidates
-            and not self._tombstones
-        ):
+        has_news = self._candidates or self._tombstones
+        if nearest is None or (nearest.missing_part is MissingPart.EDITION and not has_news):
             return self.create_alert(AlertKind.UNKNOWN, silent, asked)
         alert = self.create_alert(AlertKind.MISSING, silent, asked)
         return replace(
@@ -808,24 +730,20 @@ class Analysis:
         )
 
     def _measure_progress(self, candidate: Candidate) -> tuple[bool, bool, int]:
-        return self._is_end(candidate), candidate.entry is not None, len(candidate.chosen)
+        return self._is_end(candidate), candidate.entry != NO_ENTRY, len(candidate.chosen)
 
     def create_alert(
         self,
         kind: AlertKind,
         silent: int = 0,
         asked: int = 0,
-        sources: tuple[ArchiveSource, ...] = (),
+        sources: Iterable[ArchiveSource] = (),
     ) -> Alert:
         """Return an alert about the item of the first question of the current round."""
-        ibi = self.questions[0].ibi
-        ways = [*self._routes.values(), *self._candidates]
+        ibi, sources = self.questions[0].ibi, tuple(dict.fromkeys(sources))
+        is_found = bool(silent) and any(question.ibi == ibi for question in self._earlier)
+        candidates = [*self._list_origins(), *self._candidates]
+        depends = any(candidate.depends_on_language for candidate in candidates)
         return Alert(
-            kind,
-            ibi,
-            sources,
-            silent,
-            asked,
-            is_found=bool(silent) and any(question.ibi == ibi for question in self._earlier),
-            depends_on_language=any(way.depends_on_language for way in ways),
+            kind, ibi, sources, silent, asked, depends_on_language=depends, is_found=is_found
         )
