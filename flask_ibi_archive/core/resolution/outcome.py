@@ -206,6 +206,9 @@ def _name_sources(sources: tuple[ArchiveSource, ...]) -> str:
     return ", ".join(f"{source.service} at {source.address}" for source in sources)
 
 
+#: The outcome of a round of questions.
+Outcome = Redirect | NextRound | Alert
+
 _TRANSLATION = create_step(StepKind.TRANSLATION)
 
 #: The requests for parts of any item, whatever formats and languages the item has.
