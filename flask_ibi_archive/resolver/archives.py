@@ -86,6 +86,7 @@ from flask_ibi_archive.errors import (
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import (
+    STATE_NUMBERS,
     ClaimedName,
     FollowedArchive,
     KeyAttempt,
@@ -719,7 +720,7 @@ MAX_RECENT = 4
 #: The seconds after which the list is read again, so that claims that are too old stop counting.
 RELOAD = 5.0
 #: The states of claims by the numbers in the table.
-STATES = {1: State.ORIGINAL, 2: State.COPY, 3: State.DELETED}
+STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT. There is always one row of the first kind.
 _STATE, _CLAIM, _HIDDEN, _RECENT, _HINT = range(5)

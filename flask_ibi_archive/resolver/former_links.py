@@ -117,9 +117,8 @@ def _find_location(
     for link in links:
         if claimants := known[link.alias.folded].claimants:
             best = claimants[0]
-            is_moved = best.state is State.DELETED and best.original_id is not None
-            archive_id = best.original_id if is_moved else best.archive_id
-            place = f"http://{archives.archives[archive_id].address}"
+            moved_to = best.original_id if best.state is State.DELETED else None
+            place = f"http://{archives.archives[moved_to or best.archive_id].address}"
             if link.alias.kind is ForeignKind.ADDRESS:
                 return f"{place}/{link.alias}{link.rest}"
             return place + target

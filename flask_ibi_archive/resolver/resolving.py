@@ -592,8 +592,9 @@ class Resolution:
             self._registered |= {
                 one: [answer for answer in found if answer.question == one] for one in questions
             }
-            for answer in found if self.trace is not None else ():
-                self.trace(answer)
+            if self.trace is not None:
+                for answer in found:
+                    self.trace(answer)
         redirects = [
             analysis.add_answer(answer)
             for question in analysis.questions
@@ -607,19 +608,22 @@ class Resolution:
     def _send(self, polls: Sequence[Poll], now: float) -> None:
         """Send the requests that are due, and those that wait for nothing any more."""
         unsent = [one for one in _list_planned(polls) if not one.is_sent]
-        self._send_now([one for one in unsent if one.due <= now])
         waiting = [one for one in unsent if one.due > now]
+        self._send_now([one for one in unsent if one.due <= now], bool(waiting))
         if any(one.is_open and one.is_sent for one in _list_planned(polls)):
             self._wake = min(self._wake, *(one.due for one in waiting), self._end)
         else:  # those before have answered without a redirect
             self._send_now(waiting)
 
-    def _send_now(self, requests: Sequence[Request]) -> None:
+    def _send_now(self, requests: Sequence[Request], is_first: bool = False) -> None:
+        """Send requests.
+
+        :param is_first: whether others follow if these do not lead to a redirect.
+        """
         targets: list[Target] = []
         #: Whether an Archive is skipped: it gets all questions, or none.
         skipped: dict[int, bool] = {}
         waits_for_all = self.request.wanted.requires_original
-        is_first = len(requests) == 1 < len(self.archives.archives)
         for request in requests:
             archive = request.archive
             request.is_sent = True
@@ -631,7 +635,7 @@ class Resolution:
                 if not waits_for_all:
                     continue
             if self.trace is not None:
-                self.trace(Asked(request, is_first and not waits_for_all))
+                self.trace(Asked(request, is_first))
             if is_own:
                 self._own_requests.append(request)
             else:

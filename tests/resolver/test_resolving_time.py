@@ -19,7 +19,9 @@ from support.resolving import (
     url_of,
 )
 
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
+from flask_ibi_archive.resolver.archives import Claimant
 from flask_ibi_archive.resolver.asking import MAX_FAILURES, CircuitBreaker, Reply
 from flask_ibi_archive.resolver.resolving import GRACE, HEAD_START, Decided, TraceEvent
 
@@ -274,6 +276,33 @@ def test_a_skipped_hinted_archive_causes_no_head_start() -> None:
         breaker.record_result(2, False)
     assert url_of(network.resolve(X, 2, breaker)) == HERE
     assert network.asked == [(0.0, 1, X)]
+
+
+# --- Archives that claim the item -----------------------------------------------------------------
+
+ORIGINALS = [Claimant(number, State.ORIGINAL) for number in (1, 2)]
+
+
+@for_each("took", [0.1, HEAD_START + 0.5, 9.0])
+def test_a_later_claim_is_not_used_although_its_archive_answers_first(took: float) -> None:
+    network = Network({X: (took, leads(HERE))}, {X: (0.0, leads(THERE))}, {X: (0.0, leads(THERE))})
+    assert url_of(network.resolve(X, claimants=ORIGINALS)) == HERE
+    assert network.now == took
+
+
+@for_each(("took", "failed_at"), [(0.1, 0.1), (HEAD_START + 0.5, HEAD_START + 0.5)])
+def test_the_next_claimant_is_used_when_the_first_has_no_url(took: float, failed_at: float) -> None:
+    network = Network({X: (took, NONSENSE)}, {X: (0.0, leads(HERE))}, {X: (0.0, leads(THERE))})
+    assert url_of(network.resolve(X, claimants=ORIGINALS)) == HERE
+    assert network.now == failed_at
+
+
+def test_a_round_does_not_go_on_without_a_claimant() -> None:
+    network = Network(
+        {f"{X}!": (5.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.0, OTHER_EDITION)}
+    )
+    assert url_of(network.resolve(f"{X}!", claimants=ORIGINALS)) == HERE
+    assert network.now == 5.0
 
 
 # --- several questions in a round ----------------------------------------------------------------

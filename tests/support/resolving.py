@@ -21,7 +21,7 @@ from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Known, Registry
+from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known, Registry
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Failure, Reply, Target
 from flask_ibi_archive.resolver.resolving import (
     ReadDocuments,
@@ -269,8 +269,12 @@ class Network:
         max_rounds: int = 16,
         language: str | None = None,
         documents: ReadDocuments | None = None,
+        claimants: Sequence[Claimant] = (),
     ) -> Redirect | Alert:
-        """Resolve a persistent URL."""
+        """Resolve a persistent URL. Archives with claims are asked about nothing else.
+
+        :param claimants: the Archives that claim the item.
+        """
         fan_out: Any = self
 
         def clock() -> float:
@@ -280,8 +284,8 @@ class Network:
         request = wants(text, language)
         resolution = Resolution(
             request,
-            ArchiveList(0, included, tuple(included)),
-            {request.wanted.ibi.text: Known(hinted=hinted)},
+            ArchiveList(0, included, included.keys() - {one.archive_id for one in claimants}),
+            {request.wanted.ibi.text: Known(tuple(claimants), hinted=hinted)},
             a_config(IBI_RESOLVER_DEADLINE=DEADLINE, IBI_RESOLVER_MAX_ROUNDS=max_rounds),
             fan_out,
             breaker or CircuitBreaker(clock),

@@ -10,8 +10,9 @@ from sqlalchemy import delete, insert, update
 from flask_ibi_archive.core.claim import fold_name
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.archives import STATES, bump_version
+from flask_ibi_archive.resolver.archives import bump_version
 from flask_ibi_archive.resolver.tables import (
+    STATE_NUMBERS,
     ClaimedName,
     FollowedArchive,
     PrefixHolder,
@@ -22,7 +23,6 @@ from flask_ibi_archive.server.database.database import Database
 #: The claims of some Archives: the state for each name, by the id of the Archive. Each name is an
 #: item of its own. Claims that are stored earlier were read first.
 Stored = Mapping[int, Mapping[str, State]]
-_NUMBERS = {state: number for number, state in STATES.items()}
 #: When the first claims were read.
 FIRST = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -60,7 +60,7 @@ def store_claims(
                         reading=1,
                         item=folded[:255],
                         kind=kind,
-                        state=_NUMBERS[state],
+                        state=STATE_NUMBERS[state],
                         timestamp="2026-01-01T00:00:00Z",
                         original_archive=None if state is State.ORIGINAL else original_archive,
                         since=since,
