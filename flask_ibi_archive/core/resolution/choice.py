@@ -1,23 +1,21 @@
 """The choice among the answers of a resolution: a redirect, another round of questions, an alert.
 
 A persistent URL names an item and a path: the steps that lead from the item to what the reader
-wants, such as the last edition, then its metadata. In a round, all Archives get the same questions.
-An Archive knows its own items, and the identifiers of the items to which its own items refer. So an
-answer contains the URL at the end of the path, or only identifiers of items on the path, or less.
+wants, such as the last edition and then its metadata. In a round, all Archives get the same
+questions. An Archive knows its own items, and the identifiers of the items to which its own items
+refer. So an answer contains the URL at the end of the path, or only identifiers of items on it.
 
-A *candidate* is an answer, with a language for each *open* translation, which is a step without a
+A *candidate* is an answer with a choice of languages for the *open* translations: those without a
 language. It follows the path as far as the answer contains it, and is one of three things:
 
 - It has a redirect: the answer contains an acceptable URL for the whole path.
-- It has a follow-up *route*: the next question is about the last item on the path that the answer
-  names, with the rest of the path. Or the question is about the same item: with its next edition,
-  or with a step less or another step where the answer stops. A route may have *remaining* steps:
-  what the question leads to has to be asked about them in turn.
-- It is a dead end. A route becomes a dead end if nobody has its item, or all say that the item was
-  removed. But a last edition that was removed is passed over: the edition before it is the last.
+- It has a follow-up *route* to another question: about the last item on the path that the answer
+  names, or about the same item where the answer stops: without a step, in another language, or with
+  the next edition. A question may contain only the first steps; the others are *remaining*.
+- It is a dead end. Where all answers to the follow-up question say that the item was removed, a
+  last edition is passed over, and any other step is a dead end.
 
-From a dead end, the same answer with the next best language is a new candidate. If no language is
-left, the candidates from which the question came are changed. What was tried is *rejected*.
+The same answer with the next best language is another candidate. What failed is *rejected*.
 
 :meth:`Analysis._choose` decides about a set of candidates. The first rule that applies counts:
 
@@ -35,14 +33,14 @@ left, the candidates from which the question came are changed. What was tried is
 
 These rules lose no way to the item: a rule has used each candidate, or the candidate is an origin
 of an open question, or the candidate is kept as postponed or as a dead end. The resolution always
-ends: no question is asked twice, no answer is used twice on routes with the same remaining steps,
-and rounds and changes of language are limited. Where several candidates have a redirect, the first
-answer that was added wins; nothing else depends on the order. An alert says no more than is known:
-while an Archive is silent, an item is neither unknown nor removed; and "removed" is said only of
-the item that the reader named.
+ends: no question is asked twice, no answer is used twice with the same remaining steps, and rounds
+and changes of language are limited. The order of the answers only matters among equals: the first
+redirect wins, and the last questions are postponed. An alert says no more than is known: while an
+Archive is silent, an item is neither unknown nor removed; and "removed" is said only of the item
+that the reader named.
 
-:class:`Analysis` sends no questions, does not wait, and always decides the same from the same
-answers. So it may be replayed from the beginning when late answers arrive. It is used as follows::
+:class:`Analysis` sends no questions and does not wait. From the same answers, it always makes the
+same decisions, so it may be created anew and replayed when a late answer arrives::
 
     analysis = Analysis(requested, ranges)
     while True:
@@ -401,22 +399,17 @@ class Candidate:
         return not self.route.remaining and (self.entry.url is not None or is_last)
 
     @property
-    def missing_from(self) -> Identifier:
-        """The last known item before the missing part."""
-        before = self.chosen[: self._find_missing_step()] if self.follow_up else ()
-        forms = self._get_ibi(before) if before else ()
-        return forms[0] if forms else self.route.question.ibi
-
-    @property
-    def missing_part(self) -> MissingPart:
-        """The requested part that the item does not have. Only a dead end has a missing part."""
-        question = self.route.question
-        for step in (self.path + self.route.remaining)[self._find_missing_step() :]:
-            return MissingPart.FORMAT if _has_format(step) else _MISSING_PARTS[step.kind]
+    def missing_part(self) -> tuple[Identifier, MissingPart]:
+        """The last item on the path that is known, and the part that it does not have."""
+        question, length = self.route.question, self._find_missing_step()
+        forms = self._get_ibi(self.chosen[:length]) if self.follow_up and length else ()
+        ibi = forms[0] if forms else question.ibi
+        for step in (self.path + self.route.remaining)[length:]:
+            return ibi, MissingPart.FORMAT if _has_format(step) else _MISSING_PARTS[step.kind]
         if self.entry.url is not None:
-            return MissingPart.ORIGINAL
+            return ibi, MissingPart.ORIGINAL
         is_file = question.filepath or question.verbs.file_list
-        return MissingPart.FILE if is_file else MissingPart.ACCESS
+        return ibi, MissingPart.FILE if is_file else MissingPart.ACCESS
 
     def _find_missing_step(self) -> int:
         """Return the index of the step that leads to the missing part."""
@@ -535,7 +528,7 @@ class Analysis:
 
     def names_item(self, question: Question) -> bool:
         """Return whether the reader wants the item of a question itself, not a related item."""
-        return not (question.verbs.relation.steps or self._routes[question].remaining)
+        return not question.verbs.relation  # with remaining steps, a question has steps, too
 
     def has_redirect(self) -> bool:
         """Return whether an answer of this round contains an acceptable URL."""
@@ -706,28 +699,25 @@ class Analysis:
         """Return the alert for the case that no language led to the requested item."""
         # in later rounds, the tombstone is not that of the item that the reader named
         if self._tombstones and not self._candidates and (silent or self._rounds == 1):
-            removed = self._tombstones[0][0].question.ibi
-            tombstones = [entry for entry in self._tombstones if entry[0].question.ibi == removed]
+            ibi = self._tombstones[0][0].question.ibi
+            tombstones = [entry for entry in self._tombstones if entry[0].question.ibi == ibi]
             timestamps = [timestamp for _, timestamp in tombstones if timestamp is not None]
             # an Archive that did not answer may still have the item
             kind = AlertKind.SILENT if silent else AlertKind.REMOVED
             sources = [answer.source for answer, _ in tombstones]
             alert = self.create_alert(kind, silent, asked, sources)
-            return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
+            return replace(alert, ibi=ibi, timestamp=max(timestamps, default=None))
         if silent:
             return self.create_alert(AlertKind.SILENT, silent, asked)
-        nearest = max(reversed(self._known), key=self._measure_progress, default=None)
-        # if an item has a next edition that no Archive has, the requested item is unknown
-        has_news = self._candidates or self._tombstones
-        if nearest is None or (nearest.missing_part is MissingPart.EDITION and not has_news):
-            return self.create_alert(AlertKind.UNKNOWN, silent, asked)
-        alert = self.create_alert(AlertKind.MISSING, silent, asked)
-        return replace(
-            alert,
-            ibi=nearest.missing_from,
-            missing_part=nearest.missing_part,
-            removed=frozenset([question.ibi for question in self._removed]),
-        )
+        if self._known:
+            nearest = max(reversed(self._known), key=self._measure_progress)
+            ibi, part = nearest.missing_part
+            # if an item has a next edition that no Archive has, the requested item is unknown
+            if part is not MissingPart.EDITION or self._candidates or self._tombstones:
+                alert = self.create_alert(AlertKind.MISSING, silent, asked)
+                removed = frozenset([question.ibi for question in self._removed])
+                return replace(alert, ibi=ibi, missing_part=part, removed=removed)
+        return self.create_alert(AlertKind.UNKNOWN, silent, asked)
 
     def _measure_progress(self, candidate: Candidate) -> tuple[bool, bool, int]:
         return self._is_end(candidate), candidate.entry != NO_ENTRY, len(candidate.chosen)

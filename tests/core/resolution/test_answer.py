@@ -80,6 +80,12 @@ def test_the_alternatives_of_an_alert_use_the_same_internal_hosts(url: str, find
     assert not plain.has_follow_up()
 
 
+def test_an_answer_is_parsed_once_for_the_same_internal_hosts() -> None:
+    answer = answer_with("http://files.corp/x")
+    assert parse_answer(answer, INNER) is parse_answer(answer, INNER)
+    assert parse_answer(answer, INNER) != parse_answer(answer)
+
+
 @for_each("name", ["urls", "ibis", "state.lastedition", "url.metadata.lastedition.metadata.x", ""])
 def test_other_pairs_are_ignored(name: str) -> None:
     answer = answer_with("http://a.br/x")
