@@ -711,16 +711,20 @@ class Resolution:
     # --- what an alert tells ---------------------------------------------------------------------
 
     def _find_alternatives(self, alert: Alert) -> Alert:
-        """Ask the Archives that know the item for other parts of it, and add them to an alert."""
+        """Ask those who know the item for other parts of it, and add them to an alert."""
         known = {
             one.archive.id
             for poll in self._polls.values()
             for one in poll
             if one.answer is not None
         }
+        questions, inner_hosts = ask_for_alternatives(alert), self.config.inner_hosts
+        if not known and self.documents is not None:
+            found = self.documents(questions, self.request.client_addresses, frozenset())
+            return add_alternatives(alert, found, inner_hosts)
         requests: list[Request] = []
         planned = [Planned(0.0, archive_id, False, True) for archive_id in sorted(known)]
-        for question in ask_for_alternatives(alert):
+        for question in questions:
             poll = self._polls[question] = Poll(question, NOTHING, False)
             requests += self._plan_requests(poll, planned, self._now)
         self._send_now(requests)
@@ -728,7 +732,7 @@ class Resolution:
         while any(one.is_open for one in requests) and self._now < self._wake:
             self._wait()
             answers = [one.answer for one in requests if one.answer is not None]
-            alert = add_alternatives(alert, answers, self.config.inner_hosts)
+            alert = add_alternatives(alert, answers, inner_hosts)
             if alert.alternatives and self._wake == self._end:
                 self._wake = min(self._end, self._now + max(GRACE, 2 * self._last_seconds))
         return alert

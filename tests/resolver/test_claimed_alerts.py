@@ -10,11 +10,10 @@ from flask import Flask
 from support.archive_servers import Servers, http
 from support.registries import NOON
 from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, resolver_of
-from support.stored_claims import set_log, store_claims
+from support.stored_claims import store_claims
 
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.old_claims.conflicts import note_rival
-from flask_ibi_archive.resolver.old_claims.tables import SILENT
+from flask_ibi_archive.resolver.conflicts import update_conflicts
 
 PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
 
@@ -32,8 +31,6 @@ def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
     with app_over(archives, tmp_path) as app:
         database = resolver_of(app).database
         store_claims(database, {1: {X: State.ORIGINAL}, 2: {X: State.ORIGINAL}})
-        for number in (1, 2):
-            set_log(database, number, SILENT)
         yield app
 
 
@@ -62,7 +59,7 @@ def test_a_suspicion_links_to_the_conflict(app: Flask, is_noted: bool) -> None:
     if is_noted:
         path += "/1"
         with resolver_of(app).database.writing() as connection:
-            note_rival(connection, X, 1, 2, NOON)
+            update_conflicts(connection, 1, [X], NOON)
     client = app.test_client()
     response = client.get(f"/{X}{ORIGINAL}", headers=PAGE)
     assert response.status_code == 409
