@@ -26,11 +26,9 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import find_clashes
-from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
 from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
 from flask_ibi_archive.resolver.front_page import show_at_root
-from flask_ibi_archive.resolver.old_claims.conflict_pages import add_conflict_pages
-from flask_ibi_archive.resolver.old_claims.conflicts import find_open_conflict
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
     find_own_archive,
@@ -56,7 +54,7 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     is_like_persistent_url,
     refuse_registration_key,
 )
-from flask_ibi_archive.server.pages.requests import current_request, user_address
+from flask_ibi_archive.server.pages.requests import current_request, current_resolver, user_address
 
 
 def resolve(

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
+from sqlalchemy import insert
 from support.archive_servers import Servers, http
 from support.registries import NOON
 from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, resolver_of
 from support.stored_claims import set_log, store_claims
 
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.old_claims.conflicts import note_rival
 from flask_ibi_archive.resolver.old_claims.tables import SILENT
+from flask_ibi_archive.resolver.tables import Conflict
 
 PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
 
@@ -62,7 +63,8 @@ def test_a_suspicion_links_to_the_conflict(app: Flask, is_noted: bool) -> None:
     if is_noted:
         path += "/1"
         with resolver_of(app).database.writing() as connection:
-            note_rival(connection, X, 1, 2, NOON)
+            pair = {"first_archive_id": 1, "second_archive_id": 2}
+            connection.execute(insert(Conflict).values(name=X, **pair, found_at=NOON))
     client = app.test_client()
     response = client.get(f"/{X}{ORIGINAL}", headers=PAGE)
     assert response.status_code == 409

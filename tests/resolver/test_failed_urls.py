@@ -23,7 +23,7 @@ from flask_ibi_archive.resolver.failed_urls import (
     store_counts,
 )
 from flask_ibi_archive.resolver.hints import HintWriter
-from flask_ibi_archive.resolver.old_claims.tables import FailedUrl
+from flask_ibi_archive.resolver.tables import FailedUrl
 from flask_ibi_archive.server.database.database import Database
 
 DAY = date(2026, 3, 1)

@@ -22,8 +22,8 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.conflicts import tell_administrators
 from flask_ibi_archive.resolver.old_claims import followed_logs
-from flask_ibi_archive.resolver.old_claims.conflict_alerts import tell_administrators
 from flask_ibi_archive.resolver.old_claims.followed_logs import INTERVAL, DueLog
 from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
 from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs

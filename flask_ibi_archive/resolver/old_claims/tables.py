@@ -7,13 +7,12 @@ stores new bindings together with the position up to which the log of the Archiv
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
-    Date,
     ForeignKey,
     Index,
     Integer,
@@ -22,7 +21,6 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
-    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -180,57 +178,3 @@ class PrefixHolder(ResolverBase):
     prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
     archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("prefix"), primary_key=True)
     seen_at: Mapped[datetime] = mapped_column(UTCDateTime)
-
-
-class Conflict(ResolverBase):
-    """Two Archives claim the Original of one identifier."""
-
-    __tablename__ = "ibi_resolver_conflict"
-    __table_args__ = (
-        CheckConstraint(
-            "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
-        ),
-        Index(
-            "uq_ibi_resolver_conflict_open",
-            "ibi",
-            "first_archive_id",
-            "second_archive_id",
-            unique=True,
-            sqlite_where=text("ended_at IS NULL"),
-            postgresql_where=text("ended_at IS NULL"),
-        ),
-        Index("ix_ibi_resolver_conflict_other_ibi", "other_ibi"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    #: The identifier in canonical case, as the claim that was read last names it.
-    ibi: Mapped[str] = mapped_column(String(255))
-    #: The other identifier of the item, if this claim names two.
-    other_ibi: Mapped[str | None] = mapped_column(String(255))
-    #: The Archive with the lower id, whichever claimed first.
-    first_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_first"))
-    second_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_second"))
-    found_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When the signal was sent and the line was logged. None: not yet.
-    announced_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When the e-mail to both administrators was last tried. None: not yet.
-    tried_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When the mail server accepted the e-mail. None: not yet.
-    told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-
-
-class FailedUrl(ResolverBase):
-    """The number of readers for whom a persistent URL failed on a day. Contains no addresses."""
-
-    __tablename__ = "ibi_resolver_failed_url"
-    __table_args__ = (CheckConstraint("count > 0", name="ck_ibi_resolver_failed_url_count"),)
-
-    day: Mapped[date] = mapped_column(Date, primary_key=True)
-    #: The identifier, of this system or of others, or the former address, in canonical spelling;
-    #: what was requested in its place if it is malformed.
-    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
-    #: The kind of the alert, such as "unknown".
-    reason: Mapped[str] = mapped_column(String(20), primary_key=True)
-    count: Mapped[int] = mapped_column(BigInteger)

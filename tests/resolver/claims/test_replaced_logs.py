@@ -13,7 +13,8 @@ from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.resolver.old_claims import replaced_logs
 from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.old_claims.replaced_logs import ReplacedLogs
-from flask_ibi_archive.resolver.old_claims.tables import CURRENT, NEW, Conflict
+from flask_ibi_archive.resolver.old_claims.tables import CURRENT, NEW
+from flask_ibi_archive.resolver.tables import Conflict
 
 OTHER = "b.br/service/2001/01.01.00.00"
 
