@@ -76,6 +76,13 @@ _IBIP, _ALIAS = 2, 3
 _ORIGINAL, _DELETED = 1, 3
 
 
+def _is_same_item(one: Any, other: Any) -> ColumnElement[bool]:
+    """Return the condition that two rows of the claims of an Archive are about the same item."""
+    return and_(
+        one.archive_id == other.archive_id, one.reading == other.reading, one.item == other.item
+    )
+
+
 def _select_rivals() -> Any:
     """Return the SELECT of what other Archives claim under the same names, and contradicts."""
     own, rival = aliased(ClaimedName, name="own"), aliased(ClaimedName, name="rival")
@@ -84,8 +91,8 @@ def _select_rivals() -> Any:
         select(shared.name)
         .join(same, same.name == shared.name)
         .where(
-            *(shared.archive_id == own.archive_id, shared.item == own.item, shared.kind < _ALIAS),
-            *(same.archive_id == rival.archive_id, same.item == rival.item, same.kind < _ALIAS),
+            *(_is_same_item(shared, own), shared.kind < _ALIAS),
+            *(_is_same_item(same, rival), same.kind < _ALIAS),
         )
     )
     is_alias = or_(own.kind == _ALIAS, rival.kind == _ALIAS)
@@ -104,6 +111,8 @@ def _select_rivals() -> Any:
         .where(
             own.archive_id == bindparam("archive"),
             is_listed(own.name, "names"),
+            # the item has not lost the name
+            *(own.reading > 0, rival.reading > 0),
             or_(
                 and_(not_(is_alias), own.state == _ORIGINAL, rival.state == _ORIGINAL),
                 and_(
@@ -232,41 +241,47 @@ def prefer_archive(connection: Connection, archive_id: int, name: str, now: date
     ended = 0
     for conflict in found:
         [rival] = [one.id for one in conflict.claimants if one.id != archive_id]
-        own_item, state, _ = _find_claim(connection, archive_id, conflict.name)
-        _, rival_state, since = _find_claim(connection, rival, conflict.name)
-        if state > rival_state:
+        own, theirs = (_find_claim(connection, one, conflict) for one in (archive_id, rival))
+        if own.state > theirs.state:
             raise StorageError(
                 "the Archive claims a Copy, and the other one the Original, which always comes "
                 "first"
             )
-        is_of_item = ClaimedName.archive_id == archive_id, ClaimedName.item == own_item
+        is_of_item = and_(
+            ClaimedName.archive_id == archive_id,
+            *(ClaimedName.reading == own.reading, ClaimedName.item == own.item),
+        )
         connection.execute(
             update(ClaimedName)
-            .where(*is_of_item, ClaimedName.since >= since)
-            .values(since=since - timedelta(microseconds=1))
+            .where(is_of_item, ClaimedName.since >= theirs.since)
+            .values(since=theirs.since - timedelta(microseconds=1))
         )
+        names = select(ClaimedName.name).where(is_of_item)
         pair = sorted((archive_id, rival))
         ended += connection.execute(
             update(Conflict)
             .where(
                 Conflict.ended_at.is_(None),
                 *(Conflict.first_archive_id == pair[0], Conflict.second_archive_id == pair[1]),
-                Conflict.name.in_(select(ClaimedName.name).where(*is_of_item)),
+                or_(Conflict.name.in_(names), Conflict.other_name.in_(names)),
             )
             .values(ended_at=now, preferred_id=archive_id)
         ).rowcount
     return ended
 
 
-def _find_claim(connection: Connection, archive_id: int, name: str) -> Any:
-    """Return the item of a name, its state, and the first time of a claim of one of its names."""
+def _find_claim(connection: Connection, archive_id: int, conflict: FoundConflict) -> Any:
+    """Return an Archive's item in a conflict, and since when the first of its names is claimed."""
     claim, other = aliased(ClaimedName), aliased(ClaimedName)
-    is_same = and_(other.archive_id == claim.archive_id, other.item == claim.item)
+    since = func.min(other.since, type_=ClaimedName.since.type)
+    # one of two identifiers may be claimed no longer
+    is_claimed = claim.reading > 0, claim.name.in_((conflict.name, conflict.other_name))
     return connection.execute(
-        select(claim.item, claim.state, func.min(other.since, type_=ClaimedName.since.type))
-        .join(other, is_same)
-        .where(claim.archive_id == archive_id, claim.name == name)
-        .group_by(claim.item, claim.state)
+        select(claim.reading, claim.item, claim.state, since.label("since"))
+        .join(other, _is_same_item(other, claim))
+        .where(claim.archive_id == archive_id, *is_claimed)
+        .group_by(claim.reading, claim.item, claim.state)
+        .limit(1)
     ).one()
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Date,
     ForeignKey,
     Index,
+    Integer,
     MetaData,
     SmallInteger,
     String,
@@ -26,6 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
 resolver_metadata = MetaData()
@@ -155,10 +157,32 @@ class KeyAttempt(ResolverBase):
 # --- claims --------------------------------------------------------------------------------------
 
 
+#: The numbers that stand for the states of items in claims, in the order in which they are asked.
+STATE_NUMBERS = {State.ORIGINAL: 1, State.COPY: 2, State.DELETED: 3}
+
+
 def _refer_to_archive(table: str) -> ForeignKey:
     return ForeignKey(
         "ibi_resolver_archive.id", name=f"fk_ibi_resolver_{table}_archive", ondelete="CASCADE"
     )
+
+
+class ResolverState(ResolverBase):
+    """One row: the version of the list of Archives, and what the follower does."""
+
+    __tablename__ = "ibi_resolver_state"
+    __table_args__ = (CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),)
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    #: Each change of the included Archives, or of whom to ask always, increases the version.
+    version: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The follower has worked until this time, and had asked each Archive before. None: never.
+    followed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the follower began to ask all Archives, which takes some time. None: it has asked them.
+    catching_up_since: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The process that follows: a random text. Only this process follows until the time.
+    follower: Mapped[str | None] = mapped_column(String(32))
+    follows_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class FollowedArchive(ResolverBase):
@@ -171,7 +195,8 @@ class FollowedArchive(ResolverBase):
     __tablename__ = "ibi_resolver_followed"
     __table_args__ = (
         CheckConstraint(
-            "failures >= 0 AND contradictions >= 0", name="ck_ibi_resolver_followed_counts"
+            "failures >= 0 AND contradictions >= 0 AND reading >= 0 AND names >= 0",
+            name="ck_ibi_resolver_followed_counts",
         ),
         CheckConstraint(
             "epoch IS NOT NULL OR (position = '' AND read_at IS NULL)",
@@ -185,6 +210,8 @@ class FollowedArchive(ResolverBase):
     pinned_at: Mapped[datetime] = mapped_column(UTCDateTime)
     #: The epoch of the last page that was stored. None: nothing was read yet.
     epoch: Mapped[str | None] = mapped_column(String(64))
+    #: The number of epochs that were begun to be read.
+    reading: Mapped[int] = mapped_column(Integer, server_default="0")
     #: The position after which the next page begins; "" at the beginning.
     position: Mapped[str] = mapped_column(String(255), server_default="")
     #: The ETag of the last page, if it was the last one of the list.
@@ -193,7 +220,10 @@ class FollowedArchive(ResolverBase):
     read_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: When the next page is asked for. None: at once.
     due_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The number of failures since the last page that was stored, and the last one in words.
+    #: The number of rows of :class:`ClaimedName`.
+    names: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The number of failures since the last page that was stored, and the last one in words, which
+    #: continue a sentence about the Archive.
     failures: Mapped[int] = mapped_column(BigInteger, server_default="0")
     reason: Mapped[str | None] = mapped_column(Text)
     #: The number of answers that contradicted the claims since the beginning of the list was read.
@@ -207,7 +237,7 @@ class ClaimedName(ResolverBase):
     __table_args__ = (
         CheckConstraint("state IN (1, 2, 3)", name="ck_ibi_resolver_claim_state"),
         CheckConstraint("kind IN (1, 2, 3)", name="ck_ibi_resolver_claim_kind"),
-        Index("ix_ibi_resolver_claim_item", "archive_id", "item"),
+        Index("ix_ibi_resolver_claim_item", "archive_id", "reading", "item"),
         {"sqlite_with_rowid": False},
     )
 
@@ -216,9 +246,11 @@ class ClaimedName(ResolverBase):
     archive_id: Mapped[int] = mapped_column(
         Key, _refer_to_archive("claim"), primary_key=True, autoincrement=False
     )
+    #: The number of the epoch whose page stated the name last (FollowedArchive.reading). 0: the
+    #: item has lost the name. At the end of the list, rows with lower numbers are deleted.
+    reading: Mapped[int] = mapped_column(Integer)
     #: The item, as the Archive calls it within the epoch.
     item: Mapped[str] = mapped_column(String(255))
-    epoch: Mapped[str] = mapped_column(String(64))
     #: 1: the rep, 2: the ibip, 3: an alias.
     kind: Mapped[int] = mapped_column(SmallInteger)
     #: 1: Original, 2: Copy, 3: Deleted.
@@ -241,6 +273,24 @@ class RefusedClaim(ResolverBase):
     item: Mapped[str] = mapped_column(String(255), primary_key=True)
     reason: Mapped[str] = mapped_column(Text)
     refused_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class PrefixHolder(ResolverBase):
+    """An Archive that gave or hides items whose identifiers begin with a prefix."""
+
+    __tablename__ = "ibi_resolver_prefix"
+    __table_args__ = (
+        CheckConstraint("is_hidden OR seen_at IS NOT NULL", name="ck_ibi_resolver_prefix_reason"),
+        Index("ix_ibi_resolver_prefix_archive", "archive_id"),
+    )
+
+    #: The part of an identifier that names the place of minting, in canonical case.
+    prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("prefix"), primary_key=True)
+    #: Whether the Archive says that it hides items with the prefix.
+    is_hidden: Mapped[bool] = mapped_column(Boolean, server_default=false())
+    #: When the Archive gave an item with the prefix. None: it has not.
+    seen_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class Conflict(ResolverBase):

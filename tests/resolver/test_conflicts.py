@@ -94,7 +94,7 @@ def claim(
         for place, name in enumerate(names):
             kept = name in old and old[name].state == state
             row = {"archive_id": archive_id, "item": item, "name": name, "state": state}
-            row |= {"kind": kinds.get(f"kind{place}", kind_of(name)), "epoch": "e"}
+            row |= {"kind": kinds.get(f"kind{place}", kind_of(name)), "reading": 1}
             row |= {"timestamp": "2026-03-01T12:00:00Z", "since": old[name].since if kept else now}
             connection.execute(insert(ClaimedName).values(row))
         update_conflicts(connection, archive_id, {*old, *names}, now)
@@ -166,6 +166,15 @@ def test_an_identifier_that_is_an_alias_elsewhere_is_a_conflict(database: Databa
     assert [(one.name, one.is_alias) for one in see(database)] == [(IBIP, True)]
     claim(database, 1, "a", ORIGINAL, REP, IBIP)
     assert len(see(database)) == 1
+
+
+def test_a_name_that_an_item_has_lost_is_no_conflict(database: Database) -> None:
+    """The follower deletes it only at the end of the list of the Archive."""
+    claim(database, 1, "a", ORIGINAL, IBIP, DOI)
+    with database.writing() as connection:
+        connection.execute(update(ClaimedName).where(ClaimedName.name == DOI).values(reading=0))
+    claim(database, 2, "b", ORIGINAL, OTHER, DOI)
+    assert not see(database)
 
 
 def test_a_conflict_ends_with_a_claim_and_may_be_found_again(database: Database) -> None:
@@ -267,7 +276,7 @@ def test_claims_without_conflicts_take_two_statements(database: Database) -> Non
     names |= {f"doi:10.1000/{number}": 3 for number in range(2500)}
     with database.writing() as connection:
         for archive in (1, 2, 3):
-            same = {"archive_id": archive, "state": 1 if archive == 1 else 2, "epoch": "e"}
+            same = {"archive_id": archive, "state": 1 if archive == 1 else 2, "reading": 1}
             same |= {"timestamp": "2026-03-01T12:00:00Z", "since": NOON}
             rows = [
                 {"item": name.partition("/")[2], "name": name, "kind": kind, **same}
@@ -326,6 +335,18 @@ def test_a_decision_about_an_alias_is_one_about_all_names_of_the_item(database: 
     assert open_names(database) == [(OLD, 1, 3), (OLD, 2, 3)]
     assert prefer(database, 2, OLD) == 1
     assert order(database, OLD) == [2, 3, 1]
+
+
+def test_a_decision_counts_although_one_identifier_is_no_longer_claimed(
+    database: Database,
+) -> None:
+    for archive in (1, 2):
+        claim(database, archive, "a", ORIGINAL, REP, IBIP)
+    claim(database, 2, "a", ORIGINAL, REP)
+    assert prefer(database, 2, IBIP) == 1
+    assert order(database, REP) == [2, 1]
+    claim(database, 2, "a", ORIGINAL, REP, IBIP, now=LATER - WAIT)
+    assert open_names(database) == []
 
 
 @for_each(

@@ -25,7 +25,9 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.core.claims.checkpoint import get_service_rep
+from flask_ibi_archive.resolver.tables import PrefixHolder as PrefixHolder
 from flask_ibi_archive.resolver.tables import ResolverBase
+from flask_ibi_archive.resolver.tables import ResolverState as ResolverState
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
 #: The states of a log. NEW: the key is pinned, and nothing was read yet. CURRENT: the last read
@@ -49,22 +51,6 @@ def _refer_to_archive(table: str) -> ForeignKey:
 def _find_service_rep(context: Any) -> str:
     """Return the value of the column ``service_rep`` of a new row."""
     return get_service_rep(context.get_current_parameters()["origin"])
-
-
-class ResolverState(ResolverBase):
-    """One row: the version of the list of Archives, and how far the follower has come."""
-
-    __tablename__ = "ibi_resolver_state"
-    __table_args__ = (CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),)
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
-    #: Each change of the included Archives, or of whom to ask always, increases the version.
-    version: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: All logs were read at this time or later. None: no follower has run.
-    followed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: The process that reads the logs: a random text. Only this process reads logs until the time.
-    follower: Mapped[str | None] = mapped_column(String(32))
-    follows_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class FollowedLog(ResolverBase):
@@ -166,15 +152,3 @@ class IndexRun(ResolverBase):
     #: The name of the file in the folder of the index. Another run never has the same name.
     name: Mapped[str] = mapped_column(String(40))
     records: Mapped[int] = mapped_column(BigInteger)
-
-
-class PrefixHolder(ResolverBase):
-    """An Archive that claims or lately gave an item whose identifier begins with a prefix."""
-
-    __tablename__ = "ibi_resolver_prefix"
-    __table_args__ = (Index("ix_ibi_resolver_prefix_archive", "archive_id"),)
-
-    #: The part of an identifier that names the place of minting, in canonical case.
-    prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
-    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("prefix"), primary_key=True)
-    seen_at: Mapped[datetime] = mapped_column(UTCDateTime)

@@ -195,6 +195,7 @@ def create_claims() -> None:
         sa.Column("id", KEY, autoincrement=False, nullable=False),
         sa.Column("version", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("followed_at", MOMENT, nullable=True),
+        sa.Column("catching_up_since", MOMENT, nullable=True),
         sa.Column("follower", sa.String(length=32), nullable=True),
         sa.Column("follows_until", MOMENT, nullable=True),
         sa.CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),
@@ -305,7 +306,11 @@ def create_claims() -> None:
         "ibi_resolver_prefix",
         sa.Column("prefix", sa.String(length=255), nullable=False),
         sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("seen_at", MOMENT, nullable=False),
+        sa.Column("is_hidden", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("seen_at", MOMENT, nullable=True),
+        sa.CheckConstraint(
+            "is_hidden OR seen_at IS NOT NULL", name="ck_ibi_resolver_prefix_reason"
+        ),
         sa.ForeignKeyConstraint(
             ["archive_id"],
             ["ibi_resolver_archive.id"],
@@ -338,15 +343,18 @@ def create_claims() -> None:
         sa.Column("key", sa.String(64), nullable=False),
         sa.Column("pinned_at", MOMENT, nullable=False),
         sa.Column("epoch", sa.String(64)),
+        sa.Column("reading", sa.Integer(), server_default="0", nullable=False),
         sa.Column("position", sa.String(255), server_default="", nullable=False),
         sa.Column("etag", sa.String(255)),
         sa.Column("read_at", MOMENT),
         sa.Column("due_at", MOMENT),
+        sa.Column("names", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("failures", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("reason", sa.Text()),
         sa.Column("contradictions", sa.BigInteger(), server_default="0", nullable=False),
         sa.CheckConstraint(
-            "failures >= 0 AND contradictions >= 0", name="ck_ibi_resolver_followed_counts"
+            "failures >= 0 AND contradictions >= 0 AND reading >= 0 AND names >= 0",
+            name="ck_ibi_resolver_followed_counts",
         ),
         sa.CheckConstraint(
             "epoch IS NOT NULL OR (position = '' AND read_at IS NULL)",
@@ -361,8 +369,8 @@ def create_claims() -> None:
         "ibi_resolver_claim",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("reading", sa.Integer(), nullable=False),
         sa.Column("item", sa.String(255), nullable=False),
-        sa.Column("epoch", sa.String(64), nullable=False),
         sa.Column("kind", sa.SmallInteger(), nullable=False),
         sa.Column("state", sa.SmallInteger(), nullable=False),
         sa.Column("timestamp", sa.String(20), nullable=False),
@@ -372,7 +380,7 @@ def create_claims() -> None:
         sa.CheckConstraint("kind IN (1, 2, 3)", name="ck_ibi_resolver_claim_kind"),
         sa.ForeignKeyConstraint(*archive, name="fk_ibi_resolver_claim_archive", ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("name", "archive_id"),
-        sa.Index("ix_ibi_resolver_claim_item", "archive_id", "item"),
+        sa.Index("ix_ibi_resolver_claim_item", "archive_id", "reading", "item"),
         sqlite_with_rowid=False,
     )
     op.create_table(
