@@ -50,6 +50,7 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import ConfigError, MailError, NotReady, StorageError
+from flask_ibi_archive.resolver.archives import Archive, list_archives
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import (
     ClaimedName,
@@ -238,69 +239,50 @@ def prefer_archive(connection: Connection, archive_id: int, name: str, now: date
     found = list_conflicts(connection, IS_OPEN, has_name, is_ours)
     if not found:
         raise StorageError(f"the Archive has no open conflict about {show_name(name)}")
-    ended = 0
-    for conflict in found:
-        [rival] = [one.id for one in conflict.claimants if one.id != archive_id]
-        own, theirs = (_find_claim(connection, one, conflict) for one in (archive_id, rival))
-        if own.state > theirs.state:
-            raise StorageError(
-                "the Archive claims a Copy, and the other one the Original, which always comes "
-                "first"
-            )
-        is_of_item = and_(
-            ClaimedName.archive_id == archive_id,
-            *(ClaimedName.reading == own.reading, ClaimedName.item == own.item),
-        )
-        connection.execute(
-            update(ClaimedName)
-            .where(is_of_item, ClaimedName.since >= theirs.since)
-            .values(since=theirs.since - timedelta(microseconds=1))
-        )
-        names = select(ClaimedName.name).where(is_of_item)
-        pair = sorted((archive_id, rival))
-        ended += connection.execute(
-            update(Conflict)
-            .where(
-                Conflict.ended_at.is_(None),
-                *(Conflict.first_archive_id == pair[0], Conflict.second_archive_id == pair[1]),
-                or_(Conflict.name.in_(names), Conflict.other_name.in_(names)),
-            )
-            .values(ended_at=now, preferred_id=archive_id)
-        ).rowcount
-    return ended
+    return sum(_prefer(connection, archive_id, conflict, now) for conflict in found)
 
 
-def _find_claim(connection: Connection, archive_id: int, conflict: FoundConflict) -> Any:
-    """Return an Archive's item in a conflict, and since when the first of its names is claimed."""
-    claim, other = aliased(ClaimedName), aliased(ClaimedName)
-    since = func.min(other.since, type_=ClaimedName.since.type)
+def _prefer(connection: Connection, archive_id: int, conflict: FoundConflict, now: datetime) -> int:
+    """End the conflicts about an item with the other Archive, and return their number."""
+    [rival] = [one.id for one in conflict.claimants if one.id != archive_id]
     # one of two identifiers may be claimed no longer
-    is_claimed = claim.reading > 0, claim.name.in_((conflict.name, conflict.other_name))
-    return connection.execute(
-        select(claim.reading, claim.item, claim.state, since.label("since"))
-        .join(other, _is_same_item(other, claim))
-        .where(claim.archive_id == archive_id, *is_claimed)
-        .group_by(claim.reading, claim.item, claim.state)
+    is_claimed = ClaimedName.reading > 0, ClaimedName.name.in_((conflict.name, conflict.other_name))
+    own = connection.execute(
+        select(ClaimedName.reading, ClaimedName.item, ClaimedName.state)
+        .where(ClaimedName.archive_id == archive_id, *is_claimed)
         .limit(1)
     ).one()
+    is_own = and_(
+        ClaimedName.archive_id == archive_id,
+        *(ClaimedName.reading == own.reading, ClaimedName.item == own.item),
+    )
+    names = select(ClaimedName.name).where(is_own)
+    theirs = aliased(ClaimedName)
+    first: Any = connection.execute(
+        select(func.min(theirs.state), func.min(theirs.since, type_=theirs.since.type)).where(
+            *(theirs.archive_id == rival, theirs.reading > 0, theirs.name.in_(names))
+        )
+    ).one()
+    if own.state > first[0]:
+        raise StorageError(
+            "the Archive claims a Copy, and the other one the Original, which always comes first"
+        )
+    connection.execute(
+        update(ClaimedName)
+        .where(is_own, ClaimedName.since >= first[1])
+        .values(since=first[1] - timedelta(microseconds=1))
+    )
+    pair = sorted((archive_id, rival))
+    is_theirs = Conflict.first_archive_id == pair[0], Conflict.second_archive_id == pair[1]
+    has_name = or_(Conflict.name.in_(names), Conflict.other_name.in_(names))
+    return connection.execute(
+        update(Conflict)
+        .where(Conflict.ended_at.is_(None), *is_theirs, has_name)
+        .values(ended_at=now, preferred_id=archive_id)
+    ).rowcount
 
 
 # --- reading -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Claimant:
-    """One of the two Archives of a conflict.
-
-    :param service_ibi: the IBI of the Archive's service.
-    :param address: the host and port of the Archive. None if it was never included.
-    :param email: the address of its administrator. None if it is unknown.
-    """
-
-    id: int
-    service_ibi: str
-    address: str | None
-    email: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +302,7 @@ class FoundConflict:
     preferred_id: int | None
     tried_at: datetime | None
     told_at: datetime | None
-    claimants: tuple[Claimant, Claimant]
+    claimants: tuple[Archive, Archive]
 
 
 _first, _second = aliased(RegisteredArchive), aliased(RegisteredArchive)
@@ -334,17 +316,7 @@ _CONFLICTS = (
     select(
         *(Conflict.id, Conflict.name, Conflict.other_name, Conflict.is_alias, Conflict.found_at),
         *(_ENDED_AT, Conflict.preferred_id, Conflict.tried_at, Conflict.told_at),
-        *(
-            column
-            for archive in (_first, _second)
-            for column in (
-                archive.id,
-                archive.service_ibi,
-                archive.address,
-                # the Archive itself sent admin_email; email came from the resolver's administrator
-                func.coalesce(archive.admin_email, archive.email),
-            )
-        ),
+        *(Conflict.first_archive_id, Conflict.second_archive_id),
     )
     .join(_first, _first.id == Conflict.first_archive_id)
     .join(_second, _second.id == Conflict.second_archive_id)
@@ -362,7 +334,10 @@ def list_conflicts(
     """
     statement = _CONFLICTS.where(*conditions).order_by(Conflict.id.desc()).limit(limit)
     rows: Sequence[Any] = connection.execute(statement).all()
-    return [FoundConflict(*(*row[:9], (Claimant(*row[9:13]), Claimant(*row[13:])))) for row in rows]
+    ids = {key for row in rows for key in row[-2:]}
+    archives = list_archives(connection, is_one_of(RegisteredArchive.id, ids)) if rows else []
+    known = {archive.id: archive for archive in archives}
+    return [FoundConflict(*(*row[:-2], (known[row[-2]], known[row[-1]]))) for row in rows]
 
 
 def find_open_conflict(database: Database, name: str) -> int | None:
@@ -526,8 +501,15 @@ def _group_by_archives(conflicts: Sequence[FoundConflict]) -> Iterator[list[Foun
 
     for _, group in groupby(sorted(conflicts, key=get_pair), get_pair):
         found = list(group)
-        if any(claimant.email for claimant in found[0].claimants):
+        if _find_recipients(found[0]):
             yield found
+
+
+def _find_recipients(conflict: FoundConflict) -> str:
+    """Return the addresses of both administrators."""
+    # the Archive itself sent admin_email; email came from the resolver's administrator
+    emails = [one.admin_email or one.email for one in conflict.claimants]
+    return ", ".join(dict.fromkeys(filter(None, emails)))
 
 
 def _send(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> bool:
@@ -550,13 +532,12 @@ def _compose(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> Emai
     if len(conflicts) > MAX_LISTED:
         lines.append(f"  +{len(conflicts) - MAX_LISTED}  {page}")
     text = _TEXT.format(
-        archives="\n".join(f"  {one.address or '?'}  ({one.service_ibi})" for one in claimants),
+        archives="\n".join(f"  {one.address}  ({one.service_ibi})" for one in claimants),
         count=len(conflicts),
         conflicts="\n".join(lines),
     )
-    recipients = ", ".join(dict.fromkeys(one.email for one in claimants if one.email))
     sender = "IBI_RESOLVER_EMAIL", config.email
-    return compose_email(config.mail, sender, recipients, _SUBJECT, text)
+    return compose_email(config.mail, sender, _find_recipients(conflicts[0]), _SUBJECT, text)
 
 
 # --- pages ---------------------------------------------------------------------------------------

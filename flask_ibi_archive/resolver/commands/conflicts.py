@@ -78,5 +78,5 @@ def _list_values(conflict: FoundConflict) -> dict[str, Any]:
     for name, archive in zip(("first", "second"), conflict.claimants, strict=True):
         values[f"{name}_address"] = archive.address
         values[f"{name}_service"] = archive.service_ibi
-        values[f"{name}_email"] = archive.email
+        values[f"{name}_email"] = archive.admin_email or archive.email
     return values

@@ -12,11 +12,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, or_, select, update
 
-from flask_ibi_archive.resolver.conflicts import IS_OPEN, find_open_conflict, list_conflicts
 from flask_ibi_archive.resolver.tables import Conflict
 from flask_ibi_archive.server.database.dialects import insert_or_update
-
-__all__ = ["IS_OPEN", "find_open_conflict", "list_conflicts"]
 
 
 def note_rival(

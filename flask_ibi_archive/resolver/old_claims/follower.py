@@ -22,7 +22,6 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.conflicts import tell_administrators
 from flask_ibi_archive.resolver.old_claims import followed_logs
 from flask_ibi_archive.resolver.old_claims.followed_logs import INTERVAL, DueLog
 from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
@@ -113,7 +112,6 @@ class Follower:
         self._fold()
         with self._database.writing() as connection:
             followed_logs.set_followed_at(connection, self._now())
-        self._tell()
         return True
 
     def run(self, stop: Event) -> None:
@@ -174,13 +172,6 @@ class Follower:
             self._index.fold()
         except StorageError as error:
             _logger.error("the index of claims can't be written: %s", error)
-
-    def _tell(self) -> None:
-        """Notify the administrators of conflicts; the mail server can be slow."""
-        try:
-            tell_administrators(self._database, self._config, self._notifier, self._now())
-        except StorageError as error:
-            _logger.error("the administrators can't be told of conflicts: %s", error)
 
     def _start_due(self) -> bool:
         """Begin to read the logs that are due, and return whether there are any.
