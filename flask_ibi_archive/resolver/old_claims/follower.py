@@ -121,7 +121,6 @@ class Follower:
                 if leads := self._lead():
                     self._start_due()
                     self._start_thread(self._fold)
-                    self._start_thread(self._tell)
                 self._work()
                 is_idle = not self._logs and not (leads and self._replaced.archive_ids)
             except StorageError as error:
