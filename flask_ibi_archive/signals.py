@@ -43,8 +43,9 @@ signal                    sent after; values
                           (its URL, or None if unknown), ``confirmed``, ``side`` ("archive" or
                           "resolver": which of the two sends the signal)
 ``archive_excluded``      a resolver excluded the Archive: the same values without ``confirmed``
-``conflict_found``        a resolver read that two Archives claim the Original of an item:
-                          ``conflict`` (its number), ``ibi``, ``archives`` (the two service IBIs),
+``conflict_found``        a resolver read that two Archives claim the Original of an item, or one
+                          alias for different items: ``conflict`` (its number), ``name`` (the
+                          identifier or the alias), ``archives`` (the two service IBIs),
                           ``addresses`` (of the two Archives), ``url`` (of the page of the conflict,
                           or None if SERVER_NAME is not set)
 ========================  ==========================================================================

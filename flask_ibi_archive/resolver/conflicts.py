@@ -1,24 +1,669 @@
-"""Conflicts between the claims of Archives."""
+"""Conflicts between Archives: found in their claims, told, shown and ended (federation CF-1).
+
+Two Archives conflict about a name that both claim if
+
+- it is an identifier in both claims, and both claim the Original; or
+- it is an alias in one of the claims, such as a former address, neither item is Deleted, and the
+  claims are about different items: they have no identifier in common.
+
+An item with two identifiers has one conflict. The follower compares the names that it has read with
+the claims of the other Archives, in the transaction that stores them. There are three ways for a
+conflict to end: one of the two claims changes; one of the two Archives is excluded, until it is
+included again; or the operator prefers one of the claims, which then comes first until one of the
+two changes.
+
+**Telling.** When items move, the claim of the new Archive may be read before that of the old one.
+Therefore a conflict is told only after the claims of both Archives were read again, or after half a
+minute. The signal is sent at most once: that it is sent is stored before. The e-mail is sent at
+least once: that it was sent is stored afterwards.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.message import EmailMessage
+from itertools import groupby
+from typing import Any
+from urllib.parse import urlencode
 
-from sqlalchemy import Connection
+from flask import Blueprint, Response, request
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.errors import ConfigError, MailError, NotReady, StorageError
+from flask_ibi_archive.resolver.archives import Archive, list_archives
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.tables import (
+    ClaimedName,
+    Conflict,
+    FollowedArchive,
+    RegisteredArchive,
+)
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.signals import Notifier
+from flask_ibi_archive.server.database.dialects import batched, is_listed, is_one_of
+from flask_ibi_archive.server.mail import compose_email, send_email
+from flask_ibi_archive.server.pages import responses
+from flask_ibi_archive.server.pages.alerts import CONFLICTS, VARY, unready_response
+from flask_ibi_archive.server.pages.app_hooks import NUMBER, add_page
+from flask_ibi_archive.server.pages.requests import current_resolver, read_query, request_root
+from flask_ibi_archive.server.pages.texts import gettext
+from flask_ibi_archive.signals import Notice, Notifier, conflict_found
+
+log = logging.getLogger(__name__)
+
+# --- finding and ending --------------------------------------------------------------------------
+
+#: The numbers of :class:`.tables.ClaimedName`.
+_IBIP, _ALIAS = 2, 3
+_ORIGINAL, _DELETED = 1, 3
+
+
+def _is_same_item(one: Any, other: Any) -> ColumnElement[bool]:
+    """Return the condition that two rows of the claims of an Archive are about the same item."""
+    return and_(
+        one.archive_id == other.archive_id, one.reading == other.reading, one.item == other.item
+    )
+
+
+def _select_rivals() -> Any:
+    """Return the SELECT of what other Archives claim under the same names, and contradicts."""
+    own, rival = aliased(ClaimedName, name="own"), aliased(ClaimedName, name="rival")
+    shared, same = aliased(ClaimedName, name="shared"), aliased(ClaimedName, name="same")
+    shares_identifier = exists(
+        select(shared.name)
+        .join(same, same.name == shared.name)
+        .where(
+            *(_is_same_item(shared, own), shared.kind < _ALIAS),
+            *(_is_same_item(same, rival), same.kind < _ALIAS),
+        )
+    )
+    is_alias = or_(own.kind == _ALIAS, rival.kind == _ALIAS)
+    return (
+        select(
+            own.name,
+            own.kind,
+            own.item,
+            rival.archive_id,
+            rival.item.label("rival_item"),
+            is_alias.label("is_alias"),
+            own.since.label("own_since"),
+            rival.since.label("rival_since"),
+        )
+        .join(rival, and_(rival.name == own.name, rival.archive_id != own.archive_id))
+        .where(
+            own.archive_id == bindparam("archive"),
+            is_listed(own.name, "names"),
+            # the item has not lost the name
+            *(own.reading > 0, rival.reading > 0),
+            or_(
+                and_(not_(is_alias), own.state == _ORIGINAL, rival.state == _ORIGINAL),
+                and_(
+                    is_alias,
+                    own.state < _DELETED,
+                    rival.state < _DELETED,
+                    not_(shares_identifier),
+                ),
+            ),
+        )
+        .order_by(own.name)
+    )
+
+
+_RIVALS = _select_rivals()
+
+
+def _select_known() -> Any:
+    """Return the SELECT of the conflicts about names that are open, or that were decided."""
+    archive: ColumnElement[int] = bindparam("archive")
+    first, second = Conflict.first_archive_id, Conflict.second_archive_id
+    return (
+        select(
+            *(Conflict.id, Conflict.name, Conflict.other_name, Conflict.ended_at),
+            case((first == archive, second), else_=first).label("rival"),
+        )
+        .where(
+            or_(is_listed(Conflict.name, "names"), is_listed(Conflict.other_name, "names")),
+            or_(first == archive, second == archive),
+            or_(Conflict.ended_at.is_(None), Conflict.preferred_id.is_not(None)),
+        )
+        .order_by(Conflict.id)  # the open one of two Archives is the last
+    )
+
+
+_KNOWN = _select_known()
 
 
 def update_conflicts(
-    connection: Connection, archive_id: int, names: Collection[str], now: datetime
+    connection: Connection, archive_id: int, names: Iterable[str], now: datetime
 ) -> None:
-    """Note new conflicts of names, and end those that are none any more."""
+    """Store the conflicts of an Archive that are new, and end those that no longer exist.
+
+    The follower calls this function after it has stored claims, in the same transaction.
+
+    :param archive_id: the Archive whose claims were read.
+    :param names: the names, in the form for comparison, that its items have or no longer have. If
+        a claim has changed, these are all names of the item.
+    Source: federation CF-1.
+    """
+    for some in batched(names):
+        _update_some(connection, archive_id, some, now)
+
+
+def _update_some(
+    connection: Connection, archive_id: int, names: Sequence[str], now: datetime
+) -> None:
+    known = connection.execute(_KNOWN, {"archive": archive_id, "names": names}).all()
+    # of a conflict about two identifiers, one alone may have changed
+    compared = {*names, *(name for one in known for name in (one.name, one.other_name) if name)}
+    rivals = connection.execute(_RIVALS, {"archive": archive_id, "names": compared}).all()
+    current = {(row.archive_id, row.name) for row in rivals}
+    decided: dict[tuple[int, str], datetime | None] = {}
+    ended = []
+    for one in known:
+        pairs = [(one.rival, name) for name in (one.name, one.other_name) if name is not None]
+        if one.ended_at is None and current.isdisjoint(pairs):
+            ended.append(one.id)
+        else:
+            decided.update(dict.fromkeys(pairs, one.ended_at))
+    if ended:
+        connection.execute(
+            update(Conflict).where(is_one_of(Conflict.id, ended)).values(ended_at=now)
+        )
+    new = []
+    for rows in _group_rivals(rivals):
+        if not any(_is_known(row, decided) for row in rows):
+            first, second = sorted((archive_id, rows[0].archive_id))
+            new.append(
+                {
+                    "name": rows[0].name,
+                    "other_name": rows[1].name if len(rows) > 1 else None,
+                    "is_alias": bool(rows[0].is_alias),
+                    "first_archive_id": first,
+                    "second_archive_id": second,
+                    "found_at": now,
+                }
+            )
+    if new:
+        connection.execute(insert(Conflict), new)
+
+
+def _group_rivals(rivals: Iterable[Any]) -> Iterable[Sequence[Any]]:
+    """Return the claims that are one conflict: of an alias, or of an item; the IBIp is first."""
+    groups: dict[Any, list[Any]] = {}
+    for row in sorted(rivals, key=lambda row: row.kind != _IBIP):
+        about = row.name if row.is_alias else (row.item, row.rival_item)
+        groups.setdefault((row.archive_id, about), []).append(row)
+    return groups.values()
+
+
+def _is_known(row: Any, known: Mapping[tuple[int, str], datetime | None]) -> bool:
+    """Return whether a conflict is open, or was decided and both claims are the same since then.
+
+    :param known: when the conflicts were decided, by rival and name; None for those that are open.
+    """
+    key = row.archive_id, row.name
+    ended_at = known.get(key)
+    return key in known and (ended_at is None or max(row.own_since, row.rival_since) <= ended_at)
+
+
+def prefer_archive(connection: Connection, archive_id: int, name: str, now: datetime) -> int:
+    """End the conflicts of an Archive about a name in its favour, and return their number.
+
+    Its claim then comes before that of the other Archive, also under all other names of the item.
+
+    :param name: the name in the form for comparison.
+    :raises StorageError: if there is no such conflict, or the state of the claim comes later.
+    Source: federation CF-1, CL-8a.
+    """
+    has_name = or_(Conflict.name == name, Conflict.other_name == name)
+    is_ours = or_(Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id)
+    found = list_conflicts(connection, IS_OPEN, has_name, is_ours)
+    if not found:
+        raise StorageError(f"the Archive has no open conflict about {show_name(name)}")
+    return sum(_prefer(connection, archive_id, conflict, now) for conflict in found)
+
+
+def _prefer(connection: Connection, archive_id: int, conflict: FoundConflict, now: datetime) -> int:
+    """End the conflicts about an item with the other Archive, and return their number."""
+    [rival] = [one.id for one in conflict.claimants if one.id != archive_id]
+    # one of two identifiers may be claimed no longer
+    is_claimed = ClaimedName.reading > 0, ClaimedName.name.in_((conflict.name, conflict.other_name))
+    own = connection.execute(
+        select(ClaimedName.reading, ClaimedName.item, ClaimedName.state)
+        .where(ClaimedName.archive_id == archive_id, *is_claimed)
+        .limit(1)
+    ).one()
+    is_own = and_(
+        ClaimedName.archive_id == archive_id,
+        *(ClaimedName.reading == own.reading, ClaimedName.item == own.item),
+    )
+    names = select(ClaimedName.name).where(is_own)
+    theirs = aliased(ClaimedName)
+    first: Any = connection.execute(
+        select(func.min(theirs.state), func.min(theirs.since, type_=theirs.since.type)).where(
+            *(theirs.archive_id == rival, theirs.reading > 0, theirs.name.in_(names))
+        )
+    ).one()
+    if own.state > first[0]:
+        raise StorageError(
+            "the Archive claims a Copy, and the other one the Original, which always comes first"
+        )
+    connection.execute(
+        update(ClaimedName)
+        .where(is_own, ClaimedName.since >= first[1])
+        .values(since=first[1] - timedelta(microseconds=1))
+    )
+    pair = sorted((archive_id, rival))
+    is_theirs = Conflict.first_archive_id == pair[0], Conflict.second_archive_id == pair[1]
+    has_name = or_(Conflict.name.in_(names), Conflict.other_name.in_(names))
+    return connection.execute(
+        update(Conflict)
+        .where(Conflict.ended_at.is_(None), *is_theirs, has_name)
+        .values(ended_at=now, preferred_id=archive_id)
+    ).rowcount
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConflict:
+    """A conflict with the two Archives. The fields are the columns with the same names.
+
+    :param ended_at: also the time of the exclusion, if one of the Archives is excluded.
+    :param claimants: the two Archives, in the order of their ids, whichever claimed first.
+    """
+
+    id: int
+    name: str
+    other_name: str | None
+    is_alias: bool
+    found_at: datetime
+    ended_at: datetime | None
+    preferred_id: int | None
+    tried_at: datetime | None
+    told_at: datetime | None
+    claimants: tuple[Archive, Archive]
+
+
+_first, _second = aliased(RegisteredArchive), aliased(RegisteredArchive)
+#: The conditions of :func:`list_conflicts` for open and for ended conflicts.
+IS_OPEN = and_(
+    Conflict.ended_at.is_(None), _first.excluded_at.is_(None), _second.excluded_at.is_(None)
+)
+IS_ENDED = not_(IS_OPEN)
+_ENDED_AT = func.coalesce(Conflict.ended_at, _first.excluded_at, _second.excluded_at)
+_CONFLICTS = (
+    select(
+        *(Conflict.id, Conflict.name, Conflict.other_name, Conflict.is_alias, Conflict.found_at),
+        *(_ENDED_AT, Conflict.preferred_id, Conflict.tried_at, Conflict.told_at),
+        *(Conflict.first_archive_id, Conflict.second_archive_id),
+    )
+    .join(_first, _first.id == Conflict.first_archive_id)
+    .join(_second, _second.id == Conflict.second_archive_id)
+    # an Archive that was excluded before conflicts with nobody yet
+    .where(or_(IS_OPEN, Conflict.found_at <= _ENDED_AT))
+)
+
+
+def list_conflicts(
+    connection: Connection, *conditions: ColumnElement[bool], limit: int | None = None
+) -> list[FoundConflict]:
+    """Return the conflicts that meet some conditions, the newest first.
+
+    :param limit: the maximum number of conflicts. None for all.
+    """
+    statement = _CONFLICTS.where(*conditions).order_by(Conflict.id.desc()).limit(limit)
+    rows: Sequence[Any] = connection.execute(statement).all()
+    ids = {key for row in rows for key in row[-2:]}
+    archives = list_archives(connection, is_one_of(RegisteredArchive.id, ids)) if rows else []
+    known = {archive.id: archive for archive in archives}
+    return [FoundConflict(*(*row[:-2], (known[row[-2]], known[row[-1]]))) for row in rows]
+
+
+def find_open_conflict(database: Database, name: str) -> int | None:
+    """Return the number of the newest open conflict about a name; None if none is known.
+
+    :param name: an identifier or alias in the form for comparison.
+    """
+    has_name = or_(Conflict.name == name, Conflict.other_name == name)
+    try:
+        found = database.read(
+            lambda connection: list_conflicts(connection, IS_OPEN, has_name, limit=1)
+        )
+    except NotReady:  # the alert is right without the number
+        return None
+    return found[0].id if found else None
+
+
+def show_name(name: str) -> str:
+    """Return a name in the form for comparison as readers know it."""
+    return f"http://{name[4:]}" if name.startswith("url:") else name
+
+
+# --- telling -------------------------------------------------------------------------------------
+
+#: How long a conflict waits for the claims of both Archives to be read again.
+WAIT = timedelta(seconds=30)
+#: After a failure, an e-mail is tried again after this time.
+RETRY = timedelta(minutes=5)
+#: The seconds after which no further e-mail is sent in one call, so that the caller can go on.
+MAX_SECONDS = 60.0
+#: The maximum number of conflicts of one call, and of those that an e-mail lists.
+MAX_CONFLICTS, MAX_LISTED = 10_000, 100
+
+_SUBJECT = "Conflito entre dois Arquivos / Conflict between two Archives"
+_TEXT = """\
+Dois Arquivos fazem declarações que se contradizem. Um item tem um único Original, e um alias
+(um endereço antigo, um DOI ou outro identificador) pertence a um único item; portanto, pelo menos
+uma das duas declarações está errada. Isso acontece, por exemplo, quando um servidor foi copiado,
+quando uma cópia de segurança entrou em serviço ao lado do servidor original, ou quando uma mudança
+de itens não foi terminada.
+
+O que fazer: combinem entre si qual dos dois Arquivos tem razão. O outro passa a declarar o item
+como Cópia, o exclui, ou retira o alias. O conflito termina sozinho assim que o resolvedor lê a nova
+declaração. Até lá, as URLs persistentes levam aos itens como antes; somente quem pede o Original
+recebe um alerta. Esta mensagem não será repetida.
+
+--
+
+Two Archives make claims that contradict each other. An item has only one Original, and an alias (a
+former address, a DOI or another identifier) belongs to only one item, so at least one of the two
+claims is wrong. This happens, for example, if a server was copied, if a backup was put into service
+beside the original server, or if a move of items was not finished.
+
+What to do: agree which of the two Archives is right. The other one makes its item a Copy, deletes
+it, or removes the alias. The conflict ends by itself when the resolver reads the new claim. Until
+then, the persistent URLs lead to the items as before; only readers who ask for the Original get an
+alert. This message will not be repeated.
+
+--
+
+Arquivos / Archives:
+{archives}
+
+Conflitos / Conflicts ({count}):
+{conflicts}"""
+
+#: The Archives of a conflict whose claims were not read again since the conflict was found.
+_UNREAD = and_(
+    FollowedArchive.archive_id.in_((Conflict.first_archive_id, Conflict.second_archive_id)),
+    or_(FollowedArchive.read_at.is_(None), FollowedArchive.read_at <= Conflict.found_at),
+)
+_IS_NEW = Conflict.tried_at.is_(None)
 
 
 def tell_administrators(
     database: Database, config: ResolverConfig, notifier: Notifier, now: datetime
 ) -> None:
-    """Notify the administrators of new conflicts."""
+    """Send the signals and e-mails about open conflicts that are still to be sent.
+
+    The follower calls this function again and again, outside of a transaction. Conflicts of the
+    same two Archives are in one e-mail to both. Failures of the mail server are logged.
+
+    :param notifier: sends the signal conflict_found.
+    :param now: the present time.
+    :raises NotReady: if the database is not available.
+    Source: federation CF-1.
+    """
+    is_due: ColumnElement[bool] = _IS_NEW
+    if config.mail is not None:
+        is_due = or_(_IS_NEW, and_(Conflict.told_at.is_(None), Conflict.tried_at <= now - RETRY))
+    if not database.read(lambda connection: list_conflicts(connection, IS_OPEN, is_due, limit=1)):
+        return
+    may_be_told = or_(
+        Conflict.found_at <= now - WAIT, ~exists(select(FollowedArchive.archive_id).where(_UNREAD))
+    )
+    with database.writing() as connection:
+        _read_again(connection)
+        due = list_conflicts(connection, IS_OPEN, is_due, may_be_told, limit=MAX_CONFLICTS)[::-1]
+        _set_time(connection, due, "tried_at", now)
+    for conflict in due:
+        if conflict.tried_at is None:
+            _announce(config, notifier, conflict)
+    end = time.monotonic() + MAX_SECONDS
+    for group in _group_by_archives(due) if config.mail is not None else ():
+        if _send(config, group):
+            with database.writing() as connection:
+                _set_time(connection, group, "told_at", now)
+        if time.monotonic() > end:
+            return
+
+
+def _read_again(connection: Connection) -> None:
+    """Ask the follower to read the claims of new conflicts before their turn.
+
+    An Archive that did not answer waits for its turn.
+    """
+    is_new = and_(_IS_NEW, Conflict.ended_at.is_(None))
+    connection.execute(
+        update(FollowedArchive)
+        .where(FollowedArchive.failures == 0, exists(select(Conflict.id).where(is_new, _UNREAD)))
+        .values(due_at=None)
+    )
+
+
+def _set_time(
+    connection: Connection, conflicts: Iterable[FoundConflict], column: str, now: datetime
+) -> None:
+    ids = [conflict.id for conflict in conflicts]
+    connection.execute(update(Conflict).where(is_one_of(Conflict.id, ids)).values({column: now}))
+
+
+def _announce(config: ResolverConfig, notifier: Notifier, conflict: FoundConflict) -> None:
+    """Log a conflict, and send its signal."""
+    first, second = conflict.claimants
+    url = None if config.base_url is None else f"{config.base_url}{CONFLICTS}/{conflict.id}"
+    log.warning(
+        "%s (%s) and %s (%s) both claim %s; see %s",
+        *(first.address, first.service_ibi, second.address, second.service_ibi),
+        *(_describe(conflict), url or f"{CONFLICTS}/{conflict.id}"),
+    )
+    values = {
+        "conflict": conflict.id,
+        "name": show_name(conflict.name),
+        "archives": (first.service_ibi, second.service_ibi),
+        "addresses": (first.address, second.address),
+        "url": url,
+    }
+    notifier.send([Notice(conflict_found, values)])
+
+
+def _describe(conflict: FoundConflict) -> str:
+    names = " = ".join(map(show_name, filter(None, (conflict.name, conflict.other_name))))
+    return f"{'alias' if conflict.is_alias else 'Original'} {names}"
+
+
+def _group_by_archives(conflicts: Sequence[FoundConflict]) -> Iterator[list[FoundConflict]]:
+    """Yield the conflicts of the same two Archives, if the address of one of them is known."""
+
+    def get_pair(conflict: FoundConflict) -> tuple[int, int]:
+        return conflict.claimants[0].id, conflict.claimants[1].id
+
+    for _, group in groupby(sorted(conflicts, key=get_pair), get_pair):
+        found = list(group)
+        if _find_recipients(found[0]):
+            yield found
+
+
+def _find_recipients(conflict: FoundConflict) -> str:
+    """Return the addresses of both administrators."""
+    # the Archive itself sent admin_email; email came from the resolver's administrator
+    emails = [one.admin_email or one.email for one in conflict.claimants]
+    return ", ".join(dict.fromkeys(filter(None, emails)))
+
+
+def _send(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> bool:
+    """Send the e-mail about the conflicts of two Archives, and return whether it was accepted."""
+    try:
+        send_email(config.mail, _compose(config, conflicts))
+    except (ConfigError, MailError) as error:
+        log.error("no e-mail says that two Archives claim %s: %s", _describe(conflicts[0]), error)
+        return False
+    return True
+
+
+def _compose(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> EmailMessage:
+    """Return the e-mail about the conflicts of two Archives, to both administrators.
+
+    :raises ConfigError: if the address of the sender is not configured or not valid.
+    """
+    claimants, page = conflicts[0].claimants, f"{config.base_url or ''}{CONFLICTS}"
+    lines = [f"  {_describe(one)}  {page}/{one.id}" for one in conflicts[:MAX_LISTED]]
+    if len(conflicts) > MAX_LISTED:
+        lines.append(f"  +{len(conflicts) - MAX_LISTED}  {page}")
+    text = _TEXT.format(
+        archives="\n".join(f"  {one.address}  ({one.service_ibi})" for one in claimants),
+        count=len(conflicts),
+        conflicts="\n".join(lines),
+    )
+    sender = "IBI_RESOLVER_EMAIL", config.email
+    return compose_email(config.mail, sender, _find_recipients(conflicts[0]), _SUBJECT, text)
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+#: The number of conflicts on a page.
+PAGE = 50
+#: The choices of conflicts, with their conditions. The first one is the default.
+CHOICES: Mapping[str, tuple[Any, ...]] = {"open": (IS_OPEN,), "ended": (IS_ENDED,), "all": ()}
+#: The media types of the formats. The first one is the default.
+FORMATS = {"html": "text/html", "json": "application/json"}
+
+
+def add_conflict_pages(blueprint: Blueprint) -> None:
+    """Add the routes of the pages to a blueprint."""
+    add_page(blueprint, "conflicts", CONFLICTS, show_conflicts)
+    add_page(blueprint, "conflict", f"{CONFLICTS}/<{NUMBER}:number>", show_conflict)
+
+
+def describe_conflict(conflict: FoundConflict) -> dict[str, Any]:
+    """Return a conflict for JSON, without the e-mail addresses of the administrators."""
+    services = {one.id: one.service_ibi for one in conflict.claimants}
+    return {
+        "id": conflict.id,
+        "name": show_name(conflict.name),
+        "other_name": conflict.other_name,
+        "about": "alias" if conflict.is_alias else "Original",
+        "state": "open" if conflict.ended_at is None else "ended",
+        "found_at": format_timestamp(conflict.found_at),
+        "ended_at": format_timestamp(conflict.ended_at),
+        "preferred": services.get(conflict.preferred_id or 0),
+        "told_at": format_timestamp(conflict.told_at),
+        "archives": [
+            {"service": one.service_ibi, "address": one.address} for one in conflict.claimants
+        ],
+    }
+
+
+def show_conflicts() -> Response:
+    """Show conflicts, the newest first: ``?state=open|ended|all``, ``?format=html|json``."""
+    values = read_query()
+    format, choice, before = _read_format(values), values.get("state", "open"), values.get("before")
+    if format not in FORMATS or choice not in CHOICES or not (before or "0").isdecimal():
+        expected = "state=open|ended|all, format=html|json, before=NUMBER"
+        return responses.error_response(400, f"the query is wrong; it may contain {expected}")
+    conditions = [*CHOICES[choice], *([Conflict.id < int(before[:18])] if before else [])]
+    try:
+        found = current_resolver().database.read(
+            lambda connection: list_conflicts(connection, *conditions, limit=PAGE + 1)
+        )
+    except NotReady as error:
+        return unready_response(error)
+    shown = found[:PAGE]
+    after = {"state": choice, "before": str(shown[-1].id)} if len(found) > PAGE else None
+    if format == "json":
+        query = None if after is None else urlencode({**after, "format": "json"})
+        next_url = None if query is None else f"{_find_base()}{CONFLICTS}?{query}"
+        listed = [describe_conflict(conflict) for conflict in shown]
+        return _json_response({"conflicts": listed, "next": next_url})
+    return _page(
+        "conflicts",
+        choice=choice,
+        conflicts=shown,
+        next=None if after is None else urlencode(after),
+        is_continued=before is not None,
+    )
+
+
+def show_conflict(number: int) -> Response:
+    """Show one conflict as page or JSON.
+
+    :param number: the id of the conflict.
+    """
+    format = _read_format(read_query())
+    if format not in FORMATS:
+        return responses.error_response(400, "the format is unknown; use format=html or json")
+    try:
+        found = current_resolver().database.read(
+            lambda connection: list_conflicts(connection, Conflict.id == number)
+        )
+    except NotReady as error:
+        return unready_response(error)
+    if found:
+        if format == "json":
+            return _json_response(describe_conflict(found[0]))
+        return _page("conflict", conflict=found[0], base=_find_base())
+    if format == "json":
+        return responses.error_response(404, "there is no conflict with this number")
+    return _page(
+        "message",
+        404,
+        heading=gettext("There is no conflict with this number"),
+        advice=gettext("Look it up in the list of all conflicts."),
+    )
+
+
+def _read_format(values: Mapping[str, str]) -> str:
+    """Return the format in the URL, or else the one that the client prefers."""
+    if "format" in values:
+        return values["format"]
+    accepted = request.accept_mimetypes.best_match(list(FORMATS.values()), FORMATS["html"])
+    return next(name for name, media_type in FORMATS.items() if media_type == accepted)
+
+
+def _find_base() -> str:
+    base = current_resolver().config.base_url or f"{request.scheme}://{request.host}"
+    return base + request_root()
+
+
+def _page(template: str, status: int = 200, **values: object) -> Response:
+    root = request_root()
+    response = responses.render_page(
+        template,
+        status,
+        root=root,
+        conflicts_path=f"{root}{CONFLICTS}",
+        iso_moment=format_timestamp,
+        show_name=show_name,
+        **values,
+    )
+    response.headers["Vary"] = VARY
+    return response
+
+
+def _json_response(value: object) -> Response:
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    response = Response(text, content_type="application/json; charset=utf-8")
+    response.headers["Vary"] = VARY
+    responses.allow_origins(response)
+    return responses.make_conditional(responses.set_headers(response, private=False))

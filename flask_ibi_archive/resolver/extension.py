@@ -58,7 +58,7 @@ class IBIResolver:
         if RESOLVER_EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIResolver; an app can have only one")
         try:
-            from flask_ibi_archive.resolver.blueprint import create_resolver_blueprint
+            from flask_ibi_archive.resolver.pages import create_resolver_blueprint
             from flask_ibi_archive.resolver.service import ResolverService
         except ImportError as error:
             if error.name != "pycurl":

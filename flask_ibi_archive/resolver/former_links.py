@@ -25,14 +25,18 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
 from flask_ibi_archive.resolver.archives import ArchiveList, Known
-from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
     method_response,
     unready_response,
 )
 from flask_ibi_archive.server.pages.persistent_urls import is_unrouted
-from flask_ibi_archive.server.pages.requests import request_host, request_root, request_target
+from flask_ibi_archive.server.pages.requests import (
+    current_resolver,
+    request_host,
+    request_root,
+    request_target,
+)
 
 
 def answer_former_link() -> Response | None:

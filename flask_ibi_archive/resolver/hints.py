@@ -6,7 +6,7 @@ also asks the Archives where IBIs with the same *prefix* were found lately, if n
 they are new or have changed.
 
 The *metrics* of an Archive are the number of answers, the number of failures and the response
-times. The *failed URLs* are the persistent URLs that led readers nowhere (failed_urls.py). They
+times. The *failed URLs* are the persistent URLs that led readers nowhere (failures.py). They
 change with each resolution. Therefore they wait in memory: at the end of a request, all of them are
 written, if the last write is :data:`PAUSE` ago. No thread is needed. If the process is killed, what
 waits is lost.
@@ -28,7 +28,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archives import lock_rows
-from flask_ibi_archive.resolver.failed_urls import (
+from flask_ibi_archive.resolver.failures import (
     FailedName,
     clean_name,
     delete_old_counts,

@@ -7,12 +7,13 @@ different databases.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
+    Date,
     ForeignKey,
     Index,
     Integer,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -289,3 +291,67 @@ class PrefixHolder(ResolverBase):
     is_hidden: Mapped[bool] = mapped_column(Boolean, server_default=false())
     #: When the Archive gave an item with the prefix. None: it has not.
     seen_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+
+class Conflict(ResolverBase):
+    """Two Archives claim the Original of an item, or an alias for different items (CF-1)."""
+
+    __tablename__ = "ibi_resolver_conflict"
+    __table_args__ = (
+        CheckConstraint(
+            "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
+        ),
+        CheckConstraint(
+            "preferred_id IS NULL OR ended_at IS NOT NULL",
+            name="ck_ibi_resolver_conflict_preferred",
+        ),
+        Index(
+            "uq_ibi_resolver_conflict_open",
+            "name",
+            "first_archive_id",
+            "second_archive_id",
+            unique=True,
+            sqlite_where=text("ended_at IS NULL"),
+            postgresql_where=text("ended_at IS NULL"),
+        ),
+        Index("ix_ibi_resolver_conflict_name", "name"),
+        Index("ix_ibi_resolver_conflict_other_name", "other_name"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    #: The name that both claim, in the form for comparison, as in :class:`ClaimedName`.
+    name: Mapped[str] = mapped_column(Text)
+    #: The other identifier of the item, if both claim two.
+    other_name: Mapped[str | None] = mapped_column(Text)
+    #: Whether the name is an alias of different items. False: both claim the Original of the item.
+    is_alias: Mapped[bool] = mapped_column(Boolean, server_default=false())
+    #: The Archive with the lower id, whichever claimed first.
+    first_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_first"))
+    second_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_second"))
+    found_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The Archive that the operator preferred, which ended the conflict: one of the two.
+    preferred_id: Mapped[int | None] = mapped_column(Key, _refer_to_archive("conflict_preferred"))
+    #: When the signal was sent, or the e-mail was last tried. None: not yet.
+    tried_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the mail server accepted the e-mail to both administrators. None: not yet.
+    told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+class FailedUrl(ResolverBase):
+    """The number of readers for whom a persistent URL failed on a day. Contains no addresses."""
+
+    __tablename__ = "ibi_resolver_failed_url"
+    __table_args__ = (CheckConstraint("count > 0", name="ck_ibi_resolver_failed_url_count"),)
+
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    #: The identifier, of this system or of others, or the former address, in canonical spelling;
+    #: what was requested in its place if it is malformed.
+    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
+    #: The kind of the alert, such as "unknown".
+    reason: Mapped[str] = mapped_column(String(20), primary_key=True)
+    count: Mapped[int] = mapped_column(BigInteger)

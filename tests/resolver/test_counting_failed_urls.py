@@ -10,7 +10,7 @@ from sqlalchemy import inspect, select
 from support.archive_servers import servers
 from support.resolving import ORIGINAL, Table, X, app_over, archives_of, leads, resolver_of
 
-from flask_ibi_archive.resolver.old_claims.tables import FailedUrl
+from flask_ibi_archive.resolver.tables import FailedUrl
 
 URL = "http://here.br/a.pdf"
 UNKNOWN = "a.br/unknown/2001/01.01.00.00"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, request
-from sqlalchemy import update
+from sqlalchemy import insert
 
 from flask_ibi_archive import Archive
 from flask_ibi_archive.archive.care import find_faults, store_faults
@@ -20,8 +20,7 @@ from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver.old_claims.conflicts import end_conflicts, note_rival
-from flask_ibi_archive.resolver.old_claims.tables import Conflict
+from flask_ibi_archive.resolver.tables import Conflict
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.alerts import alert_response, method_response, unready_response
 from support.accesses import insert_counts
@@ -107,7 +106,8 @@ RESOLVER_PAGES = {
     "/ibi/conflicts?state=ended&before=1": 200,
     "/ibi/conflicts/1": 200,
     "/ibi/conflicts/2": 200,
-    "/ibi/conflicts/3": 404,
+    "/ibi/conflicts/3": 200,
+    "/ibi/conflicts/4": 404,
     "/ibi/registry": 200,
 }
 _UNREADY = NotReady("the database does not answer", "start it")
@@ -277,10 +277,14 @@ def _resolver(folder: Path) -> Iterator[Flask]:
 
 
 def add_conflicts(database: Database) -> None:
-    """Add a conflict that is open, and one that has ended."""
+    """Add a conflict that has ended, and two that are open: of an Original, and of an alias."""
     first, second = included(a_registry(database), 2)
+    pair = {"first_archive_id": first, "second_archive_id": second, "found_at": NOON}
+    told_at = NOON + timedelta(minutes=1)
+    rows = [
+        {"name": str(_ASKED), "is_alias": False, "ended_at": NOON + timedelta(days=2)},
+        {"name": METADATA, "is_alias": False, "ended_at": None},
+        {"name": "url:old.example.org/handle/1/2", "is_alias": True, "ended_at": None},
+    ]
     with database.writing() as connection:
-        for ibi in (str(_ASKED), METADATA):
-            note_rival(connection, ibi, first, second, NOON)
-        connection.execute(update(Conflict).values(told_at=NOON + timedelta(minutes=1)))
-        end_conflicts(connection, str(_ASKED), first, NOON + timedelta(days=2))
+        connection.execute(insert(Conflict), [{**row, **pair, "told_at": told_at} for row in rows])

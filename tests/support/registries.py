@@ -57,7 +57,7 @@ CLAIMS = (
     "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
     "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a.run', 1)",
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
-    "INSERT INTO ibi_resolver_conflict (ibi, first_archive_id, second_archive_id, found_at)"
+    "INSERT INTO ibi_resolver_conflict (name, first_archive_id, second_archive_id, found_at)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
     "INSERT INTO ibi_resolver_failed_url (day, ibi, reason, count)"
     " VALUES (:day, 'a.br/b/2001/01.01.00.00', 'unknown', 1)",

@@ -16,7 +16,7 @@ from flask import Blueprint, Flask, Response
 from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
-from flask_ibi_archive.resolver.front_page import show_at_root
+from flask_ibi_archive.resolver.pages import show_at_root
 from flask_ibi_archive.server.config import PAGE_POLICY
 from flask_ibi_archive.server.pages.app_hooks import add_page, answer_first, prepare_app
 from flask_ibi_archive.server.pages.persistent_urls import (

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
     "Every day": "administration.init administration.check administration.register "
-    "administration.list administration.remove resolve.resolve failures.failures",
+    "administration.list administration.remove resolve.resolve administration.failures",
     "Claims": "claims.follow claims.claims conflicts.conflicts",
-    "For experts": "registry.check-actors export_map.export-map index.rebuild-index",
+    "For experts": "administration.check-actors export_map.export-map index.rebuild-index",
 }
 
 

@@ -1,9 +1,10 @@
-"""The administrator's commands: init, check, register, list, remove."""
+"""The administrator's commands: init, check, register, list, remove, failures, check-actors."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from datetime import datetime, timezone
 from getpass import GetPassWarning
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -203,3 +204,69 @@ def remove_command(service_ibi: str) -> None:
     service_ibi = parse_identifier(service_ibi).text
     get_resolver().registry.remove(service_ibi)
     terminal.say(f"{service_ibi} is no longer registered")
+
+
+@click.command("failures")
+@click.option(
+    "--month",
+    type=click.DateTime(["%Y-%m"]),
+    metavar="YYYY-MM",
+    help="The month. The default is the current month.",
+)
+@group.json_option
+def failures_command(month: datetime | None, as_json: bool) -> None:
+    """List the persistent URLs that failed in a month.
+
+    The command prints a header, then one line for each identifier and reason, the most frequent
+    first. The columns are separated by tabs. The columns are: how often it failed, the kind of the
+    failure, and the identifier. The line without an identifier counts what exceeds the number of
+    lines of a day. Counts are kept for thirteen months.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver failures --month 2026-11
+    """
+    from flask_ibi_archive.resolver.failures import list_counts
+
+    day = (month or datetime.now(timezone.utc)).date()
+    columns = ("count", "reason", "identifier")
+    rows = get_resolver().database.read(lambda connection: list_counts(connection, day))
+    values = (dict(zip(columns, row, strict=True)) for row in rows)
+    terminal.write_table(columns, values, as_json)
+
+
+@click.command("check-actors")
+@click.option("--dry-run", is_flag=True, help="Check all URLs, but change nothing.")
+def check_actors_command(dry_run: bool) -> None:
+    """Cancel actors whose URLs have not worked for two years.
+
+    An actor is a data provider that has registered with the document registry of the resolver.
+
+    The command requests the URLs of the documents and metadata of each actor, until one of them
+    works. If none works, the command stores the date. If none has worked for 730 days, the actor is
+    cancelled. Each of its documents is handed over to the actor with the oldest copy. A document
+    without copies is no longer registered.
+
+    The command prints one line for each change: the actorID, the e-mail address, the state and the
+    last error, separated by tabs. The state is "failing" (the first time that no URL works), "works
+    again" or "cancelled". If no URL of several actors works, the network of the resolver is
+    probably down. Then nothing is stored, and the exit status is 1. The command should run weekly.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver check-actors --dry-run
+    """
+    from flask_ibi_archive.resolver.registry_2008.check import check_actors
+
+    resolver = get_resolver()
+    if resolver.document_registry is None:
+        raise click.ClickException(
+            "this resolver has no document registry; set IBI_RESOLVER_REGISTRY = True"
+        )
+    try:
+        for change in check_actors(resolver.database, resolver.config, dry_run):
+            terminal.write("\t".join([*change[:3], change.error or ""]))
+    except ConnectionError as error:
+        raise click.ClickException(
+            f"{error}, so the network of the resolver is probably down; nothing was stored"
+        ) from None

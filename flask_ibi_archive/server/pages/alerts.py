@@ -120,7 +120,7 @@ def method_response() -> Response:
 
 def unready_response(error: NotReady | ConfigError) -> Response:
     """Return a 503 response without the details of the error, and log these details."""
-    current_app.logger.error("cannot resolve a persistent URL: %s", error)
+    current_app.logger.error("no answer is possible: %s", error)
     return _respond("unready", 503, [(ALERT, summarise_error(error))], retries=True)
 
 

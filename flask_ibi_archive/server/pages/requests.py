@@ -21,6 +21,7 @@ from flask_ibi_archive.server.config import PATH_CHARACTERS, Network, SharedConf
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.resolver.service import ResolverService
 
 #: The keys of the Archive and of the resolver in ``app.extensions``.
 EXTENSION = "ibi_archive"
@@ -39,7 +40,7 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _REPLACEMENT = "\ufffd".encode()
 
 
-# --- the Archive --------------------------------------------------------------------------------
+# --- the Archive and the resolver ----------------------------------------------------------------
 
 
 def current_archive() -> Archive:
@@ -48,13 +49,18 @@ def current_archive() -> Archive:
     return archive
 
 
+def current_resolver() -> ResolverService:
+    """Return the resolver of the current app."""
+    resolver: ResolverService = current_flask().extensions[RESOLVER_EXTENSION].resolver
+    return resolver
+
+
 def shared_config() -> SharedConfig:
     """Return the shared settings of the Archive; if the app has none, those of the resolver."""
     extensions = current_flask().extensions
     if EXTENSION in extensions:
         return current_archive().config
-    config: SharedConfig = extensions[RESOLVER_EXTENSION].resolver.config
-    return config
+    return current_resolver().config
 
 
 def current_flask() -> Flask:

@@ -204,17 +204,22 @@ def create_claims() -> None:
     op.create_table(
         "ibi_resolver_conflict",
         sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("ibi", sa.String(length=255), nullable=False),
-        sa.Column("other_ibi", sa.String(length=255), nullable=True),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("other_name", sa.Text()),
+        sa.Column("is_alias", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("first_archive_id", KEY, nullable=False),
         sa.Column("second_archive_id", KEY, nullable=False),
         sa.Column("found_at", MOMENT, nullable=False),
         sa.Column("ended_at", MOMENT, nullable=True),
-        sa.Column("announced_at", MOMENT, nullable=True),
+        sa.Column("preferred_id", KEY, nullable=True),
         sa.Column("tried_at", MOMENT, nullable=True),
         sa.Column("told_at", MOMENT, nullable=True),
         sa.CheckConstraint(
             "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
+        ),
+        sa.CheckConstraint(
+            "preferred_id IS NULL OR ended_at IS NOT NULL",
+            name="ck_ibi_resolver_conflict_preferred",
         ),
         sa.ForeignKeyConstraint(
             ["first_archive_id"],
@@ -228,20 +233,25 @@ def create_claims() -> None:
             name="fk_ibi_resolver_conflict_second_archive",
             ondelete="CASCADE",
         ),
+        sa.ForeignKeyConstraint(
+            ["preferred_id"],
+            ["ibi_resolver_archive.id"],
+            name="fk_ibi_resolver_conflict_preferred_archive",
+            ondelete="CASCADE",
+        ),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
     op.create_index(
         "uq_ibi_resolver_conflict_open",
         "ibi_resolver_conflict",
-        ["ibi", "first_archive_id", "second_archive_id"],
+        ["name", "first_archive_id", "second_archive_id"],
         unique=True,
         sqlite_where=sa.text("ended_at IS NULL"),
         postgresql_where=sa.text("ended_at IS NULL"),
     )
-    op.create_index(
-        "ix_ibi_resolver_conflict_other_ibi", "ibi_resolver_conflict", ["other_ibi"], unique=False
-    )
+    for column in ("name", "other_name"):
+        op.create_index(f"ix_ibi_resolver_conflict_{column}", "ibi_resolver_conflict", [column])
     op.create_table(
         "ibi_resolver_log",
         sa.Column("archive_id", KEY, nullable=False),

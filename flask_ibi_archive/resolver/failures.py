@@ -16,7 +16,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, delete, func, select
 
 from flask_ibi_archive.core.identifiers import MAX_LENGTH
-from flask_ibi_archive.resolver.old_claims.tables import FailedUrl
+from flask_ibi_archive.resolver.tables import FailedUrl
 from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: The maximum number of different rows of a day. All days together then take at most about 600 MB

@@ -13,9 +13,9 @@ from sqlalchemy import insert, select
 from support.commands import command
 from support.resolving import app_over, resolver_of
 
-from flask_ibi_archive.resolver import failed_urls, hints
+from flask_ibi_archive.resolver import failures, hints
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.failed_urls import (
+from flask_ibi_archive.resolver.failures import (
     OTHERS,
     FailedName,
     delete_old_counts,
@@ -23,7 +23,7 @@ from flask_ibi_archive.resolver.failed_urls import (
     store_counts,
 )
 from flask_ibi_archive.resolver.hints import HintWriter
-from flask_ibi_archive.resolver.old_claims.tables import FailedUrl
+from flask_ibi_archive.resolver.tables import FailedUrl
 from flask_ibi_archive.server.database.database import Database
 
 DAY = date(2026, 3, 1)
@@ -79,7 +79,7 @@ def test_any_text_can_be_stored(database: Database, requested: str, expected: st
 
 def test_random_identifiers_do_not_fill_the_database(database: Database) -> None:
     expected: Counter[str] = Counter()
-    with patch.object(failed_urls, "MAX_ROWS", 10):
+    with patch.object(failures, "MAX_ROWS", 10):
         for first in range(0, 30, 6):  # the rows of the first two calls are not all new
             names = {f"{number:02}": 1 for number in range(first, first + 9)} | {IBI: 2}
             with database.writing() as connection:

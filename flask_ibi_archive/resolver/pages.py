@@ -1,0 +1,359 @@
+"""The pages of a resolver: persistent URLs, the service for Archives, front page, health checks.
+
+An app may have both a resolver and an Archive. If this Archive has the requested item, the app
+redirects to the item immediately. Otherwise, the resolver asks all included Archives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from flask import Response, current_app, request
+from flask.blueprints import BlueprintSetupState
+from werkzeug.exceptions import NotFound
+
+from flask_ibi_archive import errors
+from flask_ibi_archive.core.identifiers import Form, Identifier, decode_identifier, format_date
+from flask_ibi_archive.core.protocol.inclusion import (
+    CLASH_REQUEST,
+    SERVICE_IBI,
+    format_clash,
+    format_registration_status,
+    parse_registration_request,
+)
+from flask_ibi_archive.core.protocol.languages import LanguageRange
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string, hide_keys
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
+from flask_ibi_archive.core.resolution.persistent_url import (
+    PersistentUrl,
+    format_persistent_target,
+    read_persistent_url,
+)
+from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.resolver.archives import find_clashes
+from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
+from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
+from flask_ibi_archive.resolver.resolving import (
+    ResolutionRequest,
+    find_own_archive,
+    open_own_archive,
+)
+from flask_ibi_archive.server.pages import responses
+from flask_ibi_archive.server.pages.alerts import (
+    alert_response,
+    method_response,
+    redirect_response,
+    unready_response,
+)
+from flask_ibi_archive.server.pages.app_hooks import (
+    PageBlueprint,
+    add_page,
+    add_rule_for_all_methods,
+    answer_first,
+    prepare_app,
+)
+from flask_ibi_archive.server.pages.persistent_urls import (
+    RESOLVE,
+    answer_unrouted,
+    begins_with_ibi,
+    is_like_persistent_url,
+    refuse_registration_key,
+)
+from flask_ibi_archive.server.pages.requests import (
+    RESOLVER_EXTENSION,
+    current_request,
+    current_resolver,
+    read_query,
+    request_root,
+    user_address,
+)
+from flask_ibi_archive.server.pages.texts import gettext, translate_reason
+
+#: Loggers of web servers. They log the query of each request. A query may contain a key.
+REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
+
+
+def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> PageBlueprint:
+    """Return the blueprint with all routes of a resolver.
+
+    The names of the endpoints are ``ibi_resolver.<name>``.
+
+    :param service_ibi: the IBI of the resolver's service, in canonical case.
+    :param has_registry: True if the resolver has a document registry.
+    """
+    blueprint = PageBlueprint(
+        RESOLVER_EXTENSION, "flask_ibi_archive.server.pages", template_folder="templates"
+    )
+    blueprint.record_once(prepare_app)
+    responses.add_static_files(blueprint, add_page)
+    add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
+    add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
+    add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
+    add_conflict_pages(blueprint)
+
+    def add_service(state: BlueprintSetupState) -> None:
+        add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
+
+    hide_keys(REQUEST_LOGGERS)
+    blueprint.record(add_service)
+    if has_registry:
+        from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
+
+        add_document_registry(blueprint)
+    blueprint.before_app_request(_start_following)
+    blueprint.before_app_request(show_at_root)
+    blueprint.teardown_app_request(_store_metrics)
+    answer = partial(
+        answer_unrouted, _resolve_or_register, is_like_persistent_url, _count_malformed
+    )
+    blueprint.record_once(lambda state: answer_first(state.app, answer_former_link, answer))
+    blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
+    return blueprint
+
+
+def _start_following() -> None:
+    """Start to read claims at the first request, if the settings want it.
+
+    A process that serves no requests, such as the parent of the processes of a web server, does not
+    read claims.
+    """
+    resolver = current_resolver()
+    if resolver.config.follow:
+        resolver.follower_thread.start()
+
+
+def _store_metrics(error: BaseException | None) -> None:
+    current_resolver().hint_writer.flush_if_due()
+
+
+def show_readiness() -> Response:
+    """Return status 200 if the resolver is ready, otherwise status 503 with the reason.
+
+    The resolver is ready if the database is available and its tables are up to date.
+    """
+    try:
+        current_resolver().database.check()
+    except errors.NotReady as error:
+        return responses.health_response("the resolver", error)
+    return responses.health_response()
+
+
+# --- persistent URLs ------------------------------------------------------------------------------
+
+
+def resolve(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response:
+    """Return a redirect to the requested item, or a page that explains why no item was found.
+
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the persistent URL as text. The acknowledgment contains this text. After
+        a HEAD request, no acknowledgment is sent.
+    :param addresses: the IP address of the user, followed by the IP addresses of the proxies.
+    :param ranges: the languages that the user prefers.
+    Source: [R] 6.2.
+    """
+    if refusal := refuse_registration_key():
+        return refusal
+    archive, current = find_own_archive(), current_request()
+    if archive is not None and not wanted.requires_original:
+        response = archive.resolve(wanted, persistent_url, addresses, ranges)
+        if response is not None:
+            return response
+    resolution_request = ResolutionRequest(
+        wanted, persistent_url, addresses, ranges, current.headers.get("User-Agent")
+    )
+    try:
+        outcome = current_resolver().resolve(
+            resolution_request, acknowledges=current.method == "GET", own=open_own_archive()
+        )
+    except errors.NotReady as error:
+        return unready_response(error)
+    if isinstance(outcome, Redirect):
+        return redirect_response(outcome, wanted)
+    current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
+    if outcome.is_conflict and outcome.ibi is not None:
+        number = find_open_conflict(current_resolver().database, outcome.ibi.text)
+        outcome = replace(outcome, conflict=number)
+    return alert_response(outcome)
+
+
+def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
+    """Count a malformed target that was probably meant as a persistent URL or a former link."""
+    is_meant = is_like_persistent_url(target) and error.reason.code == "not_an_identifier"
+    text = str(error.reason.facts["text"]) if is_meant else ""
+    if not begins_with_ibi(f"/{text}"):
+        text = find_written_link(target) or text
+    if text:
+        current_resolver().hint_writer.add_failed_url(text, AlertKind.MALFORMED.value)
+
+
+def _resolve_or_register(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response:
+    """Resolve a persistent URL, or answer a request to the service of the resolver.
+
+    The URL rule of the service only matches an IBI in canonical case. If a request contains the
+    service IBI in another case, this function answers the request.
+    """
+    is_service = wanted.ibi.text == current_resolver().config.service_ibi
+    if is_service and wanted.verbs == NO_VERBS and not wanted.path:
+        return answer_registration_request()
+    return resolve(wanted, persistent_url, addresses, ranges)
+
+
+# --- the service for Archives ---------------------------------------------------------------------
+
+
+def answer_registration_request() -> Response:
+    """Answer an inclusionRequest, exclusionRequest or clashRequest of an Archive ([R] 5.2).
+
+    The registration key in the request is not logged. A HEAD request is checked, but changes
+    nothing (RFC 9110, 9.3.2).
+    """
+    if (refusal := responses.refuse_request()) is not None:
+        return refusal
+    try:
+        pairs = decode_query_string(request.query_string)
+        registry = current_resolver().registry
+        if CLASH_REQUEST in pairs:
+            clashes = find_clashes(registry.database, dict(pairs).get(SERVICE_IBI, ""))
+            return responses.pairs_response(format_clash("; ".join(clashes)))
+        message = parse_registration_request(pairs)
+        if request.method == "HEAD":
+            registry.authenticate(message, user_address())
+            return responses.pairs_response("")
+        status = registry.process(message, user_address())
+    except errors.PeerProtocolError as error:
+        return responses.error_response(400, str(error))
+    except errors.RegistrationRefused as error:
+        wait = {} if error.retry_after is None else {"Retry_After": str(error.retry_after)}
+        return responses.error_response(error.status, str(error), **wait)
+    except errors.NotReady as error:
+        current_app.logger.error("the resolver can't answer: %s", error)
+        return responses.error_response(503, error.summary, Retry_After=responses.RETRY_AFTER)
+    return responses.pairs_response(format_registration_status(status))
+
+
+# --- the front page -------------------------------------------------------------------------------
+
+#: The maximum number of characters of the entered text that the form shows again.
+MAX_SHOWN = 2048
+EXAMPLES = (
+    "8JMKD3MGP8W/35MMLL8",
+    "sid.inpe.br/mtc-m18/2009/02.16.17.46",
+    "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)",
+)
+#: The modifiers that the page explains, each with an explanation in English. A modifier follows
+#: the IBI in a persistent URL. For example, a modifier requests the metadata of the item or a
+#: translation of the item.
+MODIFIERS = (
+    ("", translatable("the item itself")),
+    (":", translatable("the metadata")),
+    (":(oai_dc)", translatable("the metadata in a format")),
+    ("!", translatable("the last edition")),
+    ("+", translatable("the translation into your browser's language")),
+    ("+(pt-BR)", translatable("the translation into a language")),
+    ("/data/table.csv", translatable("a file of the item")),
+)
+
+
+def show_at_root() -> Response | None:
+    """Show the front page at "/" if the app has no own page at "/".
+
+    This function is a ``before_app_request`` hook.
+
+    :returns: None if the app handles the request.
+    """
+    if request.path != "/" or not isinstance(request.routing_exception, NotFound):
+        return None
+    if request.method not in ("GET", "HEAD"):
+        return method_response()
+    return front()
+
+
+def front() -> Response:
+    """Return the response of the front page: the form, a redirect or a decoded identifier."""
+    values = read_query()
+    if "ibi" not in values:
+        return _show_form("")
+    text = values["ibi"].strip()
+    if not text:
+        return _show_fault("", gettext("Enter an IBI or a persistent URL."))
+    try:
+        wanted = read_persistent_url(text)
+    except errors.MalformedPersistentUrl as error:
+        return _show_fault(text, gettext("This is not a persistent URL"), error)
+    target = request_root() + format_persistent_target(wanted)
+    if values.get("do") != "decode":
+        return responses.set_headers(Response(status=302, headers={"Location": target}))
+    try:
+        facts = _decode(wanted.ibi)
+    except errors.IdentifierError as error:
+        message = gettext(
+            "The identifier is well-formed, but does not show where and when it was minted"
+        )
+        return _show_fault(text, message, error)
+    form = _describe_form(wanted.ibi.form)
+    return _show_form(text, ibi=wanted.ibi, form=form, facts=facts, target=target)
+
+
+def _decode(ibi: Identifier) -> list[tuple[str, str, str]]:
+    """Return the names, labels and values of the host, IP address, port and date in an identifier.
+
+    Values that the identifier does not contain are omitted.
+
+    :raises IdentifierError: if the identifier does not encode an address and a date.
+    """
+    decoded = decode_identifier(ibi)
+    facts = (
+        ("host", gettext("Host"), decoded.host),
+        ("ip", gettext("IP address"), decoded.ip),
+        ("port", gettext("Port"), None if decoded.port is None else str(decoded.port)),
+        ("date", gettext("Minted on"), None if decoded.date is None else format_date(decoded.date)),
+    )
+    return [(name, label, value) for name, label, value in facts if value is not None]
+
+
+def _describe_form(form: Form) -> str:
+    texts = {
+        Form.REP: gettext("repository name, made from a domain name"),
+        Form.IBIP: gettext("IBIp, made from an IP address"),
+        Form.LEGACY: gettext(
+            "identifier from before the standard; it does not show where or when it was minted"
+        ),
+    }
+    return texts[form]
+
+
+def _show_fault(
+    text: str,
+    message: str,
+    error: errors.MalformedPersistentUrl | errors.IdentifierError | None = None,
+) -> Response:
+    """Return the page that says why a text is not accepted, and what was probably meant."""
+    fault = {"text": message, "suggestion": error.suggestion if error else None}
+    reason = translate_reason(error.reason) if error else ""
+    return _show_form(text, 400, fault=fault, reason=reason)
+
+
+def _show_form(text: str, status: int = 200, **values: object) -> Response:
+    """Return the page with the text that the user has entered."""
+    return responses.render_page(
+        "front",
+        status,
+        root=request_root(),
+        text=text[:MAX_SHOWN].encode("utf-8", "replace").decode("utf-8"),
+        examples=EXAMPLES,
+        modifiers=MODIFIERS,
+        has_registry=f"{RESOLVER_EXTENSION}.registry" in current_app.view_functions,
+        **values,
+    )
