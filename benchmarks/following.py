@@ -15,6 +15,7 @@ import sys
 import tempfile
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from time import monotonic, process_time
 
 from sqlalchemy import func, select, text, update
@@ -42,12 +43,13 @@ def make_archive(number: int, items: int) -> ClaimingArchive:
 def serve(count: int, items: int, pipe: multiprocessing.connection.Connection) -> None:
     """Serve Archives, and send their addresses."""
     servers = Servers()
+    servers.start()
     addresses = []
     for number in range(count):
         archive = make_archive(number, items)
         addresses.append(servers.add(archive.answer, keeps_requests=False).address)
     pipe.send(addresses)
-    servers.run()
+    Event().wait()
 
 
 def measure(backend: str, count: int, items: int) -> None:

@@ -10,7 +10,6 @@ from threading import Event
 import click
 from sqlalchemy import select
 
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
@@ -119,26 +118,9 @@ def claims_command(refused: bool, as_json: bool) -> None:
 
     resolver = get_resolver()
     if refused:
-        lines = (
-            dict(zip(REFUSED_COLUMNS, (*texts, format_timestamp(refused_at)), strict=True))
-            for *texts, refused_at in resolver.database.read(list_refused)
-        )
+        lines = resolver.database.read(list_refused)
         terminal.write_table(REFUSED_COLUMNS, lines, as_json)
         return
     now, max_age = datetime.now(timezone.utc), timedelta(seconds=resolver.config.claims_max_age)
     archives = resolver.database.read(lambda connection: list_followed(connection, now, max_age))
-    values = (
-        {
-            "service": archive.service_ibi,
-            "address": archive.address,
-            "state": archive.state,
-            "names": archive.names,
-            "read_at": format_timestamp(archive.read_at),
-            "reason": archive.reason,
-            "contradictions": archive.contradictions,
-            "key": archive.key,
-            "pinned_at": format_timestamp(archive.pinned_at),
-        }
-        for archive in archives
-    )
-    terminal.write_table(COLUMNS, values, as_json)
+    terminal.write_table(COLUMNS, archives, as_json)
