@@ -455,7 +455,9 @@ class ReadingStore:
             changed = {name for name, facts in rows.items() if facts[1] in items}
             grown += len(rows) - len(states)
             self._upsert(archive_id, sorted(rows.values()), number)
-            self._mark(archive_id, lost)
+            if lost:
+                is_lost = _NAME.archive_id == archive_id, is_one_of(_NAME.name, lost)
+                self._connection.execute(update(_NAME).where(*is_lost).values(reading=0))
         if not page.more:
             gone = delete(_NAME).where(_NAME.archive_id == archive_id, _NAME.reading < number)
             names = set(self._connection.scalars(gone.returning(_NAME.name)))
@@ -495,20 +497,14 @@ class ReadingStore:
             {"rows": rows},
         )
 
-    def _mark(self, archive_id: int, lost: Iterable[str]) -> None:
-        """Mark names that their items have lost."""
-        if lost:
-            rows = update(_NAME).where(_NAME.archive_id == archive_id, is_one_of(_NAME.name, lost))
-            self._connection.execute(rows.values(reading=0))
-
     def _store_refused(self, reading: Reading, row: Row[Any], begins: bool) -> None:
         """Store the lines that were refused, and forget those whose items are claimed properly."""
         before = self._refused.get(row.archive_id, set())
-        after = (set() if begins else before - {*reading.items}) | reading.refused.keys()
-        is_its = RefusedClaim.archive_id == row.archive_id
-        if replaced := (before - after) | (before & reading.refused.keys()):
-            is_replaced = is_its & is_one_of(RefusedClaim.item, replaced)
-            self._connection.execute(delete(RefusedClaim).where(is_replaced))
+        settled = before if begins else before & {*reading.items, *reading.refused}
+        if settled:
+            is_settled = is_one_of(RefusedClaim.item, settled)
+            is_its = RefusedClaim.archive_id == row.archive_id
+            self._connection.execute(delete(RefusedClaim).where(is_its, is_settled))
         if reading.refused:
             facts = {"archive_id": row.archive_id, "refused_at": self._now}
             new = [{"item": item, "reason": why, **facts} for item, why in reading.refused.items()]
@@ -519,7 +515,7 @@ class ReadingStore:
                 len(new), reading.archive.service_ibi, make_printable(new[0]["item"], 80),
                 new[0]["reason"],
             )  # fmt: skip
-        self._refused[row.archive_id] = after
+        self._refused[row.archive_id] = (before - settled) | reading.refused.keys()
 
 
 def is_trusted(read_at: datetime | None, contradictions: int, refused: Iterable[str]) -> bool:
@@ -667,6 +663,7 @@ class Follower:
         self._asked: dict[int, DueArchive] = {}
         self._arrived: deque[tuple[DueArchive, TransferResult]] = deque()
         self._teller: Thread | None = None
+        self._told_at: datetime | None = None
         self._pages = self._claims = 0
 
     def run_once(self, stop: Event | None = None) -> bool:
@@ -739,8 +736,6 @@ class Follower:
 
         self._teller = Thread(target=tell, name="ibi-resolver-mail", daemon=True)
         self._teller.start()
-
-    _told_at: datetime | None = None
 
     def _ask_due(self) -> bool:
         """Ask Archives that are due, as many as connections are free; return whether there are any.
@@ -863,49 +858,37 @@ class FollowerThread:
 # --- for administrators --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ListedArchive:
-    """An Archive that publishes claims. The fields are columns with the same names.
+def list_followed(
+    connection: Connection, now: datetime, max_age: timedelta
+) -> list[dict[str, Any]]:
+    """Return the Archives that publish claims, in the order of their registration.
 
-    :param state: "excluded", "contradicted" (answers contradicted the claims), "refused" (lines
-        are refused), "new" (the claims were not read to their end yet), "stale" (a page is refused,
-        or the claims are too old), "silent" (the last claims count, although the Archive did not
-        answer lately) or "current". The claims count in the last two.
+    The state is "excluded", "contradicted" (answers contradicted the claims), "refused" (lines are
+    refused), "new" (the claims were not read to their end yet), "stale" (a page is refused, or the
+    claims are too old), "silent" (the last claims count, although the Archive did not answer
+    lately) or "current". The claims count in the last two.
     """
-
-    archive_id: int
-    service_ibi: str
-    address: str | None
-    state: str
-    names: int
-    read_at: datetime | None
-    reason: str | None
-    contradictions: int
-    key: str
-    pinned_at: datetime
-
-
-def list_followed(connection: Connection, now: datetime, max_age: timedelta) -> list[ListedArchive]:
-    """Return the Archives that publish claims, in the order of their registration."""
     has_refused = exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
-    rows: Sequence[Any] = connection.execute(
-        select(
-            _ARCHIVE.service_ibi,
-            _ARCHIVE.address,
-            _ARCHIVE.included_at,
-            has_refused.label("has_refused"),
-            *_COLUMNS,
-        )
+    place = _ARCHIVE.service_ibi, _ARCHIVE.address, _ARCHIVE.included_at
+    rows = connection.execute(
+        select(*place, has_refused.label("has_refused"), *_COLUMNS)
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .order_by(_FOLLOWED.archive_id)
-    ).all()
+    )
     return [
-        ListedArchive(
-            row.archive_id, row.service_ibi, row.address, _describe_state(row, now, max_age),
-            row.names, row.read_at, row.reason, row.contradictions, row.key, row.pinned_at,
-        )
+        {
+            "service": row.service_ibi,
+            "address": row.address,
+            "state": _describe_state(row, now, max_age),
+            "names": row.names,
+            "read_at": format_timestamp(row.read_at),
+            "reason": row.reason,
+            "contradictions": row.contradictions,
+            "key": row.key,
+            "pinned_at": format_timestamp(row.pinned_at),
+        }
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
@@ -922,15 +905,23 @@ def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
     return "silent" if row.failures else "current"
 
 
-def list_refused(connection: Connection) -> Sequence[Any]:
-    """Return the service IBI, item, reason and time of each line that is refused, in order."""
-    return connection.execute(
-        select(
-            _ARCHIVE.service_ibi, RefusedClaim.item, RefusedClaim.reason, RefusedClaim.refused_at
-        )
-        .join(_ARCHIVE, _ARCHIVE.id == RefusedClaim.archive_id)
-        .order_by(RefusedClaim.archive_id, RefusedClaim.item)
-    ).all()
+def list_refused(connection: Connection) -> list[dict[str, Any]]:
+    """Return the lines that are refused, in the order of the registration of their Archives."""
+    table = RefusedClaim
+    rows = connection.execute(
+        select(_ARCHIVE.service_ibi, table.item, table.reason, table.refused_at)
+        .join(_ARCHIVE, _ARCHIVE.id == table.archive_id)
+        .order_by(table.archive_id, table.item)
+    )
+    return [
+        {
+            "service": row.service_ibi,
+            "item": row.item,
+            "reason": row.reason,
+            "refused_at": format_timestamp(row.refused_at),
+        }
+        for row in rows
+    ]
 
 
 # --- the audit -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from datetime import datetime
+from datetime import datetime, timezone
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -224,3 +224,28 @@ def rows_of(database: Database, table: Any) -> list[Any]:
     """Return all rows of a table in the order of the key."""
     columns: Iterable[Any] = table.__table__.columns
     return list(database.read_rows(select(*columns).order_by(*table.__table__.primary_key)))
+
+
+def utc_now() -> datetime:
+    """Return the present time."""
+    return datetime.now(timezone.utc)
+
+
+def store_claims(
+    database: Database, archive_id: int, *claims: Claim, since: datetime = NOON
+) -> None:
+    """Store claims of an Archive as if they had been read."""
+    rows = [
+        {
+            "name": fold_name(name), "archive_id": archive_id, "reading": 1, "item": claim.item,
+            "kind": kind, "state": STATE_NUMBERS[claim.state], "timestamp": claim.timestamp,
+            "original_archive": claim.original_archive, "since": since,
+        }
+        for claim in claims
+        if claim.state is not None
+        for kind, names in ((1, [claim.rep]), (2, [claim.ibip]), (3, claim.aliases))
+        for name in names
+        if name is not None
+    ]  # fmt: skip
+    with database.writing() as connection:
+        connection.execute(insert(ClaimedName), rows)

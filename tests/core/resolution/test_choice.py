@@ -28,9 +28,10 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
+    add_alternatives,
+    ask_for_alternatives,
     Alert,
     AlertKind,
-    AlternativesSearch,
     MissingPart,
     NextRound,
     Outcome,
@@ -304,38 +305,33 @@ def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) 
         assert (len(asked), describe(outcome)) == (most, end)
 
 
-def test_the_search_for_alternatives_finds_the_other_parts_of_an_item() -> None:
-    search = AlternativesSearch(
-        Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), missing_part=MissingPart.FORMAT)
-    )
-    assert [name_of(question) for question in search.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
-    assert not search.has_redirect()
-    assert not search.has_follow_up()
-    answers = {
+def test_alternatives_are_the_other_parts_of_an_item() -> None:
+    alert = Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), missing_part=MissingPart.FORMAT)
+    questions = ask_for_alternatives(alert)
+    assert [name_of(question) for question in questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
+    found = {
         "X+": f"url.translation {FIRST} url.translation(en) {FIRST} ibi.translation(pt) {{rep P}}",
         "X:": f"url.metadata {FIRST}",
         "X:(oai_dc)": "ibi.lastedition {rep Y}",
         "X*": f"url {FIRST}",
     }
-    for question in search.questions:
-        search.add_answer(answer(0, question, f"ibi {{rep X}} {answers[name_of(question)]}"))
-        search.add_answer(answer(1, question, "state Deleted"))
-    assert search.has_follow_up()
-    found = [
-        format_persistent_target(url).replace(NAMES["X"], "X")
-        for url in search.finish_round().alternatives
+    answers = [answer(1, question, "state Deleted") for question in questions] + [
+        answer(0, question, f"ibi {{rep X}} {found[name_of(question)]}") for question in questions
     ]
-    assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
+    alternatives = [
+        format_persistent_target(url).replace(NAMES["X"], "X")
+        for url in add_alternatives(alert, answers).alternatives
+    ]
+    assert alternatives == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
 
 
 def test_a_removed_item_is_no_alternative() -> None:
     answers = {"X+(pt)": ["ibi {rep X} ibi.translation(pt) {rep P}"], "P": ["state Deleted"]}
     _, alert = resolve("/X+(pt)", None, answers)
     assert isinstance(alert, Alert)
-    search = AlternativesSearch(alert)
     pairs = "ibi.translation(pt) {rep P ibip I} ibi.translation(en) {rep E}"
-    search.add_answer(answer(0, search.questions[0], pairs))
-    [found] = search.finish_round().alternatives
+    offered = answer(0, ask_for_alternatives(alert)[0], pairs)
+    [found] = add_alternatives(alert, [offered]).alternatives
     assert format_persistent_target(found) == f"/{NAMES['X']}+(en)"
 
 
