@@ -28,14 +28,14 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
-    add_alternatives,
-    ask_for_alternatives,
     Alert,
     AlertKind,
     MissingPart,
     NextRound,
     Outcome,
     Redirect,
+    add_alternatives,
+    ask_for_alternatives,
 )
 from flask_ibi_archive.core.resolution.persistent_url import (
     PersistentUrl,
