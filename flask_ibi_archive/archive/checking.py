@@ -17,18 +17,25 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, current_app, got_request_exception, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive.archive.claims.views import PATH as CLAIMS_PATH
+from flask_ibi_archive.archive.claims import PATH as CLAIMS_PATH
 from flask_ibi_archive.archive.identification.api_keys import PATH, list_keys
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.items.read import count_newer_files
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
+from flask_ibi_archive.core.claim import parse_key, parse_page
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host
 from flask_ibi_archive.core.protocol.inclusion import CLASH, CLASH_REQUEST, SERVICE_IBI
 from flask_ibi_archive.core.protocol.query_strings import format_query_string
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
-from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError, one_line
+from flask_ibi_archive.errors import (
+    ClaimError,
+    NotReady,
+    RegistrationError,
+    TransportError,
+    one_line,
+)
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
     TIMEOUT,
@@ -193,23 +200,30 @@ def _check_files(archive: Archive, compares: bool) -> str:
 
 
 def _check_claims(archive: Archive) -> str:
-    """Check that the Archive can publish claims, if it is meant to, and that apps let them pass."""
-    status = archive.claims.status()
-    if status.key is None and status.disabled is None:
-        return "no claims are published; to publish them, run: flask ibi init"
-    if status.warning is not None:
-        raise CheckFailed(status.warning)
-    if status.disabled is not None:
-        return f"this Archive publishes no claims, because {status.disabled}"
+    """Check that resolvers can read the claims, and whether an older database was restored."""
+    claims = archive.claims
+    hindrance = claims.find_hindrance()
+    if hindrance is not None:
+        return f"no claims are published: {hindrance}"
+    is_restored = claims.is_restored()
     if EXTENSION in current_app.blueprints:
-        path = f"{CLAIMS_PATH}/key"
-        answer, is_ours = _dispatch(archive, path)
-        if not is_ours or answer.text.strip() != status.key:
+        key = parse_key(claims.find_public_key() or "", archive.served().service_ibi)
+        path = f"{CLAIMS_PATH}?limit=1"
+        answer, _ = _dispatch(archive, path)
+        try:
+            parse_page(answer.data, key)
+        except ClaimError as error:
             raise CheckFailed(
-                f"the app itself answers {path}, with status {answer.status_code}; resolvers "
-                "can't read the claims (see docs/howto/your-app-has.rst)"
-            )
-    return f"{status.size} claims are in the log {status.origin}; {status.pending} changes wait"
+                f"{path} can't be read by resolvers: the app answers with status "
+                f"{answer.status_code}, and not with a page of claims (see "
+                "docs/howto/your-app-has.rst)"
+            ) from error
+    if is_restored:
+        raise CheckFailed(
+            "the database is older than the claims that were published last; resolvers read all "
+            "claims again by themselves. Repeat what was done since (see docs/howto/backup.rst)"
+        )
+    return ", ".join(f"{name}: {value}" for name, value in claims.describe().items())
 
 
 def _check_catalogue(archive: Archive, records: RecordSource) -> str:

@@ -13,6 +13,7 @@ from itertools import count
 from typing import TypeAlias
 
 from flask_ibi_archive.archive.claims.claimed_items import read_record
+
 from flask_ibi_archive.core.claims.claim import identifier_key
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts

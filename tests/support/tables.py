@@ -6,13 +6,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from flask_ibi_archive.archive.claims.log_tables import ClaimLogRow, ClaimNote, ClaimRow, ClaimTile
 from sqlalchemy import delete, func, insert, inspect, select
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.accesses.rows import Access, VisitorSalt
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import FileCheck
-from flask_ibi_archive.archive.claims.log_tables import ClaimLogRow, ClaimNote, ClaimRow, ClaimTile
 from flask_ibi_archive.archive.identification.tables import ApiKey, ApiRequest, IssuedIdentifier
 from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, ChangeEnd
 from flask_ibi_archive.archive.items.tables import (

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from flask_ibi_archive.archive.claims.log_tables import ClaimNote
 from sqlalchemy import func, select
 from support.archives import archive_of, close, import_records, make_app
 from support.clocks import Clock
@@ -18,7 +19,6 @@ from support.web import rep
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.claims.log_tables import ClaimNote
 from flask_ibi_archive.core.claims.claim import Claim, parse_claim
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from flask_ibi_archive.archive.claims.signing import KeyFolder
 from sqlalchemy import event, select, update
 from support.archives import archive_of, close, make_app
 from support.clocks import Clock
@@ -33,7 +34,6 @@ from support.published_logs import (
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.claims import sequencer
-from flask_ibi_archive.archive.claims.signing import KeyFolder
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.claims.claim import parse_claim
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
