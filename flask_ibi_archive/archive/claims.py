@@ -43,13 +43,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flask import Response, current_app, request
 from sqlalchemy import Connection, func, select
 
-from flask_ibi_archive.archive.items.changes import (
-    PUBLISHING_SHARE,
-    Change,
-    ChangeBatch,
-    make_claim,
-    read_end,
-)
+from flask_ibi_archive.archive.items import changes
+from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, make_claim
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.claim import (
     MAX_PAGE,
@@ -76,6 +71,7 @@ if TYPE_CHECKING:
 PATH = "/ibi/claims"
 #: The largest number of claims in a page.
 MAX_LIMIT = 5000
+NO_LIMIT = "limit: write the number of claims, such as 1000\n"
 #: A change in a host's catalogue may be committed this long after the time that it states.
 MAX_DELAY = timedelta(minutes=5)
 
@@ -230,9 +226,11 @@ class Claims:
     def _number_changes(self) -> bool:
         """Number changes for a part of the time; return whether there may be more."""
         archive = self._archive
-        deadline = monotonic() + PUBLISHING_SHARE * archive.config.database_timeout
+        deadline = monotonic() + changes.PUBLISHING_SHARE * archive.config.database_timeout
         archive_id = archive.served().id
-        _, has_notes = archive.database.read(lambda connection: read_end(connection, archive_id))
+        _, has_notes = archive.database.read(
+            lambda connection: changes.read_end(connection, archive_id)
+        )
         while has_notes and monotonic() < deadline:
             with archive.database.writing() as connection:
                 _, has_notes = archive.number_changes(connection)
@@ -316,8 +314,8 @@ class Claims:
             item = blake2b(record.identifiers[0].encode(), key=secret, digest_size=16).hexdigest()
             return format_claim(make_claim(item, record))
 
-        changes = records.iterate_changes(after and after[0], after, limit + 1)
-        lines, seen, more = _cut(((at, describe(record)) for at, record in changes), limit)
+        changed = records.iterate_changes(after and after[0], after, limit + 1)
+        lines, seen, more = _cut(((at, describe(record)) for at, record in changed), limit)
         after = seen or after
         if not place and (service := self._archive.get(self._archive.served().service_ibi)):
             lines.insert(0, format_claim(make_claim("service", service.record)))
@@ -388,7 +386,7 @@ def send_page() -> Response:
     def send() -> Response | None:
         text = request.args.get("limit", str(MAX_LIMIT))
         if not _is_limit(text):
-            return _text("limit: write the number of claims, such as 1000\n", 400)
+            return _text(NO_LIMIT, 400)
         claims = current_archive().claims
         key = None if claims.find_hindrance() else claims.key.find()
         if key is None:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
-from flask_ibi_archive.archive.claims.claimed_items import read_record
-
-from flask_ibi_archive.core.claims.claim import identifier_key
+from flask_ibi_archive.core.claims.claim import Claim, format_claim, identifier_key
 from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request, parse_request
@@ -52,8 +51,20 @@ FOUNDED = "2009-01-01T00:00:00Z"
 def read_claims(records: Sequence[Json], service: str) -> CheckedEntries:
     """Return what an Archive claims of its records and of its service, as a resolver reads it."""
     own: Json = {"rep": service, "timestamp": FOUNDED, "transferable": False}
-    entries = [read_record(parse_record(record)).write(None) for record in (own, *records)]
-    checked = check_entries([entry for entry in entries if entry is not None], 0, (service,))
+    parsed = [parse_record(record) for record in (own, *records)]
+    claims = [
+        Claim(
+            one.rep,
+            one.ibip,
+            State(one.state),
+            str(format_timestamp(one.timestamp)),
+            one.original_archive,
+            (*one.aliases, *one.same_as),
+        )
+        for one in parsed
+        if not one.is_hidden
+    ]
+    checked = check_entries([*map(format_claim, claims)], 0, (service,))
     assert not checked.rejected, checked.rejected
     return checked
 
