@@ -34,11 +34,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from hashlib import blake2b, sha256
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flask import Response, current_app, request
 from sqlalchemy import Connection, func, select
@@ -58,8 +58,6 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
-from flask_ibi_archive.server.commands import terminal
-from flask_ibi_archive.server.commands.group import get_archive, json_option, yes_option
 from flask_ibi_archive.server.database.database import lock_table_setup
 from flask_ibi_archive.server.files import new_file
 from flask_ibi_archive.server.pages.requests import current_archive
@@ -302,7 +300,8 @@ class Claims:
             if found is None or found[3] != word:
                 return None
             try:
-                after = _FIRST + int(found[1]) * _MICROSECOND, found[4]
+                if found[1] != "0":
+                    after = _FIRST + int(found[1]) * _MICROSECOND, found[4]
                 begun = _FIRST + int(found[2]) * _MICROSECOND if found[2] else begun
             except OverflowError:
                 return None
@@ -315,15 +314,15 @@ class Claims:
             return format_claim(make_claim(item, record))
 
         changed = records.iterate_changes(after and after[0], after, limit + 1)
-        lines, seen, more = _cut(((at, describe(record)) for at, record in changed), limit)
-        after = seen or after
+        rows: Iterable[Any] = ((at, describe(record)) for at, record in changed)
         if not place and (service := self._archive.get(self._archive.served().service_ibi)):
-            lines.insert(0, format_claim(make_claim("service", service.record)))
-        if more:
-            assert after is not None
-            started = str((begun - _FIRST) // _MICROSECOND)
-        else:
-            after, started = min(after or (_FIRST, ""), (begun - MAX_DELAY, "")), ""
+            line = format_claim(make_claim("service", service.record))
+            rows = chain([((_FIRST, ""), line)], rows)
+        lines, seen, more = _cut(rows, limit)
+        after = seen or after or (_FIRST, "")
+        started = str((begun - _FIRST) // _MICROSECOND) if more else ""
+        if not more:
+            after = min(after, (begun - MAX_DELAY, ""))
         time = (after[0] - _FIRST) // _MICROSECOND
         return _Part(lines, f"{time}-{started}-{word}-{after[1]}", more, self._list_prefixes())
 
@@ -436,89 +435,3 @@ def _answer(send: Callable[[], Response | None]) -> Response:
 
 def _text(text: str | bytes, status: int = 200) -> Response:
     return Response(text, status, content_type="text/plain; charset=utf-8")
-
-
-# --- commands ----------------------------------------------------------------------------------
-
-
-@click.group("claims")
-def claims_command() -> None:
-    """Show the claims and their key, or replace the key.
-
-    In its claims, the Archive states in signed form what it holds. Resolvers read them at
-    /ibi/claims. The private key is in the folder IBI_CLAIMS_FOLDER, or in the setting
-    IBI_CLAIMS_KEY. The database does not contain it: keep a copy in a safe place.
-
-    \b
-    Example:
-      flask --app example_app ibi claims status
-    """
-
-
-@claims_command.command("status")
-@json_option
-def status_command(as_json: bool) -> None:
-    """Show whether claims are published, and how many.
-
-    "claims" is the number of items that are claimed, and "last change" the number of the last
-    change of one of them. "key" says where the private key is.
-
-    \b
-    Example:
-      flask --app example_app ibi claims status
-    """
-    values = get_archive().claims.describe()
-    if as_json:
-        terminal.write_json(values)
-        return
-    for name, value in values.items():
-        terminal.write(f"{name}: {value}")
-
-
-@claims_command.command("key")
-def key_command() -> None:
-    """Print the public key with which resolvers check the claims.
-
-    The same key is at /ibi/claims/key. A resolver reads it there when it includes the Archive.
-
-    \b
-    Example:
-      flask --app example_app ibi claims key
-    """
-    terminal.write(_require_key(get_archive()))
-
-
-@claims_command.command("rotate")
-@yes_option
-def rotate_command(yes: bool) -> None:
-    """Replace the private key, for example because others may know it.
-
-    Prints the new public key. Resolvers do not accept claims with the new key until you run flask
-    ibi register-archive. Until then, they ask the Archive for each item, as before it had claims.
-
-    \b
-    Example:
-      flask --app example_app ibi claims rotate
-    """
-    archive = get_archive()
-    terminal.standard_output()
-    _require_key(archive)
-    if archive.claims.key.is_set:
-        raise click.ClickException(
-            "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask ibi "
-            "register-archive"
-        )
-    question = "Replace the key of the claims? Resolvers must then include the Archive again."
-    terminal.confirm(question, yes)
-    archive.claims.key.replace()
-    terminal.write(_require_key(archive))
-    terminal.say("now run: flask ibi register-archive")
-
-
-def _require_key(archive: Archive) -> str:
-    key = archive.claims.find_public_key()
-    if key is None:
-        raise click.ClickException(
-            f"this Archive publishes no claims: {archive.claims.find_hindrance()}"
-        )
-    return key.rstrip()

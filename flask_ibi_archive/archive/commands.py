@@ -1,4 +1,4 @@
-"""The commands of an Archive as a whole: init, check, show, list, verify."""
+"""The commands of an Archive as a whole: init, check, show, list, verify, claims."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SECTIONS = {
     "Resolvers and other servers": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
     "joining.registration_commands.unregister-archive moving.commands.offers "
-    "claims.claims identification.commands.api-key",
+    "commands.claims identification.commands.api-key",
     "Maintenance": "commands.verify commands.check-links accesses.commands.purge "
     "commands.renew-harvests",
     "For experts": "commands.upgrade commands.downgrade items.commands.mint "
@@ -494,3 +494,86 @@ def renew_harvests_command() -> None:
     with archive.database.writing() as connection:
         renew(connection, archive.served().id)
     terminal.write("harvesters will read all items again")
+
+
+@click.group("claims")
+def claims_command() -> None:
+    """Show the claims and their key, or replace the key.
+
+    In its claims, the Archive states in signed form what it holds. Resolvers read them at
+    /ibi/claims. The private key is in the folder IBI_CLAIMS_FOLDER, or in the setting
+    IBI_CLAIMS_KEY. The database does not contain it: keep a copy in a safe place.
+
+    \b
+    Example:
+      flask --app example_app ibi claims status
+    """
+
+
+@claims_command.command("status")
+@json_option
+def status_command(as_json: bool) -> None:
+    """Show whether claims are published, and how many.
+
+    "claims" is the number of items that are claimed, and "last change" the number of the last
+    change of one of them. "key" says where the private key is.
+
+    \b
+    Example:
+      flask --app example_app ibi claims status
+    """
+    values = get_archive().claims.describe()
+    if as_json:
+        terminal.write_json(values)
+        return
+    for name, value in values.items():
+        terminal.write(f"{name}: {value}")
+
+
+@claims_command.command("key")
+def key_command() -> None:
+    """Print the public key with which resolvers check the claims.
+
+    The same key is at /ibi/claims/key. A resolver reads it there when it includes the Archive.
+
+    \b
+    Example:
+      flask --app example_app ibi claims key
+    """
+    terminal.write(_require_key(get_archive()))
+
+
+@claims_command.command("rotate")
+@yes_option
+def rotate_command(yes: bool) -> None:
+    """Replace the private key, for example because others may know it.
+
+    Prints the new public key. Resolvers do not accept claims with the new key until you run flask
+    ibi register-archive. Until then, they ask the Archive for each item, as before it had claims.
+
+    \b
+    Example:
+      flask --app example_app ibi claims rotate
+    """
+    archive = get_archive()
+    terminal.standard_output()
+    _require_key(archive)
+    if archive.claims.key.is_set:
+        raise click.ClickException(
+            "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask ibi "
+            "register-archive"
+        )
+    question = "Replace the key of the claims? Resolvers must then include the Archive again."
+    terminal.confirm(question, yes)
+    archive.claims.key.replace()
+    terminal.write(_require_key(archive))
+    terminal.say("now run: flask ibi register-archive")
+
+
+def _require_key(archive: Archive) -> str:
+    key = archive.claims.find_public_key()
+    if key is None:
+        raise click.ClickException(
+            f"this Archive publishes no claims: {archive.claims.find_hindrance()}"
+        )
+    return key.rstrip()
