@@ -45,8 +45,9 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, insert_
 #: The end of a log that has never been written.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-#: The largest number of notes that one transaction numbers.
-BATCH = 1000
+#: The largest number of changed items that one transaction numbers, and the number of notes that
+#: it reads for each.
+BATCH, NOTES = 1000, 10
 #: The share of the time for the database in which a request numbers changes.
 PUBLISHING_SHARE = 0.5
 
@@ -202,17 +203,21 @@ def number_changes(
     """Number committed changes.
 
     :param now: the current time in whole seconds.
-    :param limit: the largest number of notes to process.
+    :param limit: the largest number of changed items to process.
     :returns: the end of the log, and whether there may be more notes.
     """
     last, end = move_end(connection, archive_id, now)
+    # an item often has several notes, which follow each other closely
     notes = connection.execute(
         sa.select(ChangeNote.id, ChangeNote.item_id)
         .where(ChangeNote.archive_id == archive_id)
         .order_by(ChangeNote.id)
-        .limit(limit)
+        .limit(NOTES * limit)
     ).all()
-    are_taken = is_one_of(ChangeNote.id, [note.id for note in notes])
+    noted = [*dict.fromkeys(note.item_id for note in notes)][:limit]
+    chosen = {*noted}
+    taken = [note.id for note in notes if note.item_id in chosen]
+    are_taken = is_one_of(ChangeNote.id, taken)
     # if a metadata item changes, the items that it describes change, too
     described = connection.scalars(
         sa.select(Item.id)
@@ -222,7 +227,7 @@ def number_changes(
         )
         .order_by(Item.id)
     )
-    items = [*dict.fromkeys([*(note.item_id for note in notes), *described])]
+    items = [*dict.fromkeys([*noted, *described])]
     changed = _find_changed(connection, archive_id, items, describe(connection, items))
     rows = [{**row, "number": number} for number, row in enumerate(changed, last + 1)]
     if rows:
@@ -244,7 +249,7 @@ def number_changes(
             .values(number=batch["number"])
         )
     connection.execute(sa.delete(ChangeNote).where(are_taken))
-    return end, len(notes) == limit
+    return end, len(taken) < len(notes) or len(notes) == NOTES * limit
 
 
 def is_described_by(items: sa.Select[Any]) -> sa.ColumnElement[bool]:
