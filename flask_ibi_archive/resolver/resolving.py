@@ -416,13 +416,14 @@ class Resolution:
             if redirect := self._add_answers(analysis, polls):
                 return self._conclude(number, redirect, used)
             self._send(polls, now)
-            is_open = any(one.is_open for poll in polls for one in poll if one.due < inf)
-            if is_open and now < self._end and not self._has_waited(analysis, polls, now):
+            open_ = [one for one in _list_planned(polls) if one.is_open]
+            if open_ and now < self._end and not self._has_waited(analysis, open_, now):
                 return None
             unheard, asked = self._add_silence(analysis, polls)
             silent = max(silent, len(unheard))
             outcome: Redirect | NextRound | Alert | None = None
-            if self.documents is not None and (not is_open or now >= self._end):
+            is_complete = now >= self._end or not any(one.is_awaited for one in open_)
+            if self.documents is not None and is_complete:
                 outcome = self._add_registered(self.documents, analysis, unheard)
             outcome = outcome or analysis.finish_round(silent, asked)
             if isinstance(outcome, Redirect):
@@ -430,8 +431,8 @@ class Resolution:
             if isinstance(outcome, Alert):
                 break
             self._conclude(number, outcome, used)
-        is_open = any(one.is_open and one.is_awaited for one in _list_planned(used))
-        if now < self._end and (is_open or self._ask_last(outcome, used, now)):
+        is_late = any(one.is_open and one.is_awaited for one in _list_planned(used))
+        if now < self._end and (is_late or self._ask_last(outcome, used, now)):
             return None
         return self._conclude(number, outcome, used)
 
@@ -479,9 +480,8 @@ class Resolution:
                 is_preceded = is_preceded or (request.is_open and request.due < inf)
         return None
 
-    def _has_waited(self, analysis: Analysis, polls: Sequence[Poll], now: float) -> bool:
+    def _has_waited(self, analysis: Analysis, open_: Sequence[Request], now: float) -> bool:
         """Return whether a round can end although results are still to come."""
-        open_ = [one for one in _list_planned(polls) if one.is_open]
         if not any(one.is_awaited for one in open_):
             # a new period begins when further requests were sent
             what: tuple[object, ...] = analysis.questions, sum(one.is_sent for one in open_)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import insert
 from support.archive_servers import Servers, http
 from support.registries import NOON
 from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, resolver_of
