@@ -227,7 +227,7 @@ def _read(
     if is_full:
         raise _Full(
             f"has more than {max_length} bytes of claims; if it is not faulty, set"
-            " IBI_RESOLVER_CLAIMS_MAX_SIZE to a higher number"
+            " the limit to a higher number"
         )
     end = min(tree.size, (known.frontier.size // WIDTH + batch) * WIDTH)
     try:

@@ -37,7 +37,7 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 #: help; its last claims count. STALE: the Archive answers, but its checkpoint is too old or can't
 #: be read, or what was read can't be stored. FORKED: two signed trees contradict each other.
 #: CONTRADICTED: three answers contradicted the claims. FULL: the log is longer than
-#: IBI_RESOLVER_CLAIMS_MAX_SIZE allows, and the rest is not read. An Archive is always asked unless
+#: the limit allows, and the rest is not read. An Archive is always asked unless
 #: its log is CURRENT or SILENT.
 NEW, CURRENT, SILENT = "new", "current", "silent"
 STALE, FORKED, CONTRADICTED, FULL = "stale", "forked", "contradicted", "full"
