@@ -190,7 +190,9 @@ class _Socket(socket.socket):
 class _Transfer:
     """A curl handle that runs one request after another. A new one would cost 15 us more."""
 
-    def __init__(self, max_answer: int, inner_hosts: InnerHosts, compression: str | None) -> None:
+    def __init__(
+        self, max_answer: int, inner_hosts: InnerHosts, compression: str | None = None
+    ) -> None:
         self._max_answer = max_answer
         self._inner_hosts = inner_hosts
         self._encodings = ("", "identity", compression)

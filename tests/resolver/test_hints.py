@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask_ibi_archive.resolver.old_claims.tables import PrefixHolder
 from sqlalchemy import select, text
 from support.registries import NOON, SERVICE, a_registry, included
 from support.resolving import app_over, resolver_of, statements_of
 
 from flask_ibi_archive.resolver import hints
 from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, store_hints
+from flask_ibi_archive.resolver.old_claims.tables import PrefixHolder
 from flask_ibi_archive.resolver.tables import FailedUrl, Hint
 from flask_ibi_archive.server.database.database import Database
 
