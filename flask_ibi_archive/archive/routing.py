@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
 from flask_ibi_archive.archive.service.local_resolution import answer_unrouted
-from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
+from flask_ibi_archive.archive.service.views import find_service_view
 from flask_ibi_archive.core.records import messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig, read_setting
@@ -107,14 +107,6 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         add_page(blueprint, "openapi", f"{PATH}/openapi.json", identification.describe)
         add_page(blueprint, "identifiers", PATH, identification.answer_collection, METHODS)
         add_page(blueprint, "identifier", identifier, identification.answer_identifier, METHODS)
-    # Flask never matches this rule; route_service_request() selects the rule
-    blueprint.add_url_rule(
-        f"/<{OWN_ITEM}:ibi>",
-        "service",
-        answer_service_request,
-        build_only=True,
-        provide_automatic_options=False,
-    )
     return blueprint
 
 
@@ -155,7 +147,7 @@ def _add_item_functions(state: BlueprintSetupState) -> None:
     app.jinja_env.globals["ibi_media_type"] = find_media_type
     app.jinja_env.globals["ibi_file_type"] = labels.name_file_type
     app.jinja_env.globals.update(landing.TEMPLATE_FUNCTIONS)
-    app.extensions[SERVICE] = route_service_request
+    app.extensions[SERVICE] = find_service_view
 
 
 def show_readiness() -> Response:

@@ -6,7 +6,8 @@ The service has an IBI. The address of the service is the host of the Archive wi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
@@ -18,9 +19,7 @@ from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.url_list import UrlPair
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.server.pages import responses
-from flask_ibi_archive.server.pages.flask_interfaces import select_view
 from flask_ibi_archive.server.pages.requests import (
-    EXTENSION,
     RESOLVER_EXTENSION,
     current_archive,
     current_request,
@@ -36,48 +35,40 @@ _SERVICE_PATH = re.compile(
 )
 
 
-def route_service_request() -> bool:
-    """Select the view of the service if the request is for the address of the service.
+def find_service_view() -> Callable[[], Response] | None:
+    """Return the view of the service if the request is for the address of the service.
 
     Flask cannot find this view, because the IBI of the service is in the database. A route for all
     paths with the form of an IBI would hide routes of the app.
 
-    If the app has a route for exactly the address of the service, the app answers the request.
-
-    :returns: True if the view of the service was selected.
+    :returns: None for other requests. If the app has a route for exactly the address of the
+        service, the app answers the request.
     """
     request = current_request()
     path = request.path
     if _SERVICE_PATH.fullmatch(path) is None or isinstance(request.routing_exception, BadHost):
-        return False
+        return None
     if request.url_rule is not None and not request.url_rule.arguments:
-        return False
+        return None
     archive = current_archive()
-    failure: NotReady | ConfigError | None = None
     try:
         # most requests have the canonical case
         if not archive.serves(path[1:]) and not archive.serves(parse_identifier(path[1:]).text):
-            return False
+            return None
     except IdentifierError:
-        return False
+        return None
     except NotReady as error:  # the IBI of the service is unknown
         resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
         if resolves and not is_message():  # it may be a persistent URL
-            return False
-        failure = error
+            return None
+        return partial(_unavailable, error)
     except ConfigError as error:
-        failure = error
-    select_view(f"{EXTENSION}.service", failure=failure)
-    return True
+        return partial(_unavailable, error)
+    return answer_service_request
 
 
-def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
-    """Answer a message, or return an alert that says why the message is refused.
-
-    :param failure: the error that prevents an answer; None if there is no such error.
-    """
-    if failure is not None:
-        return _unavailable(failure)
+def answer_service_request() -> Response:
+    """Answer a message, or return an alert that says why the message is refused."""
     if (refusal := responses.refuse_request()) is not None:
         return refusal
     request, archive = current_request(), current_archive()

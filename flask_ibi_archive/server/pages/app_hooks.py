@@ -21,7 +21,7 @@ from flask_ibi_archive.server.pages.texts import PageFunctions
 
 #: The key of the functions that answer persistent URLs in ``app.extensions``.
 ANSWERS = "ibi_answers"
-#: The key of the function of an Archive that selects the view for a message to its service.
+#: The key of the function of an Archive that returns the view for a message to its service.
 SERVICE = "ibi_service_route"
 #: The key of the endpoints of pages for other servers in ``app.extensions``.
 SERVER_PAGES = "ibi_server_pages"
@@ -147,9 +147,8 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     :returns: None if the app answers the request.
     """
     app = current_flask()
-    is_for_server = request.endpoint in app.extensions[SERVER_PAGES] or (
-        SERVICE in app.extensions and app.extensions[SERVICE]()
-    )
+    service = app.extensions[SERVICE]() if SERVICE in app.extensions else None
+    is_for_server = service is not None or request.endpoint in app.extensions[SERVER_PAGES]
     if not is_for_server and not is_unrouted() and not has_catch_all_route():
         return run_hooks()
     try:
@@ -157,7 +156,7 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
         theirs = error
     if is_for_server:
-        return app.dispatch_request()
+        return app.dispatch_request() if service is None else service()
     # "/" is no persistent URL; a resolver has its front page there
     if theirs is None or request.path != "/":
         for answer in app.extensions[ANSWERS]:

@@ -15,7 +15,6 @@ from flask import Flask, Response
 from werkzeug.routing import AnyConverter, BaseConverter
 
 from flask_ibi_archive.core.identifiers.grammar import IBIP, LEGACY, REPOSITORY
-from flask_ibi_archive.server.pages.requests import current_flask, current_request
 
 
 def answer_before_hooks(app: Flask, answer: Callable[[Callable[[], Any]], Any]) -> None:
@@ -41,21 +40,6 @@ def finish_last(app: Flask, finish: Callable[[Response], Response]) -> None:
     """
     process = app.process_response
     app.process_response = lambda response: finish(process(response))  # type: ignore[method-assign]
-
-
-def select_view(endpoint: str, **view_args: Any) -> None:
-    """Let a view answer the current request, although Flask has found another one or none.
-
-    Functions of the app, such as ``before_request``, then see this endpoint. A route that matches
-    only some values is no solution: if a converter refuses a value, Werkzeug does not try the next
-    rule.
-
-    :param view_args: the arguments of the view.
-    """
-    request = current_request()
-    request.routing_exception = None
-    request.url_rule = next(current_flask().url_map.iter_rules(endpoint))
-    request.view_args = view_args
 
 
 # Of several rules with the same form, Werkzeug selects the rule whose converters have the smallest

@@ -15,7 +15,6 @@ from flask_ibi_archive.server.pages.flask_interfaces import (
     OwnWordConverter,
     answer_before_hooks,
     finish_last,
-    select_view,
 )
 
 
@@ -59,16 +58,6 @@ def test_flask_calls_the_function_after_those_of_the_app(app: Flask) -> None:
     assert get(app, "/") == "home after before last"
     assert get(app, "/?hook") == "hook after before last"
     assert get(app, "/none").endswith(" after before last")
-
-
-def test_flask_calls_the_selected_view(app: Flask) -> None:
-    app.add_url_rule("/<x>", "own", lambda x: f"{request.endpoint} {x}", build_only=True)
-
-    def answer(run_hooks: Callable[[], Any]) -> Any:
-        select_view("own", x="5")
-
-    answer_before_hooks(app, answer)
-    assert [get(app, path) for path in ("/", "/none")] == ["own 5", "own 5"]
 
 
 def test_werkzeug_selects_the_rule_with_the_smallest_weight(app: Flask) -> None:
