@@ -709,6 +709,19 @@ def test_the_hooks_and_routes_of_the_host_do_not_hide_the_claims(
         close(app)
 
 
+@pytest.mark.parametrize("path", [f"{PATH}/key", PATH])
+def test_check_finds_a_route_that_takes_the_claims(path: str, app: Flask) -> None:
+    app.add_url_rule(path, "taken", lambda: "taken")
+    assert f"FAIL claims: the app itself answers {path}" in command(app, "check").out
+
+
+def test_check_finds_a_folder_that_cannot_be_written(new_app: NewApp, uri: str) -> None:
+    app = new_app(IBI_CLAIMS_KEY="A" * 43 + "=", IBI_CLAIMS_FOLDER="/proc/claims")
+    archive_of(app).init()
+    assert get(app).status_code == 503
+    assert "FAIL claims: the folder of the claims can't be written" in command(app, "check").out
+
+
 # --- names (CL-1) --------------------------------------------------------------------------------
 
 #: One name more than an item can have beside its rep and its ibip.
