@@ -9,7 +9,7 @@
       IdentifierError             a text is not an identifier (also a ValueError)
       MintingError                no identifier can be assigned now
       PeerProtocolError           a received message is wrong
-        ClaimError                a claim, a checkpoint or a signature is false
+        ClaimError                a claim, a page of claims or a key is wrong
         MalformedPersistentUrl    a text is not a persistent URL
       TransportError              another server cannot be reached, or its answer is incomplete
       RegistrationError           the resolver did not include or exclude the Archive
@@ -127,7 +127,7 @@ class PeerProtocolError(IBIError):
 
 
 class ClaimError(PeerProtocolError):
-    """A claim, a checkpoint, a signature or a tile of a log is malformed or false."""
+    """A claim, a page of claims, a signature or a key is malformed or false."""
 
 
 class MalformedPersistentUrl(PeerProtocolError):

@@ -328,6 +328,7 @@ class IBIArchive:
             notifier=Notifier(app),
             clock=self.clock,
             formats=self.functions.formats,
+            sets=self.functions.sets,
             replica=replica or None,
         )
         # without a registration key, no resolver can have included the Archive

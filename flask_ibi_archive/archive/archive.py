@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timezone
-from functools import cached_property
+from datetime import date, datetime, timezone
+from functools import cached_property, partial
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.accesses import statistics as access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import take_acknowledgment
-from flask_ibi_archive.archive.claims.log import ClaimLog
+from flask_ibi_archive.archive.claims import Claims
+from flask_ibi_archive.archive.harvest.harvesting import describe_items
+from flask_ibi_archive.archive.harvest.messages import HarvestSets
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
-from flask_ibi_archive.archive.items import archives, operations
+from flask_ibi_archive.archive.items import archives, changes, operations
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted
 from flask_ibi_archive.archive.items.operations import (
@@ -62,6 +64,7 @@ class Archive:
         real time.
     :param formats: the metadata formats. Formats that are added after the first answer of the
         Archive do not appear in URL lists.
+    :param sets: the sets of items for harvesters.
     :param replica: a copy of the database that answers urlRequests, if the Archive has one.
     """
 
@@ -73,6 +76,7 @@ class Archive:
     catalogue: RecordCatalogue | None = None
     clock: Clock = read_utc_clock
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
+    sets: HarvestSets = field(default_factory=HarvestSets)
     replica: Database | None = None
     _served: tuple[archives.ServedArchive, ArchiveFacts] | None = None
 
@@ -140,9 +144,14 @@ class Archive:
         return self.own_context
 
     @cached_property
-    def claims(self) -> ClaimLog:
-        """The log of the claims that the Archive publishes."""
-        return ClaimLog(self)
+    def claims(self) -> Claims:
+        """The claims that the Archive publishes."""
+        return Claims(self)
+
+    def number_changes(self, connection: Connection) -> tuple[datetime, bool]:
+        """Number changes of items for harvesters and resolvers; see :func:`.number_changes`."""
+        describe, now = partial(describe_items, self), self.own_context.now()
+        return changes.number_changes(connection, self.served().id, now, changes.BATCH, describe)
 
     @property
     def today(self) -> date:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, current_app, got_request_exception, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive.archive.claims.views import PATH as CLAIMS_PATH
+from flask_ibi_archive.archive.claims import NO_LIMIT
+from flask_ibi_archive.archive.claims import PATH as CLAIMS_PATH
 from flask_ibi_archive.archive.identification.api_keys import PATH, list_keys
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.items.read import count_newer_files
@@ -28,7 +29,12 @@ from flask_ibi_archive.core.protocol.inclusion import CLASH, CLASH_REQUEST, SERV
 from flask_ibi_archive.core.protocol.query_strings import format_query_string
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
-from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError, one_line
+from flask_ibi_archive.errors import (
+    NotReady,
+    RegistrationError,
+    TransportError,
+    one_line,
+)
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
     TIMEOUT,
@@ -193,23 +199,26 @@ def _check_files(archive: Archive, compares: bool) -> str:
 
 
 def _check_claims(archive: Archive) -> str:
-    """Check that the Archive can publish claims, if it is meant to, and that apps let them pass."""
-    status = archive.claims.status()
-    if status.key is None and status.disabled is None:
-        return "no claims are published; to publish them, run: flask ibi init"
-    if status.warning is not None:
-        raise CheckFailed(status.warning)
-    if status.disabled is not None:
-        return f"this Archive publishes no claims, because {status.disabled}"
-    if EXTENSION in current_app.blueprints:
-        path = f"{CLAIMS_PATH}/key"
-        answer, is_ours = _dispatch(archive, path)
-        if not is_ours or answer.text.strip() != status.key:
+    """Check that resolvers can read the claims, and whether an older database was restored."""
+    claims = archive.claims
+    hindrance = claims.find_hindrance()
+    if hindrance is not None:
+        return f"no claims are published: {hindrance}"
+    # as a resolver reads them, but without numbering changes
+    expected = {f"{CLAIMS_PATH}/key": claims.find_public_key(), f"{CLAIMS_PATH}?limit=0": NO_LIMIT}
+    for path, text in expected.items() if EXTENSION in current_app.blueprints else ():
+        answer, _ = _dispatch(archive, path)
+        if answer.text != text:
             raise CheckFailed(
                 f"the app itself answers {path}, with status {answer.status_code}; resolvers "
                 "can't read the claims (see docs/howto/your-app-has.rst)"
             )
-    return f"{status.size} claims are in the log {status.origin}; {status.pending} changes wait"
+    if claims.is_restored():
+        raise CheckFailed(
+            "the database is older than the claims that were published last; resolvers read all "
+            "claims again by themselves. Repeat what was done since (see docs/howto/backup.rst)"
+        )
+    return f"{CLAIMS_PATH} can be read; the key is in {claims.describe()['key']}"
 
 
 def _check_catalogue(archive: Archive, records: RecordSource) -> str:

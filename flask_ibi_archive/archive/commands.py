@@ -1,4 +1,4 @@
-"""The commands of an Archive as a whole: init, check, show, list, verify."""
+"""The commands of an Archive as a whole: init, check, show, list, verify, claims."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SECTIONS = {
     "Resolvers and other servers": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
     "joining.registration_commands.unregister-archive moving.commands.offers "
-    "claims.commands.claims identification.commands.api-key",
+    "commands.claims identification.commands.api-key",
     "Maintenance": "commands.verify commands.check-links accesses.commands.purge "
     "commands.renew-harvests",
     "For experts": "commands.upgrade commands.downgrade items.commands.mint "
@@ -93,8 +93,7 @@ def init_command() -> None:
 
     Prints the IBI of the service. The command can be repeated. It then updates the tables. The
     private key of the Archive's claims is made, unless it exists or IBI_CLAIMS is false. If this
-    fails, the command says why on standard error, and all else works without claims. If IBI_CLAIMS
-    is false, changes of items are not noted any more.
+    fails, the command says why on standard error, and all else works without claims.
 
     \b
     Example:
@@ -114,8 +113,6 @@ def init_command() -> None:
     try:
         if archive.claims.is_enabled:
             archive.claims.create_key()
-        else:
-            archive.claims.pause()
     except NotReady as error:
         terminal.warn(f"no claims are published: {error}")
     terminal.write(served.service_ibi)
@@ -397,14 +394,10 @@ def _build_pair_json(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
 def verify_command(prune: bool, as_json: bool) -> None:
     """Check the stored files against their checksums.
 
-    Also checks the log of claims: its entries, hashes and size, and whether the last claims fit the
-    items.
-
     Writes one line for each file that is missing or damaged: which of both, the IBI of the item,
     the path of the file, and the path of the stored file. Restore the stored file from a backup, or
-    add the file to the item again. Errors in the log of claims begin with "claims". The exit status
-    is 1 if there is a line. On a terminal, the command also says how many stored files no item
-    needs.
+    add the file to the item again. The exit status is 1 if there is a line. On a terminal, the
+    command also says how many stored files no item needs.
 
     Each database needs a folder of files of its own: --prune deletes what the items of this
     database do not need.
@@ -420,28 +413,24 @@ def verify_command(prune: bool, as_json: bool) -> None:
     terminal.standard_output()
     database, files, archive_id = archive.database, archive.files_folder, archive.served().id
     faults = []
-    with terminal.Bars(files="Verifying", claims="Verifying claims") as bars:
+    with terminal.Bars(files="Verifying") as bars:
         for fault in care.find_faults(database, archive_id, files, partial(bars.show, "files")):
             faults.append(fault)
             bars.clear()
             if not as_json:
                 terminal.write("\t".join(fault))
-        errors = archive.claims.verify(partial(bars.show, "claims"))
     care.store_faults(database, archive_id, faults, archive.clock())
     unneeded = care.find_unneeded(database, files, archive.clock(), prune)
     if as_json:
         found = [fault._asdict() for fault in faults]
-        terminal.write_json({"faults": found, "claims": errors, "unneeded": len(unneeded)})
-    else:
-        for error in errors:
-            terminal.write(f"claims\t{error}")
-        if sys.stderr.isatty():
-            deletion = "deleted" if prune else "verify --prune deletes them"
-            terminal.say(
-                f"{len(faults)} files are missing or damaged; "
-                f"{len(unneeded)} stored files that no item needs ({deletion})"
-            )
-    if faults or errors:
+        terminal.write_json({"faults": found, "unneeded": len(unneeded)})
+    elif sys.stderr.isatty():
+        deletion = "deleted" if prune else "verify --prune deletes them"
+        terminal.say(
+            f"{len(faults)} files are missing or damaged; "
+            f"{len(unneeded)} stored files that no item needs ({deletion})"
+        )
+    if faults:
         raise click.exceptions.Exit(1)
 
 
@@ -505,3 +494,86 @@ def renew_harvests_command() -> None:
     with archive.database.writing() as connection:
         renew(connection, archive.served().id)
     terminal.write("harvesters will read all items again")
+
+
+@click.group("claims")
+def claims_command() -> None:
+    """Show the claims and their key, or replace the key.
+
+    In its claims, the Archive states in signed form what it holds. Resolvers read them at
+    /ibi/claims. The private key is in the folder IBI_CLAIMS_FOLDER, or in the setting
+    IBI_CLAIMS_KEY. The database does not contain it: keep a copy in a safe place.
+
+    \b
+    Example:
+      flask --app example_app ibi claims status
+    """
+
+
+@claims_command.command("status")
+@json_option
+def status_command(as_json: bool) -> None:
+    """Show whether claims are published, and how many.
+
+    "claims" is the number of items that are claimed, and "last change" the number of the last
+    change of one of them. "key" says where the private key is.
+
+    \b
+    Example:
+      flask --app example_app ibi claims status
+    """
+    values = get_archive().claims.describe()
+    if as_json:
+        terminal.write_json(values)
+        return
+    for name, value in values.items():
+        terminal.write(f"{name}: {value}")
+
+
+@claims_command.command("key")
+def key_command() -> None:
+    """Print the public key with which resolvers check the claims.
+
+    The same key is at /ibi/claims/key. A resolver reads it there when it includes the Archive.
+
+    \b
+    Example:
+      flask --app example_app ibi claims key
+    """
+    terminal.write(_require_key(get_archive()))
+
+
+@claims_command.command("rotate")
+@yes_option
+def rotate_command(yes: bool) -> None:
+    """Replace the private key, for example because others may know it.
+
+    Prints the new public key. Resolvers do not accept claims with the new key until you run flask
+    ibi register-archive. Until then, they ask the Archive for each item, as before it had claims.
+
+    \b
+    Example:
+      flask --app example_app ibi claims rotate
+    """
+    archive = get_archive()
+    terminal.standard_output()
+    _require_key(archive)
+    if archive.claims.key.is_set:
+        raise click.ClickException(
+            "the key is in the setting IBI_CLAIMS_KEY; change it there, and then run: flask ibi "
+            "register-archive"
+        )
+    question = "Replace the key of the claims? Resolvers must then include the Archive again."
+    terminal.confirm(question, yes)
+    archive.claims.key.replace()
+    terminal.write(_require_key(archive))
+    terminal.say("now run: flask ibi register-archive")
+
+
+def _require_key(archive: Archive) -> str:
+    key = archive.claims.find_public_key()
+    if key is None:
+        raise click.ClickException(
+            f"this Archive publishes no claims: {archive.claims.find_hindrance()}"
+        )
+    return key.rstrip()

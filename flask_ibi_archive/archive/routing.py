@@ -10,9 +10,9 @@ from flask import Response, current_app
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 
+from flask_ibi_archive.archive import claims
 from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
-from flask_ibi_archive.archive.claims import views as claims
 from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
@@ -92,12 +92,8 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     ):
         add_page(blueprint, endpoint, path, page)
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
-    for endpoint, path, send in (
-        ("claims_checkpoint", "checkpoint", claims.send_checkpoint),
-        ("claims_key", "key", claims.send_key),
-        ("claims_tile", "tile/<path:path>", claims.send_tile),
-    ):
-        add_page(blueprint, endpoint, f"{claims.PATH}/{path}", send, for_servers=True)
+    add_page(blueprint, "claims", claims.PATH, claims.send_page, for_servers=True)
+    add_page(blueprint, "claims_key", f"{claims.PATH}/key", claims.send_key, for_servers=True)
     offer, file = f"{offers.PATH}/<offer>", f"files/<{NUMBER}:number>/<path:path>"
     add_page(blueprint, "offer", offer, views.answer_offer, METHODS)
     add_page(blueprint, "offered_items", f"{offer}/items", views.answer_items, METHODS)

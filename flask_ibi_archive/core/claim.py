@@ -8,9 +8,9 @@
 A page begins with lines about itself and ends with its signature::
 
     archive dpi.inpe.br/banon/1999/01.09.22.14
-    epoch 5f2c9a17
+    epoch 5f2c9a1704b6d8e3
     after {}
-    position 2-9c41d0be6a5f0173-5f2c9a17
+    position 2-2-9c41d0be6a5f0173-5f2c9a1704b6d8e3
     more false
     time 2026-03-01T12:00:00Z
     hidden {8JMKD3MGP8W}
@@ -18,6 +18,9 @@ A page begins with lines about itself and ends with its signature::
     signature 3kC2...
 
 The signature is that of Ed25519 (RFC 8032) over all bytes before its line, in base64.
+
+DOIs and Handles may contain any character. In a claim they are percent-encoded, "%" too. All other
+names are words already.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
+from urllib.parse import quote, unquote
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -32,13 +36,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
-from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
+from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import ClaimError, IdentifierError, PeerProtocolError
 
 #: The maximum number of names of an item: its identifiers and its aliases.
 MAX_NAMES = 500
-#: The maximum length of a name in a claim in bytes.
+#: The maximum length of a name in bytes, as a claim states it, and as it is compared.
 MAX_NAME = 2048
 #: The maximum length of the claims in a page in bytes. One claim is never longer.
 MAX_PAGE = 1 << 20
@@ -48,8 +52,11 @@ UNCLAIMED = "Unclaimed"
 _STATES = {state.value: state for state in (State.ORIGINAL, State.COPY, State.DELETED)}
 _is_item = re.compile(r"[A-Za-z0-9._/-]{1,255}").fullmatch
 _is_timestamp = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z").fullmatch
-_HEADER = ("archive", "epoch", "after", "position", "more", "time")
+_HEADER = ("archive", "epoch", "position", "more", "time")
 _SIGNATURE = b"signature "
+_ENCODED = ("doi:", "hdl:")
+#: The characters of a word, without "%".
+_WORD_CHARACTERS = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in "%{}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ def format_claim(claim: Claim) -> str:
     if claim.original_archive is not None:
         pairs.append(f"ibi.archiveservice {claim.original_archive}")
     if claim.aliases:
-        pairs.append(f"aliases {{{' '.join(map(encode_word, claim.aliases))}}}")
+        pairs.append(f"aliases {{{' '.join(map(_encode_name, claim.aliases))}}}")
     return " ".join(pairs)
 
 
@@ -153,12 +160,14 @@ def parse_claim(line: str) -> Claim:
             raise ClaimError("ibi.archiveservice: only a Copy or a Deleted item names an Archive")
     elif state is State.COPY:
         raise ClaimError("ibi.archiveservice: a Copy must name the Archive of the Original")
-    aliases = pairs.get("aliases", ())
-    if len(named) + len(aliases) > MAX_NAMES:
+    words = pairs.get("aliases", ())
+    if len(named) + len(words) > MAX_NAMES:
         raise ClaimError(f"aliases: an item has at most {MAX_NAMES} names")
+    try:
+        aliases = tuple(map(_decode_name, words))
+    except UnicodeDecodeError as error:
+        raise ClaimError("aliases: the characters that %XX stands for must be in UTF-8") from error
     for alias in aliases:
-        if len(alias) > MAX_NAME:
-            raise ClaimError(f"aliases: a name has at most {MAX_NAME} bytes")
         fold_name(alias)
     return Claim(item, named.get("rep"), named.get("ibip"), state, timestamp, original, aliases)
 
@@ -166,15 +175,26 @@ def parse_claim(line: str) -> Claim:
 def fold_name(name: str) -> str:
     """Return the form in which names are compared: equal names have the same one.
 
-    :raises ClaimError: if the text is neither an identifier nor an alias.
+    :raises ClaimError: if the text is neither an identifier nor an alias, or if it is too long.
     """
     identifier = match_identifier(name)
     if identifier is not None:
         return identifier.text
     try:
-        return parse_foreign(name).folded
+        folded = parse_foreign(name).folded
     except IdentifierError as error:
         raise ClaimError(f"{name[:80]!a} is neither an identifier nor an alias") from error
+    if max(len(_encode_name(name)), len(folded.encode())) > MAX_NAME:
+        raise ClaimError(f"{name[:80]!a}...: a name has at most {MAX_NAME} bytes")
+    return folded
+
+
+def _encode_name(name: str) -> str:
+    return quote(name, safe=_WORD_CHARACTERS) if name.startswith(_ENCODED) else name
+
+
+def _decode_name(word: str) -> str:
+    return unquote(word, errors="strict") if word.startswith(_ENCODED) else word
 
 
 def format_page(page: Page, key: Ed25519PrivateKey) -> bytes:
@@ -182,11 +202,17 @@ def format_page(page: Page, key: Ed25519PrivateKey) -> bytes:
 
     :param key: the private key of the Archive.
     """
-    more = "true" if page.more else "false"
-    values = (page.archive, page.epoch, page.after or "{}", page.position, more, page.time)
-    header = [f"{name} {value}" for name, value in zip(_HEADER, values, strict=True)]
-    lines = [*header, f"hidden {{{' '.join(page.hidden)}}}", *page.claims, ""]
-    content = "\n".join(lines).encode()
+    lines = [
+        f"archive {page.archive}",
+        f"epoch {page.epoch}",
+        f"after {page.after or '{}'}",
+        f"position {page.position}",
+        f"more {str(page.more).lower()}",
+        f"time {page.time}",
+        f"hidden {{{' '.join(page.hidden)}}}",
+        *page.claims,
+    ]
+    content = "\n".join([*lines, ""]).encode()
     return content + _SIGNATURE + b64encode(key.sign(content)) + b"\n"
 
 
@@ -202,23 +228,25 @@ def parse_page(body: bytes, key: Ed25519PublicKey) -> Page:
     content += b"\n"
     try:
         key.verify(b64decode(code.strip(), validate=True), content)
-        lines = content.decode("ascii").splitlines()
+        lines = content.decode("ascii").split("\n")[:-1]
     except (InvalidSignature, ValueError) as error:
         raise ClaimError("the signature of the page is missing or wrong") from error
     end = next((n for n, line in enumerate(lines) if line.startswith("item ")), len(lines))
     pairs = _parse_pairs("\n".join(lines[:end]).encode())
-    values = {name: _read_word(pairs, name) for name in _HEADER if name != "after"}
-    missing = next((name for name, value in values.items() if value is None), None)
-    after = " ".join(pairs.get("after", ()))
-    if missing or values["more"] not in ("true", "false") or not _is_timestamp(str(values["time"])):
-        raise ClaimError(f"{missing or 'more, time'}: the header of the page is malformed")
+    values = {name: _read_word(pairs, name) or "" for name in _HEADER}
+    if values["more"] not in ("true", "false"):
+        values["more"] = ""
+    if not _is_timestamp(values["time"]):
+        values["time"] = ""
+    if missing := [name for name, value in values.items() if not value]:
+        raise ClaimError(f"{missing[0]}: missing or malformed in the header of the page")
     return Page(
-        str(values["archive"]),
-        str(values["epoch"]),
-        after,
-        str(values["position"]),
+        values["archive"],
+        values["epoch"],
+        " ".join(pairs.get("after", ())),
+        values["position"],
         values["more"] == "true",
-        str(values["time"]),
+        values["time"],
         pairs.get("hidden", ()),
         tuple(lines[end:]),
     )

@@ -21,10 +21,13 @@ second. If an Archive is not registered, its keys are refused without a comparis
 counted.
 
 **The list.** Each process keeps the included Archives in memory. Each resolution executes one
-SELECT, and each further round one more. It returns the version of the list of Archives, and all
-that depends on the identifiers: claims, Archives with the same prefix, and the hint. If the version
-is not that of the list in memory, the list and then all this is read again. Therefore list and
-claims are always of the same moment.
+SELECT, and each further round one more. It returns the version of the list, and all that is known
+about the identifiers: who claims them, who has hidden items with their prefixes, and where they
+were found. If the version is not that of the list in memory, the list and then all this is read
+again. Therefore list and claims are always of the same moment. Each change of the included
+Archives, or of whether the claims of one count, increases the version in its transaction. Claims
+that are too old need no change to stop counting. Therefore the list is also read again after
+:data:`RELOAD`.
 
 **Clashes.** Two included Archives mint identifiers with the same prefix, so that they can give one
 identifier to two items. Both stay included, but their administrators are told. Archives of one
@@ -35,13 +38,15 @@ database do not clash, because they share the dates that were issued. Source: fe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta, timezone
-from functools import cached_property
 from itertools import combinations
-from math import ceil
-from typing import Any, TypeAlias
+from math import ceil, inf
+from operator import attrgetter
+from time import monotonic
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import (
@@ -49,6 +54,7 @@ from sqlalchemy import (
     Connection,
     and_,
     delete,
+    exists,
     func,
     insert,
     literal,
@@ -58,7 +64,7 @@ from sqlalchemy import (
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive import errors
-from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
+from flask_ibi_archive.core.claim import parse_key
 from flask_ibi_archive.core.identifiers import (
     Decoded,
     Identifier,
@@ -70,17 +76,26 @@ from flask_ibi_archive.core.protocol.hosts import extract_host, extract_port, gr
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest, RegistrationStatus
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
-from flask_ibi_archive.core.resolution.asking import Claims
-from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError, TransportError
+from flask_ibi_archive.errors import (
+    ClaimError,
+    RegistrationRefused,
+    StorageError,
+    TransportError,
+)
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.old_claims.index import Holding
-from flask_ibi_archive.resolver.old_claims.pinning import lock_holders, pin_key, read_key
-from flask_ibi_archive.resolver.old_claims.tables import CURRENT, SILENT, FollowedLog
-from flask_ibi_archive.resolver.old_claims.versions import bump_version
-from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
+from flask_ibi_archive.resolver.tables import (
+    STATE_NUMBERS,
+    ClaimedName,
+    FollowedArchive,
+    KeyAttempt,
+    RefusedClaim,
+    RegisteredArchive,
+    ResolverState,
+)
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
+from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update, is_one_of
 from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
 from flask_ibi_archive.server.mail import compose_email, send_email
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -106,14 +121,15 @@ class Archive:
     In the list of a process, only what belongs to the inclusion is up to date.
 
     :param address: the host and port of the Archive. "" before its first inclusion request.
-    :param log_state: the state of its log of claims (claims/tables.py). None if it has no log.
+    :param read_at: when its claims were last read to the end. None if they don't count: it
+        publishes none, one of them is refused, or answers have contradicted them.
     """
 
     id: int
     service_ibi: str
     address: str = ""
     ip: str | None = None
-    log_state: str | None = None
+    read_at: datetime | None = None
     key_hash: str = field(default="", repr=False)
     email: str | None = None
     registered_at: datetime | None = None
@@ -180,16 +196,21 @@ def _decode(ibi: Identifier) -> Decoded:
         return Decoded(ibi.form)
 
 
+#: The number of contradictions after which the claims of an Archive no longer count.
+MAX_CONTRADICTIONS = 3
 _ARCHIVES = (
     select(
-        *[
-            getattr(RegisteredArchive, one.name)
-            for one in fields(Archive)
-            if one.name != "log_state"
-        ],
-        FollowedLog.state.label("log_state"),
+        *[getattr(RegisteredArchive, one.name) for one in fields(Archive) if one.name != "read_at"],
+        FollowedArchive.read_at,
     )
-    .outerjoin(FollowedLog, FollowedLog.archive_id == RegisteredArchive.id)
+    .outerjoin(
+        FollowedArchive,
+        and_(
+            FollowedArchive.archive_id == RegisteredArchive.id,
+            FollowedArchive.contradictions < MAX_CONTRADICTIONS,
+            ~exists().where(RefusedClaim.archive_id == RegisteredArchive.id),
+        ),
+    )
     .order_by(RegisteredArchive.id)
 )
 
@@ -222,6 +243,30 @@ def update_archive(
         update(table).where(is_same).values(**values).returning(table.requests)
     )
     return requests
+
+
+def bump_version(connection: Connection, archive_ids: Iterable[int]) -> None:
+    """Increase the version of the list of Archives.
+
+    The row of the version is locked until the end of the transaction, so versions are committed in
+    their order. Therefore a transaction calls this function last, unless it has locked the rows of
+    all Archives that it changes before.
+
+    :param archive_ids: the ids of the Archives that have changed. Removed Archives are ignored.
+    """
+    # an inclusion locks the row of its Archive before the row of the version: so does this function
+    lock_rows(connection, archive_ids)
+    connection.execute(update(ResolverState).values(version=ResolverState.version + 1))
+
+
+def lock_rows(connection: Connection, archive_ids: Iterable[int]) -> None:
+    """Lock the rows of Archives, in the order in which all transactions lock them."""
+    connection.execute(
+        select(RegisteredArchive.id)
+        .where(is_one_of(RegisteredArchive.id, archive_ids))
+        .order_by(RegisteredArchive.id)
+        .with_for_update(key_share=True)
+    )
 
 
 def store_result(connection: Connection, archive: Archive, number: int, **values: Any) -> bool:
@@ -335,6 +380,9 @@ class KeyRateLimit:
 
 #: The columns with values of the last inclusion request, which has the same names.
 _STATED = ("address", "ip", "platform_version", "admin_email", "mints", "database")
+#: The time limit in seconds for the key of the claims, so that an inclusion is not delayed, and the
+#: maximum length of the answer in bytes.
+KEY_TIMEOUT, MAX_KEY = 2.0, 1000
 #: The IP address that stands for an unknown sender.
 UNKNOWN_SENDER = "0.0.0.0"
 
@@ -462,14 +510,14 @@ class Registry:
         """Process the inclusion request or exclusion request of an Archive, and return the result.
 
         An Archive may send the same request several times. If it publishes claims, the key that
-        signs them is pinned together with the inclusion (claims/pinning.py). No transaction is open
-        during the calls to the Archive.
+        signs them is pinned together with the inclusion. No transaction is open during the calls to
+        the Archive.
 
         :param sender: the IP address of the sender of the request.
         :raises RegistrationRefused: if the Archive is not registered, if the key is wrong, if the
             rate limit of wrong keys is reached, or if a later request was stored during the
-            confirmation call. Also if the Archive has an internal address that is not allowed, or
-            its key has the name of another Archive's log: then its state does not change.
+            confirmation call. Also if the Archive has an internal address that is not allowed: then
+            its state does not change.
         Source: [R] 5.2.
         """
         archive = self.authenticate(request, sender)
@@ -501,11 +549,9 @@ class Registry:
         confirmed = self._call_for_confirmation(request)
         key = None
         if confirmed:  # by the Archive at this address, so that the key is its own
-            key = read_key(self.fetch, request.address, archive.service_ibi, self.config)
+            key = self._read_key(request)
         now = self.now()
         with self.database.writing() as connection:
-            if key is not None:
-                lock_holders(connection, archive.id, key)
             if store_result(
                 connection,
                 archive,
@@ -516,7 +562,7 @@ class Registry:
                 excluded_at=None,
             ):
                 if key is not None:
-                    pin_key(connection, archive.id, key, now)
+                    _pin_key(connection, archive.id, key, now)
                 return confirmed
             # meanwhile a later request was stored, or the administrator changed the registration
             is_same = RegisteredArchive.id == archive.id
@@ -561,6 +607,30 @@ class Registry:
             return False
         return [pair.text for pair in pairs if pair.name == "confirmation"] == ["yes"]
 
+    def _read_key(self, request: RegistrationRequest) -> str | None:
+        """Return the key with which an Archive signs its claims, in base64.
+
+        :returns: "" if it publishes no claims; None if the key can't be read, which does not hinder
+            the inclusion.
+        """
+        try:
+            answer = self.fetch(
+                f"http://{request.address}/ibi/claims/key",
+                "",
+                seconds=min(self.config.archive_timeout, KEY_TIMEOUT),
+                limit=MAX_KEY,
+                inner_hosts=self.config.inner_hosts,
+            )
+            if answer.status != 200 or not answer.complete:
+                return "" if answer.status == 404 else None
+            key = parse_key(answer.body, request.service_ibi.text)
+        except (TransportError, ClaimError) as error:
+            _logger.warning(
+                "the key of the claims of %s can't be read: %s", request.service_ibi, error
+            )
+            return None
+        return b64encode(key.public_bytes_raw()).decode()
+
     def find(self, service_ibi: str) -> Archive | None:
         """Return the registered Archive with a service IBI in canonical case, or None."""
         is_wanted = RegisteredArchive.service_ibi == service_ibi
@@ -571,6 +641,23 @@ class Registry:
 def _keep_or(date: Any, now: datetime) -> ColumnElement[datetime]:
     """Return the date in a column, or the current time if the column is empty."""
     return func.coalesce(date, literal(now, UTCDateTime()))
+
+
+def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -> None:
+    """Store the key of an Archive, or that it publishes no claims (federation CL-5).
+
+    What was read before remains, also if the key is another one: the same list is read on.
+
+    :param key: the key in base64; "" if there is none.
+    """
+    if not key:
+        is_its = FollowedArchive.archive_id == archive_id
+        connection.execute(delete(FollowedArchive).where(is_its))
+        connection.execute(delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
+        return
+    values = {"key": key, "pinned_at": now, "due_at": None}
+    pinned = insert_or_update(connection, FollowedArchive).values(archive_id=archive_id, **values)
+    connection.execute(pinned.on_conflict_do_update(index_elements=["archive_id"], set_=values))
 
 
 def _refuse_key(service_ibi: str) -> RegistrationRefused:
@@ -628,32 +715,60 @@ def tell_of_clashes(config: ResolverConfig, clashes: dict[str, set[str]]) -> Non
 
 # --- the list ------------------------------------------------------------------------------------
 
-#: The maximum number of Archives with the same prefix that are asked.
-MAX_HOLDERS = 4
+#: The maximum number of Archives that lately gave items with a prefix, and are asked.
+MAX_RECENT = 4
+#: The seconds after which the list is read again, so that claims that are too old stop counting.
+RELOAD = 5.0
+#: The states of claims by the numbers in the table.
 STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT. There is always one row of the first kind.
-_STATE, _BINDING, _HOLDER, _HINT = range(4)
+_STATE, _CLAIM, _HIDDEN, _RECENT, _HINT = range(5)
 #: The SELECT has few columns, because the drivers need time for each column. PostgreSQL takes the
 #: type of a column from the first two parts.
-_KNOWLEDGE = sa.text(f"""SELECT {_STATE} AS kind, version AS id,
- (SELECT max(id) FROM ibi_resolver_index_run) AS number, NULL AS key,
- CAST(followed_at AS TEXT) AS text
-FROM ibi_resolver_state
+_KNOWN = sa.text(f"""SELECT {_STATE} AS kind, version AS id, NULL AS text, NULL AS state,
+ NULL AS since, NULL AS original FROM ibi_resolver_state
 UNION ALL
-SELECT {_BINDING}, archive_id, state, key, NULL FROM ibi_resolver_binding WHERE key IN :keys
+SELECT {_CLAIM}, archive_id, name, state, since, original_archive FROM ibi_resolver_claim
+WHERE name IN :names AND reading > 0
 UNION ALL
-SELECT {_HOLDER}, archive_id, NULL, NULL, prefix FROM ibi_resolver_prefix WHERE prefix IN :prefixes
+SELECT CASE WHEN is_hidden THEN {_HIDDEN} ELSE {_RECENT} END, archive_id, prefix, NULL, seen_at,
+ NULL FROM ibi_resolver_prefix WHERE prefix IN :prefixes
 UNION ALL
-SELECT {_HINT}, archive_id, NULL, NULL, NULL FROM ibi_resolver_hint WHERE ibi = :hinted
+SELECT {_HINT}, archive_id, ibi, NULL, NULL, NULL FROM ibi_resolver_hint WHERE ibi IN :names
 """).bindparams(
-    sa.bindparam("keys", expanding=True, type_=sa.LargeBinary()),
+    sa.bindparam("names", expanding=True, type_=sa.Text()),
     sa.bindparam("prefixes", expanding=True, type_=sa.Text()),
-    sa.bindparam("hinted", type_=sa.Text()),
 )
 
-#: Finds claims in the files of the index, as :meth:`.index.ClaimIndex.find_in_files`.
-FindInFiles: TypeAlias = Callable[[bytes, Iterable[Any], "int | None"], "Iterable[Holding]"]
+
+class Claimant(NamedTuple):
+    """An included Archive that claims an item.
+
+    :param original_id: the id of the included Archive that has the Original, if the claim of a Copy
+        or of a removal names it.
+    """
+
+    archive_id: int
+    state: State
+    original_id: int | None = None
+
+
+class Known(NamedTuple):
+    """What is known about a name without asking. All numbers are ids of included Archives.
+
+    :param claimants: the Archives that claim the name, in the order in which their answers are
+        used: Original before Copy before Deleted; then that whose claim was read first; then that
+        which mints with the prefix; then that which was included first (federation CL-8a).
+    :param hidden: the Archives with hidden items that have the same prefix.
+    :param recent: the Archives that lately gave items with the same prefix.
+    :param hinted: the Archive where the item was last found.
+    """
+
+    claimants: tuple[Claimant, ...] = ()
+    hidden: tuple[int, ...] = ()
+    recent: tuple[int, ...] = ()
+    hinted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -662,160 +777,90 @@ class ArchiveList:
 
     :param version: the version of the list in the database. -1: nothing was read.
     :param archives: the Archives by their ids, in the order of their ids.
+    :param always: the ids of those whose claims don't count, so that they are always asked, in the
+        same order.
+    :param ends_at: when the list must be read again.
     """
 
     version: int = -1
     archives: Mapping[int, Archive] = field(default_factory=dict)
-
-    @cached_property
-    def always(self) -> Mapping[int, Archive]:
-        """The Archives whose claims don't count, so that they are always asked."""
-        archives = self.archives.items()
-        return {key: one for key, one in archives if one.log_state not in (CURRENT, SILENT)}
-
-    @cached_property
-    def silent(self) -> frozenset[int]:
-        """The ids of the Archives whose claims count, but which do not answer."""
-        return frozenset([key for key, one in self.archives.items() if one.log_state == SILENT])
+    always: Collection[int] = ()
+    ends_at: float = 0.0
 
     @property
     def has_claims(self) -> bool:
-        """Whether the claims of an Archive count."""
-        return len(self.always) < len(self.archives)
-
-    @cached_property
-    def without_claims(self) -> ArchiveList:
-        """The list for a time in which no claims count, because nobody reads them."""
-        if not self.has_claims:
-            return self
-        archives = {key: replace(one, log_state=None) for key, one in self.archives.items()}
-        return ArchiveList(self.version, archives)
-
-
-@dataclass(frozen=True, slots=True)
-class Knowledge:
-    """What the resolver knows before it asks.
-
-    :param archives: the included Archives.
-    :param claims: what is known about each identifier.
-    :param hinted: the id of the included Archive where the first identifier was last found, or
-        None.
-    """
-
-    archives: ArchiveList
-    claims: Mapping[Identifier, Claims]
-    hinted: int | None = None
+        """Whether an Archive publishes claims."""
+        return self.ends_at < inf
 
 
 class ArchiveListReader:
-    """Reads the list of Archives and the claims of identifiers. Thread-safe and fork-safe.
+    """Reads the list of Archives, and what is known about names. Thread-safe and fork-safe.
 
     There is no lock. If two threads read a new version, one of them may store the older list; the
     next resolution then reads the list again.
 
-    :param find_in_files: finds the claims in the files of the index.
-    :param max_age: if the follower has not read all logs for this number of seconds, no claims
-        count.
+    :param max_age: claims that were not read for this number of seconds don't count.
     """
 
-    def __init__(self, find_in_files: FindInFiles, max_age: float) -> None:
-        self._find_in_files = find_in_files
+    def __init__(self, max_age: float) -> None:
         self._max_age = timedelta(seconds=max_age)
         self._list = ArchiveList()
 
     def read(
-        self, connection: Connection, identifiers: Sequence[Identifier], hints: bool = False
-    ) -> Knowledge:
-        """Return what is known about some identifiers.
+        self, connection: Connection, names: Sequence[str], prefixes: Sequence[str]
+    ) -> tuple[ArchiveList, dict[str, Known]]:
+        """Return the included Archives, and what is known about names.
 
-        If the claims can't be read, the list says that all Archives are always asked.
-
-        :param hints: whether to read the hint for the first identifier.
+        :param names: identifiers and aliases in the form for comparison (:func:`.fold_name`).
+        :param prefixes: the prefix of each name; "" for an alias.
         """
-        keys = [identifier_key(ibi.text) for ibi in identifiers]
-        prefixes = [ibi.prefix for ibi in identifiers]
-        hinted = identifiers[0].text if hints else None
-        archives, rows = self._read(connection, keys, prefixes, hinted)
-        try:
-            states = self._read_claims(archives, keys, rows)
-        except NotReady as error:
-            _logger.error("all Archives are asked: %s", error)
-            archives, states = archives.without_claims, {key: {} for key in keys}
-        included = [row for row in rows if row.id in archives.archives]
-        claims = {
-            ibi: Claims(
-                states[key],
-                [row.id for row in included if row.kind == _HOLDER and row.text == ibi.prefix][
-                    :MAX_HOLDERS
-                ],
-            )
-            for ibi, key in zip(identifiers, keys, strict=True)
-        }
-        hint = next((row.id for row in included if row.kind == _HINT), None)
-        return Knowledge(archives, claims, hint)
-
-    def find_claimants(
-        self, connection: Connection, keys: Sequence[bytes]
-    ) -> tuple[ArchiveList, dict[bytes, Claims]]:
-        """Return the included Archives, and who claims names, by the keys of the names.
-
-        :raises NotReady: if the claims can't be read.
-        """
-        archives, rows = self._read(connection, keys, [], None)
-        states = self._read_claims(archives, keys, rows)
-        return archives, {key: Claims(state) for key, state in states.items()}
-
-    def _read(
-        self,
-        connection: Connection,
-        keys: Sequence[bytes],
-        prefixes: Sequence[str],
-        hinted: str | None,
-    ) -> tuple[ArchiveList, Sequence[Any]]:
-        values = {"keys": keys, "prefixes": prefixes, "hinted": hinted}
         archives = self._list
         while True:
-            rows: Sequence[Any] = connection.execute(_KNOWLEDGE, values).all()
-            [state] = [row for row in rows if row.kind == _STATE]
-            if state.id == archives.version:
+            parameters = {"names": names, "prefixes": prefixes}
+            rows: Sequence[Any] = connection.execute(_KNOWN, parameters).all()
+            [version] = [row.id for row in rows if row.kind == _STATE]
+            if version == archives.version and monotonic() < archives.ends_at:
                 break
             # if the list changes meanwhile, the version tells it
-            included = {one.id: one for one in list_included(connection)}
-            self._list = archives = ArchiveList(state.id, included)
-        return (archives if self._is_followed(state.text) else archives.without_claims), rows
+            self._list = archives = self._read_list(connection, version)
+        included = [row for row in rows if row.id in archives.archives and row.kind != _STATE]
+        known = {
+            name: _find_known(archives, included, name, prefix)
+            for name, prefix in zip(names, prefixes, strict=True)
+        }
+        return archives, known
 
-    def _read_claims(
-        self, archives: ArchiveList, keys: Sequence[bytes], rows: Sequence[Any]
-    ) -> dict[bytes, dict[int, Any]]:
-        """Return the states that Archives claim, by the keys of the names.
+    def _read_list(self, connection: Connection, version: int) -> ArchiveList:
+        since = datetime.now(timezone.utc) - self._max_age
+        included = {one.id: one for one in list_included(connection)}
+        always = [key for key, one in included.items() if not (one.read_at and one.read_at > since)]
+        has_claims = any(one.read_at for one in included.values())
+        ends_at = monotonic() + RELOAD if has_claims else inf
+        return ArchiveList(version, included, dict.fromkeys(always), ends_at)
 
-        :raises NotReady: if the index is damaged, or the database does not answer.
-        """
-        recent: dict[bytes, list[tuple[int, int]]] = {key: [] for key in keys}
-        version = None
-        for row in rows:
-            if row.kind == _BINDING:
-                recent[bytes(row.key)].append((row.id, row.number))
-            elif row.kind == _STATE:
-                version = row.number
-        try:
-            return {
-                key: {
-                    archive_id: STATES[number]
-                    for archive_id, number in self._find_in_files(key, found, version)
-                    if archive_id in archives.archives
-                }
-                for key, found in recent.items()
-            }
-        except (StorageError, KeyError) as error:
-            advice = "run: flask ibi-resolver check"
-            raise NotReady("the claims can't be read", advice, str(error)) from error
 
-    def _is_followed(self, followed_at: str | None) -> bool:
-        """Return whether the follower has read all logs lately.
+def _find_known(archives: ArchiveList, rows: Sequence[Any], name: str, prefix: str) -> Known:
+    """Return what some rows tell about a name."""
+    claims = [row for row in rows if row.kind == _CLAIM and row.text == name]
+    if len(claims) > 1:
 
-        :param followed_at: the time in UTC, as the databases write it.
-        """
-        if followed_at is None:
-            return False
-        return followed_at[:19] >= str(datetime.now(timezone.utc) - self._max_age)[:19]
+        def order(row: Any) -> tuple[Any, ...]:
+            archive = archives.archives[row.id]
+            is_foreign = not prefix or parse_identifier(archive.service_ibi).prefix != prefix
+            return row.state, row.since, is_foreign, archive.included_at, row.id
+
+        claims.sort(key=order)
+    named = {row.original for row in claims if row.original is not None}
+    originals = {
+        one.service_ibi: key
+        for key, one in (archives.archives.items() if named else ())
+        if one.service_ibi in named
+    }
+    recent = [row for row in rows if row.kind == _RECENT and row.text == prefix]
+    recent.sort(key=attrgetter("since"), reverse=True)
+    return Known(
+        tuple([Claimant(row.id, STATES[row.state], originals.get(row.original)) for row in claims]),
+        tuple([row.id for row in rows if row.kind == _HIDDEN and row.text == prefix]),
+        tuple([row.id for row in recent[:MAX_RECENT]]),
+        next((row.id for row in rows if row.kind == _HINT and row.text == name), None),
+    )

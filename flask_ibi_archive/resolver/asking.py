@@ -22,7 +22,8 @@ engines, queue and finisher belong to the id of a process.
 These rules make requests secure:
 
 - Time: the limit includes the look-up of the name, the wait for a free connection, and the answer.
-- Size: the head (by libcurl) and the body of an answer are limited. Compression is refused.
+- Size: the head (by libcurl) and the body of an answer are limited. Compression is refused, unless
+  the engine is for it; then libcurl expands the body piece by piece, until the limit.
 - Target: no redirect is followed, no proxy is used, no password is sent. libcurl looks up the name,
   and asks :meth:`_Transfer._open_socket` for a socket for the address to which it connects. For an
   internal address it gets one that can't connect, unless the settings allow the address. Another
@@ -189,9 +190,12 @@ class _Socket(socket.socket):
 class _Transfer:
     """A curl handle that runs one request after another. A new one would cost 15 us more."""
 
-    def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
+    def __init__(
+        self, max_answer: int, inner_hosts: InnerHosts, compression: str | None = None
+    ) -> None:
         self._max_answer = max_answer
         self._inner_hosts = inner_hosts
+        self._encodings = ("", "identity", compression)
         self._headers: Headers | None = None
         self._head, self._body = bytearray(), bytearray()
         self.curl = pycurl.Curl()
@@ -204,6 +208,8 @@ class _Transfer:
             (pycurl.WRITEFUNCTION, self._read_body),
         ):
             self.curl.setopt(option, value)
+        if compression is not None:
+            self.curl.setopt(pycurl.ACCEPT_ENCODING, compression)
 
     def prepare(self, url: str, milliseconds: int, finish: Finish, headers: Headers) -> None:
         """Set the request that the handle runs next."""
@@ -244,7 +250,7 @@ class _Transfer:
         fields = {name.lower(): text.decode("latin-1") for name, text in _find_fields(head)}
         encoding = fields.get(b"content-encoding", "").lower()
         refusal = self._refusal if error else None  # another address may have been allowed
-        if encoding not in ("", "identity"):
+        if encoding not in self._encodings:
             # other values are not shown, because they may contain parts of the request
             known = f" ({encoding})" if encoding in COMPRESSIONS else ""
             refusal = f"answers with a content encoding that was not requested{known}"
@@ -276,12 +282,16 @@ class Engine:
 
     :param max_answer: the maximum size of an answer in bytes.
     :param inner_hosts: the internal hosts to which connections are allowed.
+    :param compression: the content encoding that answers may have, such as ``gzip``; the headers of
+        the requests must accept it.
     :ivar running: the unfinished requests.
     :ivar acknowledging: how many of them are acknowledgments.
     """
 
-    def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
-        self._create_transfer = partial(_Transfer, max_answer, inner_hosts)
+    def __init__(
+        self, max_answer: int, inner_hosts: InnerHosts, compression: str | None = None
+    ) -> None:
+        self._create_transfer = partial(_Transfer, max_answer, inner_hosts, compression)
         self.running: dict[pycurl.Curl, _Transfer] = {}
         self._idle: list[_Transfer] = []
         self.acknowledging = 0

@@ -64,8 +64,9 @@ class ResolverConfig(SharedConfig):
     :ivar email: the e-mail address of the resolver's administrator.
     :ivar follow: True if a thread of the app reads the claims of the Archives.
     :ivar follow_connections: the maximum number of open connections for reading claims.
+    :ivar claims_interval: the seconds after which the claims of an Archive are read again.
     :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
-    :ivar claims_max_size: the length of an Archive's claims in bytes after which no more are read.
+    :ivar claims_max_names: the number of names of an Archive after which no more are read.
     :ivar claims_folder: the folder of the index and of the claims that were read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_allowed: the identifiers that actors may register although an Archive claims them
@@ -86,8 +87,9 @@ class ResolverConfig(SharedConfig):
     inner_hosts: InnerHosts = resolver_setting(parse_hosts, ())
     follow: bool = resolver_setting(parse_flag, False)
     follow_connections: int = resolver_setting(parse_count, 128)
+    claims_interval: float = resolver_setting(parse_timeout, 30)
     claims_max_age: float = resolver_setting(parse_timeout, 300)
-    claims_max_size: int = resolver_setting(parse_count, 8 << 30)
+    claims_max_names: int = resolver_setting(parse_count, 1_000_000)
     claims_folder: Path = resolver_setting(parse_folder, "{instance_path}/ibi_resolver_claims")
     email: str | None = resolver_setting(parse_email)
     server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")

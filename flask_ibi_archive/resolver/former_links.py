@@ -8,16 +8,13 @@ Source: federation FI-4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from urllib.parse import unquote
 
 from flask import Response, request
 
-from flask_ibi_archive.core.claims.claim import name_key
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.resolution.asking import Claims, order_claimants
 from flask_ibi_archive.core.resolution.former_links import (
     FormerLink,
     find_former_links,
@@ -27,7 +24,7 @@ from flask_ibi_archive.core.resolution.former_links import (
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
-from flask_ibi_archive.resolver.archives import ArchiveList
+from flask_ibi_archive.resolver.archives import ArchiveList, Known
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
     method_response,
@@ -65,14 +62,14 @@ def answer_former_link() -> Response | None:
     ]
     if not links:
         return None
-    keys = [name_key(str(link.alias)) for link in links]
+    names = [link.alias.folded for link in links]
     try:
-        archives, claims = resolver.database.read(
-            partial(resolver.archive_list.find_claimants, keys=keys)
+        archives, known = resolver.database.read(
+            lambda connection: resolver.archive_list.read(connection, names, [""] * len(names))
         )
     except NotReady as error:
         return unready_response(error) if is_meant else None
-    location = _find_location(links, keys, archives, claims, target)
+    location = _find_location(links, archives, known, target)
     if location is None and not is_meant:
         return None
     if request.method not in ("GET", "HEAD"):
@@ -118,18 +115,14 @@ def _find_base() -> str:
 
 
 def _find_location(
-    links: Sequence[FormerLink],
-    keys: Sequence[bytes],
-    archives: ArchiveList,
-    claims: Mapping[bytes, Claims],
-    target: str,
+    links: Sequence[FormerLink], archives: ArchiveList, known: Mapping[str, Known], target: str
 ) -> str | None:
     """Return the address of the first link that an Archive claims, at this Archive."""
-    for link, key in zip(links, keys, strict=True):
-        states: Mapping[int, State] = claims[key].states
-        if states:
-            best = min(order_claimants(states), key=archives.silent.__contains__)
-            place = f"http://{archives.archives[best].address}"
+    for link in links:
+        if claimants := known[link.alias.folded].claimants:
+            best = claimants[0]
+            moved_to = best.original_id if best.state is State.DELETED else None
+            place = f"http://{archives.archives[moved_to or best.archive_id].address}"
             if link.alias.kind is ForeignKind.ADDRESS:
                 return f"{place}/{link.alias}{link.rest}"
             return place + target

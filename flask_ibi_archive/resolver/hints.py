@@ -2,7 +2,7 @@
 
 A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. It
 also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
-(core/resolution/asking.py). Hints and prefixes are written at the end of a resolution, but only if
+(resolving.py). Hints and prefixes are written at the end of a resolution, but only if
 they are new or have changed.
 
 The *metrics* of an Archive are the number of answers, the number of failures and the response
@@ -27,15 +27,14 @@ from sqlalchemy import Connection, bindparam, column, delete, select, table, upd
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.resolver.archives import lock_rows
 from flask_ibi_archive.resolver.failures import (
     FailedName,
     clean_name,
     delete_old_counts,
     store_counts,
 )
-from flask_ibi_archive.resolver.old_claims.followed_logs import store_prefixes
-from flask_ibi_archive.resolver.old_claims.versions import lock_rows
-from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
+from flask_ibi_archive.resolver.tables import Hint, PrefixHolder, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
 
@@ -138,6 +137,28 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
         newer = {name: statement.excluded[name] for name in ("archive_id", "found_at")}
         connection.execute(
             statement.on_conflict_do_update(index_elements=[Hint.ibi], set_=newer), rows
+        )
+
+
+def store_prefixes(
+    connection: Connection, prefixes: Iterable[tuple[str, int]], now: datetime
+) -> None:
+    """Store that Archives gave items with some prefixes.
+
+    :param prefixes: prefixes, each with the id of an Archive.
+    """
+    rows = [
+        {"prefix": prefix, "archive_id": archive_id, "seen_at": now}
+        for prefix, archive_id in sorted(prefixes)
+    ]
+    if rows:
+        statement = insert_or_update(connection, PrefixHolder)
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[PrefixHolder.prefix, PrefixHolder.archive_id],
+                set_={"seen_at": statement.excluded.seen_at},
+            ),
+            rows,
         )
 
 

@@ -35,7 +35,7 @@ from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.resolver.archives import find_clashes
 from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
 from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
-from flask_ibi_archive.resolver.resolution_context import (
+from flask_ibi_archive.resolver.resolving import (
     ResolutionRequest,
     find_own_archive,
     open_own_archive,

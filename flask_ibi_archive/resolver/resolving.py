@@ -1,29 +1,327 @@
-"""The resolution of a persistent URL, in one or more rounds.
+"""The resolution of a persistent URL: whom to ask when, how long to wait, and what it leads to.
 
-In a *round* (rounds.py) the resolver sends questions to the Archives that claim the items, and to
-those that publish no claims. Then the resolver analyses all answers together. The outcome of a
-round is a redirect, an alert, or follow-up questions for the next round. An example is a question
-about the next edition of the item. Source: [R] 6.2.
+Theory. What answers mean is decided by :class:`.choice.Analysis`, which knows neither Archives nor
+time. It has *questions*, takes answers to them, and ends the *round* with a redirect, an alert, or
+the questions of the next round. Here, :func:`plan` says for each question which Archives get it,
+each after a delay. All results are kept. Whenever something new may change the outcome,
+:meth:`Resolution._decide` replays the analysis from the beginning with all that is known by now.
+Therefore no answer comes too late: if a round ended without it, the next replay contains it.
+
+An Archive of a plan is *ranked* if it claims the item, or if a claim names it as the Archive of the
+Original. Ranked answers are used in the order of their claims, whenever they arrive: the URL of one
+is the outcome when all that precede it have answered or failed. Then the order in which Archives
+answer, and a rival that claims later, change nothing. The others follow in the order of arrival.
+
+The silence of an Archive is *needed* to say that there is no item: it claims it, or its claims do
+not tell, because it publishes none, or was not read lately, or has hidden items with the prefix.
+All others are asked because they may have got the item seconds ago; their silence means nothing.
+
+The reader waits for the first redirect that nothing can precede. If there is none, a round ends
+
+- when all have answered; those that are not needed, or failed repeatedly before, are only awaited
+  for :data:`GRACE` after the others;
+- or some time after an answer that leads to a further question, unless a ranked Archive is silent:
+  this answer probably shows the way. The round then goes on beside the next one. At the end, a
+  reader gets an alert only if no answer is missing, or if the deadline has passed.
+
+Usually one Archive is asked, and has the URL: the first one that is ranked, or where the item was
+found last. The others follow when it has answered without a URL, or after :data:`HEAD_START`.
+Before an alert, Archives are asked that lately gave items with the same prefix; and after a
+tombstone all Archives, because the item may have moved. If the Original is required, all that may
+have it are asked at once and awaited. Of a silent one its claim counts: two claims of an Original
+are a suspicion.
+
+Archives that failed repeatedly are skipped (asking.py), unless the Original is required. The
+document registry answers only what no Archive can answer: see :meth:`Resolution._add_registered`.
+Source: [R] 6.2; federation CL-8 to CL-12.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from math import inf
+from time import monotonic
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
-from flask_ibi_archive.core.resolution.answer import Question
-from flask_ibi_archive.core.resolution.asking import NOTHING, Asking, choose_archives
+from flask import Response, current_app
+
+from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.protocol.languages import LanguageRange
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
     Alert,
     AlertKind,
-    AlternativesSearch,
     NextRound,
     Redirect,
+    add_alternatives,
+    ask_for_alternatives,
 )
-from flask_ibi_archive.resolver.archives import Archive
-from flask_ibi_archive.resolver.asking import Reply
-from flask_ibi_archive.resolver.resolution_context import Decided, ResolutionContext
-from flask_ibi_archive.resolver.rounds import Round
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Known
+from flask_ibi_archive.resolver.asking import (
+    ArchiveResult,
+    CircuitBreaker,
+    Failure,
+    FanOut,
+    Reply,
+    ReplyQueue,
+    Target,
+)
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.server.pages.requests import OWN_ARCHIVE
+
+_logger = logging.getLogger(__name__)
+
+#: The seconds after which the other Archives are asked if the first one has not answered.
+HEAD_START = 0.25
+#: The minimum of the seconds for which an answer is awaited that is probably not needed.
+GRACE = 0.25
+
+# --- what the resolver is asked, and whom it can ask ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionRequest:
+    """A user's request for a persistent URL ([R] 6.2, Table 6.6).
+
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the complete persistent URL that the user requested, with host and port.
+        The acknowledgment contains this URL.
+    :param client_addresses: the IP address of the user, followed by the addresses of the proxies.
+    :param ranges: the languages that the user prefers. These languages are not sent to Archives.
+    :param user_agent: the User-Agent header of the user's program.
+    """
+
+    wanted: PersistentUrl
+    persistent_url: str
+    client_addresses: tuple[str, ...]
+    ranges: tuple[LanguageRange, ...] = ()
+    user_agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnArchive:
+    """The Archive in this process. The resolver asks this Archive without HTTP.
+
+    Some servers answer only one request at a time. On such a server, an HTTP request from the
+    resolver to the Archive of the same process would never be answered.
+
+    :param service_ibi: the IBI of the Archive's service. The Archive is asked only if this service
+        is included.
+    :param answer: a function that answers a question with pairs. Its parameters are the question
+        and the IP addresses of the client. The function may raise NotReady.
+    """
+
+    service_ibi: str
+    answer: Callable[[Question, tuple[str, ...]], Mapping[str, tuple[str, ...]]]
+
+
+class LocalArchive(Protocol):
+    """The Archive of the app, which puts it into ``app.extensions``.
+
+    A resolver imports nothing of an Archive.
+    """
+
+    def find_service(self) -> str | None:
+        """Return the IBI of the service; None if the Archive is not ready."""
+
+    def answer(
+        self, question: Question, client_addresses: tuple[str, ...]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the pairs that answer a question. The method may raise NotReady."""
+
+    def resolve(
+        self,
+        wanted: PersistentUrl,
+        persistent_url: str,
+        addresses: tuple[str, ...],
+        ranges: tuple[LanguageRange, ...],
+    ) -> Response | None:
+        """Return a redirect to an item of the Archive; None if all Archives must be asked."""
+
+
+def find_own_archive() -> LocalArchive | None:
+    """Return the Archive of the current app, or None."""
+    return cast("LocalArchive | None", current_app.extensions.get(OWN_ARCHIVE))
+
+
+def open_own_archive() -> OwnArchive | None:
+    """Return the Archive of the current app for questions of the resolver, or None."""
+    archive = find_own_archive()
+    service_ibi = None if archive is None else archive.find_service()
+    if archive is None or service_ibi is None:
+        return None
+    return OwnArchive(service_ibi, archive.answer)
+
+
+#: Reads the answers of the document registry to some questions. The parameters are the questions,
+#: the IP addresses of the client, and the ids of the Archives that did not answer. The function may
+#: raise NotReady.
+ReadDocuments: TypeAlias = Callable[
+    [Sequence[Question], tuple[str, ...], Set[int]], Sequence[Answer]
+]
+#: Reads what is known about some identifiers. The function may raise NotReady.
+LookUp: TypeAlias = Callable[[Sequence[Identifier]], Mapping[str, Known]]
+
+# --- the events that "resolve --trace" prints ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question is sent to an Archive.
+
+    :param is_first: whether this Archive is asked before others.
+    """
+
+    target: Target
+    is_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The circuit breaker skips an Archive, because the Archive failed repeatedly."""
+
+    archive: Archive
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A round has ended, and the resolver has decided about the next step.
+
+    :param outcome: the decision: a redirect, another round or an alert.
+    :param late: the number of Archives that have not answered yet.
+    """
+
+    round: int
+    outcome: Redirect | NextRound | Alert
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An acknowledgment is sent to an Archive."""
+
+    archive: Archive
+    url: str
+
+
+#: The result of a request to an Archive, and an answer of the document registry, are events too.
+TraceEvent: TypeAlias = Asked | ArchiveResult | Skipped | Answer | Decided | Acknowledged
+Trace: TypeAlias = Callable[[TraceEvent], None]
+
+# --- whom to ask ---------------------------------------------------------------------------------
+
+
+class Planned(NamedTuple):
+    """An Archive that gets a question.
+
+    :param delay: the seconds after which it is asked. Infinite: only before an alert.
+    """
+
+    delay: float
+    archive_id: int
+    is_ranked: bool
+    is_needed: bool
+
+
+def plan(
+    known: Known,
+    always: Collection[int],
+    hinted: int | None = None,
+    requires_original: bool = False,
+    names_item: bool = True,
+) -> list[Planned]:
+    """Return the Archives that get a question, the ranked ones first.
+
+    :param known: what is known about the item of the question.
+    :param always: the ids of the Archives whose claims don't tell what they have.
+    :param hinted: the id of the Archive where the item was last found, or None.
+    :param requires_original: whether only the Original is acceptable.
+    :param names_item: whether the reader wants the item of the question, not a related item. The
+        claims say nothing about the state of a related item.
+    """
+    ranked: dict[int, bool] = {}
+    originals = set()
+    for claimant in known.claimants:
+        ranked[claimant.archive_id] = True
+        if claimant.state is State.ORIGINAL:
+            originals.add(claimant.archive_id)
+        elif claimant.original_id is not None:
+            ranked.setdefault(claimant.original_id, claimant.original_id in always)
+    recent = [*known.recent] if hinted is None else [hinted, *known.recent]
+    others = dict.fromkeys([*always, *known.hidden], True)
+    others |= {one: False for one in recent if one not in others}
+    if requires_original:
+        claimed = {one.archive_id for one in known.claimants}
+        late = claimed - originals if names_item and originals else set()
+        delays = {one: inf if one in late else 0.0 for one in (*others, *ranked)}
+    elif ranked:
+        delays = {one: HEAD_START if needed else inf for one, needed in others.items()}
+        delays |= dict.fromkeys(ranked, HEAD_START) | {next(iter(ranked)): 0.0}
+    else:
+        delays = dict.fromkeys(others, 0.0 if hinted is None else HEAD_START)
+        if hinted is not None:
+            delays[hinted] = 0.0
+    found = [Planned(delays[one], one, True, needed) for one, needed in ranked.items()]
+    found += [
+        Planned(delays[one], one, False, needed)
+        for one, needed in others.items()
+        if one not in ranked
+    ]
+    return found
+
+
+@dataclass(eq=False, slots=True)
+class Request(Target):
+    """A question to an Archive, and its result.
+
+    :param due: when it is sent, as the clock returns the time. Infinite: not yet known.
+    :param is_awaited: whether the result is awaited for longer than :data:`GRACE`.
+    :param is_open: whether the result is still to come, or the request is still to be sent.
+    :param answer: the answer; None if there is none, or if the Archive does not know the item.
+    """
+
+    due: float
+    is_ranked: bool
+    is_needed: bool
+    is_awaited: bool = True
+    is_sent: bool = False
+    is_open: bool = True
+    result: ArchiveResult | None = None
+    answer: Answer | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Poll:
+    """A question, and all requests that contain it.
+
+    :ivar ranked: the requests to ranked Archives, in the order of their claims.
+    :ivar others: the other requests; those with answers in the order in which they came.
+    :ivar is_for_all: whether all included Archives are asked.
+    """
+
+    question: Question
+    known: Known
+    names_item: bool
+    ranked: list[Request] = field(default_factory=list)
+    others: list[Request] = field(default_factory=list)
+    answered: list[Request] = field(default_factory=list)
+    is_for_all: bool = False
+
+    def __iter__(self) -> Iterator[Request]:
+        yield from self.ranked
+        yield from self.others
+
+
+# --- the resolution ------------------------------------------------------------------------------
 
 
 class ResolutionResult(NamedTuple):
@@ -37,13 +335,47 @@ class ResolutionResult(NamedTuple):
     archive: Archive | None = None
 
 
+@dataclass
 class Resolution:
-    """The resolution of one persistent URL."""
+    """The resolution of one persistent URL.
 
-    def __init__(self, context: ResolutionContext) -> None:
-        self._context = context
-        self._has_late_answers = False
-        self._is_in_time = True
+    :param archives: the included Archives.
+    :param known: what is known about identifiers, by their texts; at least about the wanted one.
+    :param own: the Archive in this process. None if this process has no Archive.
+    :param documents: reads the document registry. None if the resolver has none.
+    :param trace: a function that receives each trace event.
+    :param look_up: reads what is known about further identifiers. None if nobody publishes claims.
+    :param clock: returns the time in seconds.
+    """
+
+    request: ResolutionRequest
+    archives: ArchiveList
+    known: dict[str, Known]
+    config: ResolverConfig
+    fan_out: FanOut
+    circuit_breaker: CircuitBreaker
+    own: OwnArchive | None = None
+    documents: ReadDocuments | None = None
+    trace: Trace | None = None
+    look_up: LookUp | None = None
+    clock: Callable[[], float] = monotonic
+
+    def __post_init__(self) -> None:
+        #: The time of the last result, or at which the wait for one has ended.
+        self._now = self.clock()
+        self._end = self._now + self.config.deadline
+        #: When to decide again even if nothing arrives.
+        self._wake = self._end
+        self._polls: dict[Question, Poll] = {}
+        self._sources: dict[ArchiveSource, Archive] = {}
+        self._replies: ReplyQueue | None = None
+        #: The requests to the Archive in this process that are not answered yet.
+        self._own_requests: deque[Request] = deque()
+        #: The ends of waiting periods, each by what is awaited.
+        self._period_ends: dict[tuple[object, ...], float] = {}
+        self._last_seconds = 0.0
+        self._registered: dict[Question, Sequence[Answer]] = {}
+        self._decisions: list[Decided] = []
 
     def run(self) -> ResolutionResult:
         """Return the outcome: a redirect, or an alert with the available alternatives.
@@ -51,88 +383,393 @@ class Resolution:
         :raises NotReady: if no Archive has the item, and the database of the document registry does
             not answer.
         """
-        result = self._run_attempts()
-        if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
-            return ResolutionResult(self._add_alternatives(result.outcome))
-        return result
-
-    def _add_alternatives(self, alert: Alert) -> Alert:
-        """Ask the Archives that know the item for alternatives, and return an alert with them."""
-        context = self._context
-        known = {
-            result.target.archive.id
-            for result in context.results
-            if isinstance(result, Reply) and result.pairs
-        }
-        search = AlternativesSearch(alert, context.config.inner_hosts)
-        context.rounds += 1
-        asking = Asking(others=sorted(known), asks_always=False)
-        Round(search, context, [(question, asking) for question in search.questions]).run()
-        return search.finish_round()
-
-    def _run_attempts(self) -> ResolutionResult:
-        """Try to find the URL. Try a second time if some answers of the first attempt were missing.
-
-        In the second attempt, each round waits for all Archives, because a missing answer may
-        contain the URL. Questions that were answered in the first attempt are not sent again.
-        """
-        context = self._context
-        result = self._run_attempt()
-        is_alert = isinstance(result.outcome, Alert)
-        if self._has_late_answers and is_alert and context.clock() < context.end:
-            context.is_patient = True
-            context.silent = 0
-            # questions that were answered are not sent again
-            context.known = {
-                (known.target.archive.id, known.target.question): known for known in context.results
-            }
-            second = self._run_attempt()
-            # the first alert is more precise than the alert about a timeout
-            return second if self._is_in_time else result
-        return result
-
-    def _run_attempt(self) -> ResolutionResult:
-        context, config = self._context, self._context.config
-        analysis = Analysis(
-            context.request.wanted, context.request.ranges, config.max_rounds, config.inner_hosts
-        )
-        while True:
-            context.rounds += 1
-            current = Round(analysis, context, self._choose_archives(analysis))
-            outcome = current.run()
-            if context.trace is not None:
-                context.trace(Decided(context.rounds, outcome, current.late))
-            self._has_late_answers = self._has_late_answers or current.late > 0
-            if not isinstance(outcome, NextRound):
-                return ResolutionResult(outcome, self._find_archive(outcome))
-            if context.clock() >= context.end:
-                self._is_in_time = False
-                number = len(context.always_ids)  # the last questions were not sent to anyone
-                return ResolutionResult(analysis.create_alert(AlertKind.SILENT, number, number))
-
-    def _choose_archives(self, analysis: Analysis) -> list[tuple[Question, Asking]]:
-        """Return the questions of the round, and whom to ask each of them."""
-        context = self._context
-        context.find_claims(analysis.questions)
-        hinted = context.knowledge.hinted if context.rounds == 1 else None
-        hints = () if hinted is None else (hinted,)
-        asking = []
-        for question in analysis.questions:
-            claims = context.claims.get(question.ibi, NOTHING)
-            chosen = choose_archives(
-                claims,
-                context.always_ids,
-                context.list_silent((*hints, *claims.states, *claims.holders)),
-                hinted,
-                analysis.waits_for_all,
-                analysis.names_item(question),
-            )
-            asking.append((question, chosen))
-        return asking
-
-    def _find_archive(self, outcome: Redirect | Alert) -> Archive | None:
+        while (outcome := self._decide()) is None:
+            self._wait()
         if isinstance(outcome, Redirect):
-            return self._context.sources.get(outcome.source)
-        if outcome.kind is AlertKind.REMOVED:
-            return self._context.sources.get(outcome.sources[0])
+            self._abandon()
+            return ResolutionResult(outcome, self._sources.get(outcome.source))
+        if outcome.kind is AlertKind.MISSING:
+            outcome = self._find_alternatives(outcome)
+        self._abandon()
+        is_removed = outcome.kind is AlertKind.REMOVED
+        archive = self._sources.get(outcome.sources[0]) if is_removed else None
+        return ResolutionResult(self._add_claimants(outcome), archive)
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    def _decide(self) -> Redirect | Alert | None:
+        """Replay the analysis with all that is known by now; None: the outcome is not yet sure."""
+        now, request, config = self._now, self.request, self.config
+        self._wake = self._end
+        analysis = Analysis(request.wanted, request.ranges, config.max_rounds, config.inner_hosts)
+        used: list[Poll] = []
+        silent = number = 0
+        while True:
+            number += 1
+            new = [one for one in analysis.questions if one not in self._polls]
+            if new and now >= self._end and self._polls:
+                count = len(self.archives.always)  # the last questions are sent to nobody
+                return analysis.create_alert(AlertKind.SILENT, count, count)
+            self._begin(analysis, new, now)
+            polls = [self._polls[question] for question in analysis.questions]
+            used += polls
+            if redirect := self._add_answers(analysis, polls):
+                return self._conclude(number, redirect, used)
+            self._send(polls, now)
+            open_ = [one for one in _list_planned(polls) if one.is_open]
+            if open_ and now < self._end and not self._has_waited(analysis, open_, now):
+                return None
+            unheard, asked = self._add_silence(analysis, polls)
+            silent = max(silent, len(unheard))
+            outcome: Redirect | NextRound | Alert | None = None
+            is_complete = now >= self._end or not any(one.is_awaited for one in open_)
+            if self.documents is not None and is_complete:
+                outcome = self._add_registered(self.documents, analysis, unheard)
+            outcome = outcome or analysis.finish_round(silent, asked)
+            if isinstance(outcome, Redirect):
+                return self._conclude(number, outcome, used)
+            if isinstance(outcome, Alert):
+                break
+            self._conclude(number, outcome, used)
+        is_late = any(one.is_open and one.is_awaited for one in _list_planned(used))
+        if now < self._end and (is_late or self._ask_last(outcome, used, now)):
+            return None
+        return self._conclude(number, outcome, used)
+
+    def _begin(self, analysis: Analysis, questions: Sequence[Question], now: float) -> None:
+        """Plan whom to ask new questions.
+
+        :raises NotReady: if the database does not answer.
+        """
+        missing = [one.ibi for one in questions if one.ibi.text not in self.known]
+        if missing and self.look_up is not None:
+            self.known.update(self.look_up(missing))
+        is_first = not self._polls
+        waits_for_all, always = analysis.waits_for_all, self.archives.always
+        for question in questions:
+            known = self.known.get(question.ibi.text, NOTHING)
+            names_item = analysis.names_item(question)
+            hinted = known.hinted if is_first else None
+            planned = plan(known, always, hinted, waits_for_all, names_item)
+            poll = self._polls[question] = Poll(question, known, names_item)
+            self._plan_requests(poll, planned, now)
+
+    def _plan_requests(self, poll: Poll, planned: Iterable[Planned], now: float) -> list[Request]:
+        """Add the requests of a plan to a poll, and return them."""
+        question = poll.question
+        query = format_request(question.create_request(self.request.client_addresses))
+        requests = []
+        for delay, archive_id, is_ranked, is_needed in planned:
+            archive = self.archives.archives[archive_id]
+            url = f"{archive.service_url}?{query}"
+            request = Request(archive, url, question, now + delay, is_ranked, is_needed)
+            request.is_awaited = is_ranked or is_needed
+            (poll.ranked if is_ranked else poll.others).append(request)
+            requests.append(request)
+        return requests
+
+    def _add_answers(self, analysis: Analysis, polls: Sequence[Poll]) -> Redirect | None:
+        """Add all answers of a round, and return a redirect that no later answer can precede."""
+        for poll in polls:
+            is_preceded = False
+            for request in (*poll.ranked, *poll.answered):
+                if request.answer is not None:
+                    redirect = analysis.add_answer(request.answer)
+                    if redirect is not None and not is_preceded:
+                        return redirect
+                is_preceded = is_preceded or (request.is_open and request.due < inf)
         return None
+
+    def _has_waited(self, analysis: Analysis, open_: Sequence[Request], now: float) -> bool:
+        """Return whether a round can end although results are still to come."""
+        if not any(one.is_awaited for one in open_):
+            # a new period begins when further requests were sent
+            what: tuple[object, ...] = analysis.questions, sum(one.is_sent for one in open_)
+            seconds = GRACE
+        elif analysis.waits_for_all or any(one.is_ranked for one in open_):
+            return False
+        elif analysis.has_follow_up():
+            what, seconds = analysis.questions, max(GRACE, 2 * self._last_seconds)
+        else:
+            return False
+        end = self._period_ends.setdefault(what, now + seconds)
+        if now < end:
+            self._wake = min(self._wake, end)
+        return now >= end
+
+    def _add_silence(self, analysis: Analysis, polls: Sequence[Poll]) -> tuple[set[int], int]:
+        """Use the claims of Archives that did not answer.
+
+        :returns: the ids of those that may have the item, and the number of Archives asked.
+        """
+        silent, asked = set(), set()
+        for poll in polls:
+            states = {one.archive_id: one.state for one in poll.known.claimants}
+            for request in _list_planned([poll]):
+                archive = request.archive
+                if request.is_ranked or request.is_needed:
+                    asked.add(archive.id)
+                if isinstance(request.result, Reply) or not request.is_needed:
+                    continue
+                state = states.get(archive.id) if poll.names_item else None
+                is_enough = state is State.DELETED or analysis.waits_for_all
+                if archive.id in self.archives.always or state is State.COPY or not is_enough:
+                    state = None
+                analysis.add_silence(self._name_source(archive), poll.question, state)
+                if state is not State.DELETED:
+                    silent.add(archive.id)
+        return silent, len(asked)
+
+    def _ask_last(self, alert: Alert, polls: Sequence[Poll], now: float) -> bool:
+        """Ask those that are only asked before an alert; return whether there are any."""
+        if alert.kind is AlertKind.SUSPECTS:
+            return False
+        further = [one for poll in polls for one in poll if one.due == inf]
+        for request in further:
+            request.due = now
+        for poll in polls:
+            if not poll.is_for_all and any(map(_is_tombstone, poll)):
+                poll.is_for_all = True
+                planned = {one.archive.id for one in poll}
+                url = next(iter(poll)).url
+                for archive in self.archives.archives.values():
+                    if archive.id not in planned:
+                        query = url.partition("?")[2]
+                        new = Request(
+                            archive,
+                            f"{archive.service_url}?{query}",
+                            poll.question,
+                            now,
+                            False,
+                            False,
+                        )
+                        new.is_awaited = False
+                        poll.others.append(new)
+                        further.append(new)
+        self._wake = now
+        return bool(further)
+
+    def _conclude(
+        self, number: int, outcome: Redirect | NextRound | Alert, polls: Sequence[Poll]
+    ) -> Redirect | Alert | None:
+        """Report a decision, unless an earlier replay has reported it, and return it."""
+        if self.trace is not None:
+            late = len({one.archive.id for one in _list_planned(polls) if one.is_open})
+            decided = Decided(number, outcome, late)
+            known = self._decisions[number - 1 : number]
+            if not known or known[0].outcome != outcome:
+                self._decisions[number - 1 :] = [decided]
+                self.trace(decided)
+        return None if isinstance(outcome, NextRound) else outcome
+
+    def _add_registered(
+        self, read: ReadDocuments, analysis: Analysis, silent: Set[int]
+    ) -> Redirect | None:
+        """Add the answers of the document registry about items that no Archive knows.
+
+        An Archive that did not answer may have the item: it may have minted the identifier, or the
+        item was last found there. Then the answer of the registry about this item is not used. A
+        claim says nothing more if its Archive has answered. It may have been an old claim.
+
+        :param silent: the ids of the Archives that did not answer.
+        """
+        occupied = set()
+        for poll in self._polls.values():
+            unheard = {one.archive.id for one in poll if not isinstance(one.result, Reply)}
+            is_claimed = any(one.archive_id in unheard for one in poll.known.claimants)
+            if is_claimed or any(one.answer is not None for one in poll):
+                occupied.add(poll.question.ibi)
+        absent = [self.archives.archives[archive_id] for archive_id in silent]
+        questions = [
+            question
+            for question in analysis.questions
+            if question.ibi not in occupied
+            and question not in self._registered
+            and not any(archive.may_mint(question.ibi) for archive in absent)
+        ]
+        if questions:
+            found = read(questions, self.request.client_addresses, silent)
+            self._registered |= {
+                one: [answer for answer in found if answer.question == one] for one in questions
+            }
+            if self.trace is not None:
+                for answer in found:
+                    self.trace(answer)
+        redirects = [
+            analysis.add_answer(answer)
+            for question in analysis.questions
+            if question.ibi not in occupied
+            for answer in self._registered.get(question, ())
+        ]
+        return next(filter(None, redirects), None)
+
+    # --- asking and waiting ----------------------------------------------------------------------
+
+    def _send(self, polls: Sequence[Poll], now: float) -> None:
+        """Send the requests that are due, and those that wait for nothing any more."""
+        unsent = [one for one in _list_planned(polls) if not one.is_sent]
+        waiting = [one for one in unsent if one.due > now]
+        self._send_now([one for one in unsent if one.due <= now], bool(waiting))
+        if any(one.is_open and one.is_sent for one in _list_planned(polls)):
+            self._wake = min(self._wake, *(one.due for one in waiting), self._end)
+        else:  # those before have answered without a redirect
+            self._send_now(waiting)
+
+    def _send_now(self, requests: Sequence[Request], is_first: bool = False) -> None:
+        """Send requests.
+
+        :param is_first: whether others follow if these do not lead to a redirect.
+        """
+        targets: list[Target] = []
+        #: Whether an Archive is skipped: it gets all questions, or none.
+        skipped: dict[int, bool] = {}
+        waits_for_all = self.request.wanted.requires_original
+        for request in requests:
+            archive = request.archive
+            request.is_sent = True
+            is_own = self.own is not None and archive.service_ibi == self.own.service_ibi
+            if archive.id not in skipped:
+                skipped[archive.id] = not is_own and self._is_skipped(archive)
+            if skipped[archive.id]:
+                request.is_awaited, request.is_open = False, waits_for_all
+                if not waits_for_all:
+                    continue
+            if self.trace is not None:
+                self.trace(Asked(request, is_first))
+            if is_own:
+                self._own_requests.append(request)
+            else:
+                targets.append(request)
+        if targets:
+            seconds = self._end - self.clock()
+            self._replies = self.fan_out.ask(targets, seconds, self._replies)
+
+    def _is_skipped(self, archive: Archive) -> bool:
+        if self.circuit_breaker.allows_request(archive.id):
+            return False
+        if self.trace is not None:
+            self.trace(Skipped(archive))
+        return True
+
+    def _wait(self) -> None:
+        """Receive results until one may change the outcome, or until the time to decide again."""
+        while (result := self._next_result()) is not None:
+            self._now = self.clock()
+            if self.trace is not None:
+                self.trace(result)
+            request = cast(Request, result.target)
+            request.result, request.is_open = result, False
+            poll = self._polls[request.question]
+            if isinstance(result, Reply) and result.pairs:
+                source = self._name_source(request.archive)
+                request.answer = Answer(source, request.question, pairs_as_dict(result.pairs))
+                if not request.is_ranked:
+                    poll.answered.append(request)
+                self._last_seconds = result.seconds
+                is_important = True
+            else:
+                is_last = not any(one.is_open and one.is_sent and one.is_awaited for one in poll)
+                is_important = request.is_ranked or is_last
+            # at the end, all that has arrived is read
+            if is_important and self._now < self._end:
+                return
+        self._now = max(self.clock(), self._wake)
+
+    def _next_result(self) -> ArchiveResult | None:
+        """Return the next result. None if none is to come, or arrives before the time to decide."""
+        if self._own_requests:
+            return self._ask_own(self._own_requests.popleft())
+        if self._replies is None:
+            return None
+        # a result that arrived in time is used, even if the result is read late
+        return self._replies.get(max(self._wake - self.clock(), 0.0))
+
+    def _ask_own(self, target: Target) -> ArchiveResult:
+        started = self.clock()
+        try:
+            pairs = cast(OwnArchive, self.own).answer(
+                target.question, self.request.client_addresses
+            )
+        except NotReady as error:
+            return Failure(target, error.summary, self.clock() - started)
+        except Exception:  # the other Archives may still answer
+            _logger.exception("the Archive of this app can't answer a question of the resolver")
+            return Failure(target, "failed with an internal error", self.clock() - started)
+        found = [Pair(name, words) for name, words in pairs.items()]
+        return Reply(target, found, self.clock() - started)
+
+    def _abandon(self) -> None:
+        if self._replies is not None:
+            self._replies.abandon()
+
+    def _name_source(self, archive: Archive) -> ArchiveSource:
+        """Return an Archive as the source of an answer, by which it is found again."""
+        source = archive.source
+        self._sources[source] = archive
+        return source
+
+    # --- what an alert tells ---------------------------------------------------------------------
+
+    def _find_alternatives(self, alert: Alert) -> Alert:
+        """Ask those who know the item for other parts of it, and add them to an alert."""
+        known = {
+            one.archive.id
+            for poll in self._polls.values()
+            for one in poll
+            if one.answer is not None
+        }
+        questions, inner_hosts = ask_for_alternatives(alert), self.config.inner_hosts
+        if not known and self.documents is not None:
+            found = self.documents(questions, self.request.client_addresses, frozenset())
+            return add_alternatives(alert, found, inner_hosts)
+        requests: list[Request] = []
+        planned = [Planned(0.0, archive_id, False, True) for archive_id in sorted(known)]
+        for question in questions:
+            poll = self._polls[question] = Poll(question, NOTHING, False)
+            requests += self._plan_requests(poll, planned, self._now)
+        self._send_now(requests)
+        self._wake = self._end
+        while any(one.is_open for one in requests) and self._now < self._wake:
+            self._wait()
+            answers = [one.answer for one in requests if one.answer is not None]
+            alert = add_alternatives(alert, answers, inner_hosts)
+            if alert.alternatives and self._wake == self._end:
+                self._wake = min(self._end, self._now + max(GRACE, 2 * self._last_seconds))
+        return alert
+
+    def _add_claimants(self, alert: Alert) -> Alert:
+        """Return an alert that says what the claims of Archives tell about it."""
+        if alert.ibi is None:
+            return alert
+        claimants = self.known.get(alert.ibi.text, NOTHING).claimants
+        if alert.kind is AlertKind.SUSPECTS:
+            claimed = [one.state for one in claimants].count(State.ORIGINAL)
+            return replace(alert, is_conflict=claimed > 1)
+        if alert.kind is not AlertKind.SILENT:
+            return alert
+        answered = {
+            one.archive.id
+            for poll in self._polls.values()
+            for one in poll
+            if isinstance(one.result, Reply)
+        }
+        silent = [
+            self.archives.archives[one.archive_id].source
+            for one in claimants
+            if one.state is not State.DELETED and one.archive_id not in answered
+        ]
+        return replace(alert, claimants=tuple(silent))
+
+
+#: What is known about an item that nobody claims.
+NOTHING = Known()
+
+
+def _list_planned(polls: Sequence[Poll]) -> list[Request]:
+    """Return the requests that do not wait for an alert."""
+    return [one for poll in polls for one in poll if one.due < inf]
+
+
+def _is_tombstone(request: Request) -> bool:
+    answer = request.answer
+    return answer is not None and answer.pairs.get("state") == (State.DELETED.value,)

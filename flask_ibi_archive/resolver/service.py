@@ -6,32 +6,32 @@ import atexit
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from random import random
 from typing import TYPE_CHECKING
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
-from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import is_same_address
-from flask_ibi_archive.core.resolution.asking import NOTHING, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolver import audit
-from flask_ibi_archive.resolver.archives import Archive, ArchiveListReader, Knowledge, Registry
+from flask_ibi_archive.resolver import claims
+from flask_ibi_archive.resolver.archives import (
+    Archive,
+    ArchiveList,
+    ArchiveListReader,
+    Known,
+    Registry,
+)
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, FanOut, Reply
+from flask_ibi_archive.resolver.claims import Follower, FollowerThread, OnProgress
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
-from flask_ibi_archive.resolver.old_claims.follower import Follower, OnProgress, ignore_progress
-from flask_ibi_archive.resolver.old_claims.follower_thread import FollowerThread
-from flask_ibi_archive.resolver.old_claims.index import ClaimIndex
-from flask_ibi_archive.resolver.resolution_context import (
+from flask_ibi_archive.resolver.resolving import (
     Acknowledged,
     OwnArchive,
-    ResolutionContext,
+    Resolution,
     ResolutionRequest,
     Trace,
 )
-from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -56,7 +56,6 @@ class ResolverService:
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints, metrics and failed URLs.
-    :ivar claim_index: the index of the claims of Archives.
     :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
 
@@ -69,9 +68,8 @@ class ResolverService:
         self.registry = Registry(database, config, notifier=notifier)
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
-        self.claim_index = ClaimIndex(database, config.claims_folder / "index")
         self.follower_thread = FollowerThread(self.make_follower)
-        self.archive_list = ArchiveListReader(self.claim_index.find_in_files, config.claims_max_age)
+        self.archive_list = ArchiveListReader(config.claims_max_age)
         self.fan_out = FanOut(config, self._record_result)
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -87,23 +85,17 @@ class ResolverService:
 
         An Archive where an item with the identifier was last found counts as such an Archive.
         """
-        knowledge = self.archive_list.read(connection, (ibi,), hints=True)
-        hinted = () if knowledge.hinted is None else (knowledge.hinted,)
-        claimants = [*knowledge.claims[ibi].states, *hinted]
-        return knowledge.archives.archives[claimants[0]].service_ibi if claimants else None
+        archives, known = self.archive_list.read(connection, [ibi.text], [ibi.prefix])
+        claimants, hinted = known[ibi.text].claimants, known[ibi.text].hinted
+        holder = claimants[0].archive_id if claimants else hinted
+        return None if holder is None else archives.archives[holder].service_ibi
 
-    def make_follower(self, on_progress: OnProgress = ignore_progress) -> Follower:
-        """Return a follower of the logs of the included Archives.
+    def make_follower(self, on_progress: OnProgress = lambda pages, claims: None) -> Follower:
+        """Return a follower of the claims of the included Archives.
 
         :param on_progress: see :class:`Follower`.
         """
-        return Follower(
-            self.config,
-            self.database,
-            self.claim_index,
-            on_progress=on_progress,
-            notifier=self.registry.notifier,
-        )
+        return Follower(self.config, self.database, self.registry.notifier, on_progress=on_progress)
 
     def resolve(
         self,
@@ -119,77 +111,69 @@ class ResolverService:
         more for each round if the resolver has a document registry. Hints are read and written only
         if the claims of the Archive do not tell the same. Metrics are written later.
 
-        :param trace: a function that receives each trace event (resolution_context.py).
+        :param trace: a function that receives each trace event (resolving.py).
         :param acknowledges: True sends an acknowledgment to the Archive that has the item.
         :param own: the Archive in this process. None if this process has no Archive.
         :raises NotReady: if the database is not available.
         Source: [R] 6.2.
         """
-        knowledge = self.database.read(
-            partial(self.archive_list.read, identifiers=(request.wanted.ibi,), hints=True)
-        )
-        archives = knowledge.archives
-        context = ResolutionContext(
+        ibi = request.wanted.ibi
+        archives, known = self._look_up([ibi])
+        resolution = Resolution(
             request,
-            knowledge,
+            archives,
+            known,
             self.config,
             self.fan_out,
             self.circuit_breaker,
             own,
             None if self.document_registry is None else self.document_registry.list_answers,
             trace,
-            look_up=self._look_up if archives.has_claims else None,
+            look_up=(lambda further: self._look_up(further)[1]) if archives.has_claims else None,
         )
-        outcome, archive = Resolution(context).run()
-        if archives.has_claims and random() < audit.SHARE:
-            audit.audit_claims(
-                self.database,
-                self.fan_out,
-                request.wanted.ibi,
-                knowledge,
-                None if own is None else own.service_ibi,
-                self.config.claims_max_age,
-            )
-        if isinstance(outcome, Alert):
-            outcome = self._add_claimants(outcome, context)
+        outcome, archive = resolution.run()
+        if archives.has_claims and random() < claims.SHARE:
+            self._audit(ibi, archives, known[ibi.text], own)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
-            return Alert(AlertKind.LOOP, request.wanted.ibi)
+            return Alert(AlertKind.LOOP, ibi)
         if archive is not None:
-            self._add_hints(outcome, archive, knowledge, request.wanted.ibi)
+            self._add_hints(outcome, archive, archives, known[ibi.text], ibi)
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
 
-    def _add_claimants(self, alert: Alert, context: ResolutionContext) -> Alert:
-        """Return an alert that says what the claims of Archives tell about it."""
-        if alert.ibi is None:
-            return alert
-        states = context.claims.get(alert.ibi, NOTHING).states
-        if alert.kind is AlertKind.SUSPECTS:
-            claimed = list(states.values()).count(State.ORIGINAL)
-            return replace(alert, is_conflict=claimed > 1)
-        if alert.kind is not AlertKind.SILENT:
-            return alert
-        answered = {
-            result.target.archive.id for result in context.results if isinstance(result, Reply)
-        }
-        silent = [
-            context.included[archive_id].source
-            for archive_id in order_claimants(states)
-            if states[archive_id] is not State.DELETED and archive_id not in answered
+    def _audit(
+        self, ibi: Identifier, archives: ArchiveList, known: Known, own: OwnArchive | None
+    ) -> None:
+        trusted = [
+            archive
+            for archive in archives.archives.values()
+            if archive.id not in archives.always
+            and not (own and archive.service_ibi == own.service_ibi)  # can't be asked by HTTP
         ]
-        return replace(alert, claimants=tuple(silent))
+        claimed = {one.archive_id: one.state for one in known.claimants}
+        claims.audit_claims(
+            self.database, self.fan_out, ibi, trusted, claimed, self.config.claims_max_age
+        )
 
-    def _look_up(self, identifiers: Sequence[Identifier]) -> Knowledge:
-        return self.database.read(partial(self.archive_list.read, identifiers=identifiers))
+    def _look_up(self, identifiers: Sequence[Identifier]) -> tuple[ArchiveList, dict[str, Known]]:
+        names, prefixes = [ibi.text for ibi in identifiers], [ibi.prefix for ibi in identifiers]
+        return self.database.read(
+            lambda connection: self.archive_list.read(connection, names, prefixes)
+        )
 
     def _add_hints(
-        self, outcome: Redirect | Alert, archive: Archive, knowledge: Knowledge, wanted: Identifier
+        self,
+        outcome: Redirect | Alert,
+        archive: Archive,
+        archives: ArchiveList,
+        known: Known,
+        wanted: Identifier,
     ) -> None:
         """Remember where an item was found, unless a hint or the claims of the Archive tell it."""
         found = _list_found(outcome)
-        is_claimed = archive.id not in knowledge.archives.always and self.document_registry is None
-        is_hinted = knowledge.hinted == archive.id and wanted in found
+        is_claimed = archive.id not in archives.always and self.document_registry is None
+        is_hinted = known.hinted == archive.id and wanted in found
         self.hint_writer.add_hints(
             archive.id,
             [] if is_claimed or is_hinted else [ibi.text for ibi in found],
@@ -244,7 +228,6 @@ class ResolverService:
         self.follower_thread.close(seconds)
         self.fan_out.close(seconds)
         self.hint_writer.flush()
-        self.claim_index.close()
         self.database.close()
 
 

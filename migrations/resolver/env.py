@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from flask_ibi_archive.resolver.old_claims import tables as _claims  # noqa: F401
 from flask_ibi_archive.resolver.registry_2008.tables import ResolverBase
 from flask_ibi_archive.server.database.migrate import run_environment
 

@@ -11,7 +11,7 @@ from support.loopback import LOOPBACK, PATIENCE
 from support.registries import a_config, resolver_database
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.resolver import audit
+from flask_ibi_archive.resolver import claims
 from flask_ibi_archive.resolver.asking import ArchiveResult, FanOut
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER, History
@@ -20,7 +20,7 @@ from flask_ibi_archive.server.database.migrate import RESOLVER, History
 @pytest.fixture(autouse=True)
 def no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no resolution be followed by an audit of the claims by chance."""
-    monkeypatch.setattr(audit, "SHARE", 0.0)
+    monkeypatch.setattr(claims, "SHARE", 0.0)
 
 
 @pytest.fixture

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import insert
 from support.archive_servers import Servers, http
 from support.registries import NOON
 from support.resolving import ORIGINAL, TableArchive, X, app_over, archives_of, resolver_of
-from support.stored_claims import set_log, store_claims
+from support.stored_claims import store_claims
 
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.old_claims.tables import SILENT
-from flask_ibi_archive.resolver.tables import Conflict
+from flask_ibi_archive.resolver.conflicts import update_conflicts
 
 PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
 
@@ -33,8 +31,6 @@ def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
     with app_over(archives, tmp_path) as app:
         database = resolver_of(app).database
         store_claims(database, {1: {X: State.ORIGINAL}, 2: {X: State.ORIGINAL}})
-        for number in (1, 2):
-            set_log(database, number, SILENT)
         yield app
 
 
@@ -63,8 +59,7 @@ def test_a_suspicion_links_to_the_conflict(app: Flask, is_noted: bool) -> None:
     if is_noted:
         path += "/1"
         with resolver_of(app).database.writing() as connection:
-            pair = {"first_archive_id": 1, "second_archive_id": 2}
-            connection.execute(insert(Conflict).values(name=X, **pair, found_at=NOON))
+            update_conflicts(connection, 1, [X], NOON)
     client = app.test_client()
     response = client.get(f"/{X}{ORIGINAL}", headers=PAGE)
     assert response.status_code == 409

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,9 @@ from flask import Flask
 from support.archive_servers import Servers
 from support.cases import for_each
 from support.resolving import TableArchive, X, app_over, archives_of, resolver_of
-from support.stored_claims import set_log, store_claims
+from support.stored_claims import FIRST, store_claims
 
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.resolver.old_claims.tables import SILENT
 
 HANDLE, DOI, ARK = "hdl:20.500.12345/678", "doi:10.5281/zenodo.1", "ark:12345/x54xz321"
 OLD = "http://old.example.org/handle/1/2?x=y"
@@ -96,13 +96,26 @@ def test_without_server_name_each_host_may_be_that_of_the_resolver(
         assert client.get(f"/{OLD}").status_code == 302
 
 
-def test_a_silent_archive_is_avoided(app: Flask, archives: list[TableArchive]) -> None:
-    set_log(resolver_of(app).database, 3, SILENT)
-    response = app.test_client().get(f"/{DOI}")
-    assert response.headers["Location"] == f"http://{archives[1].address}/{DOI}"
-    set_log(resolver_of(app).database, 2, SILENT)  # nobody else has it
-    response = app.test_client().get(f"/{DOI}")
-    assert response.headers["Location"] == f"http://{archives[2].address}/{DOI}"
+def test_an_alias_leads_where_it_was_claimed_first(
+    app: Flask, archives: list[TableArchive]
+) -> None:
+    # a rival cannot take over links, although its Archive was registered before
+    rival = {1: dict.fromkeys((HANDLE, DOI, OLD), ORIG)}
+    store_claims(resolver_of(app).database, rival, since=FIRST + timedelta(days=1))
+    for target in (f"/{HANDLE}", f"/{DOI}"):
+        response = app.test_client().get(target)
+        assert response.headers["Location"] == f"http://{archives[2].address}{target}"
+
+
+def test_an_alias_of_an_item_that_was_moved_leads_to_its_new_archive(
+    archives: list[TableArchive], tmp_path: Path
+) -> None:
+    with app_over(archives, tmp_path, SERVER_NAME=OWN_HOST) as app:
+        claims = {1: {DOI: GONE}, 2: {}}
+        new = archives[1]
+        store_claims(resolver_of(app).database, claims, original_archive=new.service)
+        response = app.test_client().get(f"/{DOI}")
+        assert response.headers["Location"] == f"http://{new.address}/{DOI}"
 
 
 @pytest.mark.rule("FI-4")

@@ -18,7 +18,7 @@ from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, INCLUSI
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver import asking
-from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 
 #: The number of resolutions in the quick test and in the long one.

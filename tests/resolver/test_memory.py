@@ -18,7 +18,7 @@ from support.registries import KEY, NOON, a_config, a_registry, a_request, resol
 
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import Hint
 

@@ -186,7 +186,7 @@ def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> N
     outcome = resolve(app, X, "--trace", "--json")
     assert json.loads(outcome.out)["url"] == HERE
     assert tell(outcome.err, archives).splitlines()[-1] == (
-        f"== round 1 (did not wait for 1 Archives): redirect to {HERE}, Original, at archive1.br"
+        f"== round 1 (1 Archives have not answered): redirect to {HERE}, Original, at archive1.br"
     )
 
 

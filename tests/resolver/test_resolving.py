@@ -39,9 +39,9 @@ from flask_ibi_archive.core.protocol.query_strings import encode_url
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver import asking, rounds
+from flask_ibi_archive.resolver import asking, resolving
 from flask_ibi_archive.resolver.asking import Failure, Reply
-from flask_ibi_archive.resolver.resolution_context import (
+from flask_ibi_archive.resolver.resolving import (
     Acknowledged,
     Asked,
     Decided,
@@ -116,7 +116,7 @@ def test_every_archive_is_asked_every_question_once(run: Run) -> None:
     assert [event.target.archive.address for event in asked] == [
         one.address for one in archives
     ] * 2
-    assert not [event for event in asked if event.by_hint]
+    assert not [event for event in asked if event.is_first]
 
 
 @pytest.mark.rule("R62-12")
@@ -198,14 +198,14 @@ def hint_of(resolver: ResolverService, ibi: str) -> int | None:
 def test_the_hinted_archive_is_asked_first_and_alone(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
     resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
     assert hint_of(resolver, X) is None
     assert led_to(resolver, X.upper()) == HERE
     assert hint_of(resolver, X) == 2
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Redirect)
-    assert [event.by_hint for event in of_kind(events, Asked)] == [True]
+    assert [event.is_first for event in of_kind(events, Asked)] == [True]
     assert (len(one.asked), len(other.questions)) == (1, 2)
 
 
@@ -228,13 +228,13 @@ WRONG: dict[str, str | bytes] = {
 def test_a_wrong_hint_costs_one_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str | bytes
 ) -> None:
-    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
     resolver, _ = run({X: leads(HERE)}, {X: wrong})
     learn(resolver, X, 2)
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Redirect)
     assert outcome.url == HERE
-    assert [event.by_hint for event in of_kind(events, Asked)] == [True, False]
+    assert [event.is_first for event in of_kind(events, Asked)] == [True, False]
     assert hint_of(resolver, X) == 1
 
 
@@ -508,7 +508,7 @@ import sys
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER

@@ -19,10 +19,11 @@ from support.resolving import (
     url_of,
 )
 
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
+from flask_ibi_archive.resolver.archives import Claimant
 from flask_ibi_archive.resolver.asking import MAX_FAILURES, CircuitBreaker, Reply
-from flask_ibi_archive.resolver.resolution_context import Decided, TraceEvent
-from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
+from flask_ibi_archive.resolver.resolving import GRACE, HEAD_START, Decided, TraceEvent
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 EDITION, OTHER_EDITION = (leads(url, relation=".lastedition") for url in (HERE, THERE))
@@ -171,13 +172,8 @@ def test_an_archive_that_was_not_waited_for_counts_as_silent() -> None:
 def test_a_resolution_without_result_waits_for_late_archives(rest: Habits) -> None:
     network = Network({f"{X}!": (2.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), **rest})
     assert url_of(network.resolve(f"{X}!")) == HERE
-    assert network.now == GRACE + 2.0
-    # the question is sent again, and then all are waited for
-    assert [asked for _, number, asked in network.asked if number == 1] == [
-        f"{X}!",
-        f"{Y}!",
-        f"{X}!",
-    ]
+    assert network.now == 2.0
+    assert [asked for _, number, asked in network.asked if number == 1] == [f"{X}!", f"{Y}!"]
 
 
 def test_there_is_no_grace_period_in_the_last_round() -> None:
@@ -186,7 +182,7 @@ def test_there_is_no_grace_period_in_the_last_round() -> None:
     assert network.now == 1.0
 
 
-def test_answered_questions_are_not_sent_again() -> None:
+def test_no_question_is_sent_twice() -> None:
     network = Network(
         {f"{X}!": (3.0, NONSENSE)},
         {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.1, "state Deleted")},
@@ -194,14 +190,8 @@ def test_answered_questions_are_not_sent_again() -> None:
     )
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 2, 3)
     asked = [(number, name) for _, number, name in network.asked]
-    assert asked == [*((n, f"{ibi}!") for ibi in (X, Y) for n in (1, 2, 3)), (1, f"{X}!")]
-    assert network.now == pytest.approx(GRACE + 0.1 + 3.0)
-
-
-def test_a_resolution_is_repeated_only_once() -> None:
-    network = Network({f"{X}!": (2.0, "")}, {f"{X}!": (0.0, goes_on(Y))})
-    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
-    assert [name for _, number, name in network.asked if number == 1] == [f"{X}!", f"{Y}!", f"{X}!"]
+    assert asked == [(n, f"{ibi}!") for ibi in (X, Y) for n in (1, 2, 3)]
+    assert network.now == 3.0
 
 
 def test_an_alert_is_final_if_all_have_answered() -> None:
@@ -286,6 +276,33 @@ def test_a_skipped_hinted_archive_causes_no_head_start() -> None:
         breaker.record_result(2, False)
     assert url_of(network.resolve(X, 2, breaker)) == HERE
     assert network.asked == [(0.0, 1, X)]
+
+
+# --- Archives that claim the item -----------------------------------------------------------------
+
+ORIGINALS = [Claimant(number, State.ORIGINAL) for number in (1, 2)]
+
+
+@for_each("took", [0.1, HEAD_START + 0.5, 9.0])
+def test_a_later_claim_is_not_used_although_its_archive_answers_first(took: float) -> None:
+    network = Network({X: (took, leads(HERE))}, {X: (0.0, leads(THERE))}, {X: (0.0, leads(THERE))})
+    assert url_of(network.resolve(X, claimants=ORIGINALS)) == HERE
+    assert network.now == took
+
+
+@for_each(("took", "failed_at"), [(0.1, 0.1), (HEAD_START + 0.5, HEAD_START + 0.5)])
+def test_the_next_claimant_is_used_when_the_first_has_no_url(took: float, failed_at: float) -> None:
+    network = Network({X: (took, NONSENSE)}, {X: (0.0, leads(HERE))}, {X: (0.0, leads(THERE))})
+    assert url_of(network.resolve(X, claimants=ORIGINALS)) == HERE
+    assert network.now == failed_at
+
+
+def test_a_round_does_not_go_on_without_a_claimant() -> None:
+    network = Network(
+        {f"{X}!": (5.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (0.0, OTHER_EDITION)}
+    )
+    assert url_of(network.resolve(f"{X}!", claimants=ORIGINALS)) == HERE
+    assert network.now == 5.0
 
 
 # --- several questions in a round ----------------------------------------------------------------

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from flask_ibi_archive.archive.claims.claimed_items import read_record
-from flask_ibi_archive.core.claims.claim import identifier_key
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.languages import LanguageRange
@@ -22,22 +20,15 @@ from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.archives import STATES, Archive, ArchiveList, Knowledge
+from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.old_claims.entry_check import CheckedEntries, check_entries
-from flask_ibi_archive.resolver.resolution_context import (
-    OwnArchive,
-    ResolutionContext,
-    ResolutionRequest,
-)
-from flask_ibi_archive.resolver.resolving import Resolution
+from flask_ibi_archive.resolver.resolving import OwnArchive, Resolution, ResolutionRequest
 from support.networks import KEY, as_read
+from support.scattered_items import is_hidden
 from support.stores import Json, MemoryCatalogue
 
 #: The address of an Archive and the query that was sent to it.
@@ -46,15 +37,35 @@ Sent: TypeAlias = tuple[str, str]
 FindPlace: TypeAlias = Callable[[Sent], float]
 #: When the services of the Archives were created.
 FOUNDED = "2009-01-01T00:00:00Z"
+_ORDER = {State.ORIGINAL: 1, State.COPY: 2, State.DELETED: 3}
 
 
-def read_claims(records: Sequence[Json], service: str) -> CheckedEntries:
-    """Return what an Archive claims of its records and of its service, as a resolver reads it."""
-    own: Json = {"rep": service, "timestamp": FOUNDED, "transferable": False}
-    entries = [read_record(parse_record(record)).write(None) for record in (own, *records)]
-    checked = check_entries([entry for entry in entries if entry is not None], 0, (service,))
-    assert not checked.rejected, checked.rejected
-    return checked
+class Claimed(NamedTuple):
+    """What an Archive claims of an item.
+
+    :param original: the service IBI of the Archive that has the Original, or None.
+    :param since: the place of the claim in the order in which claims were read first.
+    """
+
+    names: Sequence[str]
+    state: State
+    original: str | None = None
+    since: float = 0.0
+
+
+def read_claims(records: Sequence[Json], service: str) -> list[Claimed]:
+    """Return what an Archive claims of its records and of its service."""
+    claims = [Claimed([service], State.ORIGINAL)]
+    for record in records:
+        if is_hidden(record) or record.get("state") == "Reserved":
+            continue
+        original = record.get("original_archive") or record.get("tombstone", {}).get(
+            "original_archive"
+        )
+        names = [record[name] for name in ("rep", "ibip") if name in record]
+        names += record.get("aliases", ())
+        claims.append(Claimed(names, State(record.get("state", "Original")), original))
+    return claims
 
 
 class MemoryServers:
@@ -98,9 +109,10 @@ class ClaimedNetwork:
 
     :param servers: the Archives.
     :param config: the settings of the resolver.
-    :param states: the state of the log of each Archive. None: it publishes no claims.
-    :param claims: what the resolver has read of each log.
-    :param holders: the Archives that hold items with a prefix.
+    :param trusted: for each Archive, whether its claims count.
+    :param claims: what the resolver has read of each Archive.
+    :param hidden: the Archives with hidden items that have a prefix.
+    :param recent: the Archives that lately gave items with a prefix.
     :param delays: after how many seconds each Archive answers. Empty: at once.
     :param own: the number of the Archive in the process of the resolver, or None.
     :param documents: the server of an actor of the document registry, or None.
@@ -111,39 +123,58 @@ class ClaimedNetwork:
 
     servers: MemoryServers
     config: ResolverConfig
-    states: Sequence[str | None]
-    claims: Sequence[CheckedEntries]
-    holders: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    trusted: Sequence[bool]
+    claims: Sequence[Sequence[Claimed]]
+    hidden: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    recent: Mapping[str, Sequence[int]] = field(default_factory=dict)
     delays: Sequence[float] = ()
     own: int | None = None
     documents: MemoryServers | None = None
     find_place: FindPlace = lambda sent: 0.0
 
     def __post_init__(self) -> None:
-        included = {
-            number: Archive(number, source.service, source.address, None, state)
-            for number, (source, state) in enumerate(
-                zip(self.servers.sources, self.states, strict=True), 1
-            )
+        sources = self.servers.sources
+        archives = {
+            number: Archive(number, source.service, source.address)
+            for number, source in enumerate(sources, 1)
         }
-        self.list = ArchiveList(1, included)
+        always = [number for number, counts in enumerate(self.trusted, 1) if not counts]
+        self.list = ArchiveList(1, archives, always)
         self.now = 0.0
         self.asked = 0
         self.answered: dict[Sent, float] = {}
-        self._index: dict[bytes, dict[int, State]] = {}
-        for number, (checked, state) in enumerate(zip(self.claims, self.states, strict=True), 1):
-            if state is not None:
-                for key, _, held in checked.list_holdings(number):
-                    self._index.setdefault(key, {})[number] = STATES[held]
+        numbers = {source.service: number for number, source in enumerate(sources, 1)}
+        found: dict[str, list[tuple[float, Claimant]]] = {}
+        for number, claims in enumerate(self.claims, 1):
+            for claim in claims:
+                claimant = Claimant(number, claim.state, numbers.get(claim.original or ""))
+                for name in {*claim.names}:
+                    found.setdefault(name, []).append((claim.since, claimant))
+        self._claimants = {
+            name: tuple(
+                claimant
+                for _, claimant in sorted(rows, key=lambda row: (_ORDER[row[1].state], row))
+            )
+            for name, rows in found.items()
+        }
 
-    def look_up(self, identifiers: Sequence[Identifier]) -> Mapping[Identifier, Claims]:
+    def look_up(
+        self, identifiers: Sequence[Identifier], hinted: int | None = None
+    ) -> dict[str, Known]:
         """Return what a resolver knows about identifiers."""
         return {
-            ibi: Claims(
-                self._index.get(identifier_key(ibi.text), {}), self.holders.get(ibi.prefix, ())
+            ibi.text: Known(
+                self._claimants.get(ibi.text, ()),
+                tuple(self.hidden.get(ibi.prefix, ())),
+                tuple(self.recent.get(ibi.prefix, ())),
+                hinted,
             )
             for ibi in identifiers
         }
+
+    def ask_all(self) -> ClaimedNetwork:
+        """Return a resolver that knows the same, and always asks all Archives."""
+        return replace(self, trusted=[False] * len(self.trusted))
 
     def ask(
         self, targets: Sequence[Target], seconds: float, replies: Replies | None = None
@@ -166,21 +197,19 @@ class ClaimedNetwork:
         """Resolve a persistent URL with the real rounds."""
         self.now, self.asked = 0.0, 0
         self.answered.clear()
-        context = ResolutionContext(
+        resolution = Resolution(
             ResolutionRequest(wanted, "http://urlib.net:80/", addresses, tuple(ranges)),
-            self._know([wanted.ibi], hinted),
+            self.list,
+            self.look_up([wanted.ibi], hinted),
             self.config,
             self,  # type: ignore[arg-type]
             CircuitBreaker(),
             None if self.own is None else OwnArchive(self._own.service, self._answer_own),
             None if self.documents is None else self._read_documents,
             clock=lambda: self.now,
-            look_up=self._know if self.list.has_claims else None,
+            look_up=self.look_up,
         )
-        return Resolution(context).run().outcome
-
-    def _know(self, identifiers: Sequence[Identifier], hinted: int | None = None) -> Knowledge:
-        return Knowledge(self.list, self.look_up(identifiers), hinted)
+        return resolution.run().outcome
 
     def use(self, address: str, query: str) -> list[Pair]:
         """Return the answer of an Archive, whose order counts from now on."""

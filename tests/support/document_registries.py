@@ -23,7 +23,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
     find_registrations,
     format_location,
 )
-from flask_ibi_archive.resolver.resolution_context import ReadDocuments
+from flask_ibi_archive.resolver.resolving import ReadDocuments
 from flask_ibi_archive.server.database.database import Database
 from support.registries import CHEAP, NOON, a_config
 

@@ -8,27 +8,17 @@ part of what the Original knows. Some chains of editions are cycles.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.relations import SHAPES
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
-from flask_ibi_archive.resolver.archives import MAX_HOLDERS
-from flask_ibi_archive.resolver.old_claims.entry_check import CheckedEntries
-from flask_ibi_archive.resolver.old_claims.tables import (
-    CONTRADICTED,
-    CURRENT,
-    FORKED,
-    NEW,
-    SILENT,
-    STALE,
-)
-from support.claimed_networks import FOUNDED, ClaimedNetwork, MemoryServers, read_claims
+from flask_ibi_archive.resolver.archives import MAX_RECENT
+from support.claimed_networks import Claimed, ClaimedNetwork, MemoryServers, read_claims
 from support.networks import (
     PREFERENCES,
     make_records,
@@ -55,9 +45,6 @@ from support.stores import (
 
 #: The settings of resolvers; some follow only few rounds.
 CONFIGS = (a_config(), a_config(), a_config(), a_config(IBI_RESOLVER_MAX_ROUNDS=3))
-#: The states of a log whose claims count, without and with SILENT, and of other Archives.
-TRUSTED, HEARD = (CURRENT, CURRENT, SILENT), (CURRENT,)
-ALWAYS = (None, None, NEW, STALE, FORKED, CONTRADICTED)
 #: The seconds after which slow Archives answer: before and after the ends of the periods.
 DELAYS = (0.0, 0.0, 0.1, 0.3, 0.6)
 #: The sign and the verb for each letter of a shape.
@@ -84,10 +71,7 @@ class Wanted:
 
 
 class Federation:
-    """A random federation; the same seed makes the same one.
-
-    :ivar everybody: a resolver that asks all Archives.
-    """
+    """A random federation; the same seed makes the same one."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -106,7 +90,6 @@ class Federation:
             items.scatter(whole)
             items.make_cycle()
         items.claim_twice()
-        items.limit_hidden()
         self._services = [service_of(number) for number in range(count)]
         facts = [
             make_facts(
@@ -128,13 +111,6 @@ class Federation:
             tuple(self.random.sample(USERS, self.random.choice((1, 1, 2)))) for _ in range(2)
         ]
         self._claims = [*map(read_claims, self.parts, self._services)]
-        self.everybody = ClaimedNetwork(
-            self._servers,
-            self._config,
-            [None] * count,
-            self._claims,
-            documents=self._documents,
-        )
 
     def _chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -167,59 +143,46 @@ class Federation:
 
     # --- resolvers and readers --------------------------------------------------------------------
 
-    def make_resolver(self, requires_original: bool) -> ClaimedNetwork:
-        """Return a resolver that has read the claims of some Archives.
-
-        An Archive that did not answer the follower is asked, and waited for, only if its answer can
-        be of use: not for hidden items, and not for an Original if another Archive claims it. The
-        same is true for slow Archives and hidden items.
-
-        :param requires_original: whether its readers require Originals.
-        """
-        has_hidden = any(is_hidden(record) for part in self.parts for record in part)
-        trusted = HEARD if requires_original or has_hidden else TRUSTED
-        states: list[str | None] = []
-        claims = []
-        holders: dict[str, list[int]] = {}
-        for number, (part, checked) in enumerate(zip(self.parts, self._claims, strict=True), 1):
-            is_trusted = self._chance(0.7)
-            states.append(self.random.choice(trusted if is_trusted else ALWAYS))
-            claims.append(checked if is_trusted else self._distort(checked))
-            hidden = [record for record in part if is_hidden(record)]
-            prefixes = {
-                parse_identifier(name).prefix
-                for record in hidden
-                for name in identifiers_of(record)
-            }
+    def make_resolver(self) -> ClaimedNetwork:
+        """Return a resolver that has read the claims of some Archives."""
+        trusted, claims = [], []
+        hidden: dict[str, list[int]] = {}
+        recent: dict[str, list[int]] = {}
+        for number, (part, claimed) in enumerate(zip(self.parts, self._claims, strict=True), 1):
+            trusted.append(self._chance(0.7))
+            stated = claimed if trusted[-1] else self._distort(claimed)
+            claims.append([claim._replace(since=self.random.random()) for claim in stated])
+            for prefix in _list_prefixes(record for record in part if is_hidden(record)):
+                hidden.setdefault(prefix, []).append(number)
             if self._chance(0.3):
-                prefixes |= checked.find_prefixes()
-            for prefix in prefixes:
-                holders.setdefault(prefix, []).append(number)
-        is_slow = self._chance(0.2) and not has_hidden
+                for prefix in _list_prefixes(part):
+                    recent.setdefault(prefix, []).append(number)
         return ClaimedNetwork(
             self._servers,
             self._config,
-            states,
+            trusted,
             claims,
-            {prefix: numbers[:MAX_HOLDERS] for prefix, numbers in holders.items()},
-            [self.random.choice(DELAYS) for _ in states] if is_slow else (),
-            self.random.randint(1, len(states)) if self._chance(0.2) else None,
+            hidden,
+            {prefix: numbers[:MAX_RECENT] for prefix, numbers in recent.items()},
+            [self.random.choice(DELAYS) for _ in trusted] if self._chance(0.2) else (),
+            self.random.randint(1, len(trusted)) if self._chance(0.2) else None,
             self._documents,
             lambda sent: self.random.random(),
         )
 
-    def _distort(self, checked: CheckedEntries) -> CheckedEntries:
+    def _distort(self, claimed: Sequence[Claimed]) -> list[Claimed]:
         """Return what an Archive claimed that is always asked: something may be wrong."""
-        others = self.random.choice(self._claims).claims
+        others = self.random.choice(self._claims)
         claims = [
             self.random.choice(others) if self._chance(0.3) else claim
-            for claim in checked.claims
+            for claim in claimed
             if self._chance(0.7)
         ]
         if self._chance(0.5):
             lost = rep_of(self.random.choice((1, 2, 999)), ELSEWHERE)
-            claims.append(Claim(lost, None, State.ORIGINAL, FOUNDED))
-        return CheckedEntries(claims)
+            claims.append(Claimed([lost], State.ORIGINAL))
+        by_name = {name: claim for claim in claims for name in claim.names}
+        return [claim._replace(names=[name]) for name, claim in by_name.items()]
 
     def make_request(self) -> Wanted:
         """Return a random request of a reader."""
@@ -278,3 +241,8 @@ class Federation:
     def make_hint(self) -> int | None:
         """Return the number of the Archive where an item was last found, or None."""
         return self.random.randint(1, len(self.parts)) if self._chance(0.4) else None
+
+
+def _list_prefixes(records: Iterable[Json]) -> list[str]:
+    names = [name for record in records for name in identifiers_of(record)]
+    return sorted({parse_identifier(name).prefix for name in names})

@@ -57,6 +57,12 @@ CLAIMS = (
     "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
     "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a.run', 1)",
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
+    "INSERT INTO ibi_resolver_followed (archive_id, key, pinned_at) VALUES (1, 'A', :now)",
+    "INSERT INTO ibi_resolver_claim"
+    " (name, archive_id, reading, item, kind, state, timestamp, since)"
+    " VALUES ('a.br/b/2001/01.01.00.00', 1, 1, '1', 1, 1, '2026-03-01T12:00:00Z', :now)",
+    "INSERT INTO ibi_resolver_refused_claim (archive_id, item, reason, refused_at)"
+    " VALUES (1, '2', 'malformed', :now)",
     "INSERT INTO ibi_resolver_conflict (name, first_archive_id, second_archive_id, found_at)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
     "INSERT INTO ibi_resolver_failed_url (day, ibi, reason, count)"

@@ -21,15 +21,14 @@ from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Knowledge, Registry
+from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known, Registry
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Failure, Reply, Target
-from flask_ibi_archive.resolver.resolution_context import (
+from flask_ibi_archive.resolver.resolving import (
     ReadDocuments,
-    ResolutionContext,
+    Resolution,
     ResolutionRequest,
     TraceEvent,
 )
-from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import Servers, http
@@ -270,17 +269,23 @@ class Network:
         max_rounds: int = 16,
         language: str | None = None,
         documents: ReadDocuments | None = None,
+        claimants: Sequence[Claimant] = (),
     ) -> Redirect | Alert:
-        """Resolve a persistent URL."""
+        """Resolve a persistent URL. Archives with claims are asked about nothing else.
+
+        :param claimants: the Archives that claim the item.
+        """
         fan_out: Any = self
 
         def clock() -> float:
             return self.now
 
         included = {archive.id: archive for archive in self.archives}
-        context = ResolutionContext(
-            wants(text, language),
-            Knowledge(ArchiveList(0, included), {}, hinted),
+        request = wants(text, language)
+        resolution = Resolution(
+            request,
+            ArchiveList(0, included, included.keys() - {one.archive_id for one in claimants}),
+            {request.wanted.ibi.text: Known(tuple(claimants), hinted=hinted)},
             a_config(IBI_RESOLVER_DEADLINE=DEADLINE, IBI_RESOLVER_MAX_ROUNDS=max_rounds),
             fan_out,
             breaker or CircuitBreaker(clock),
@@ -288,7 +293,7 @@ class Network:
             documents=documents,
             clock=clock,
         )
-        return Resolution(context).run().outcome
+        return resolution.run().outcome
 
     def times(self, name: str) -> dict[int, float]:
         """Return when each Archive received a question."""

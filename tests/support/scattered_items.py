@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.resolver.archives import MAX_HOLDERS
 from support.networks import service_of
 from support.stores import Json, identifiers_of
 
@@ -89,30 +88,6 @@ class ScatteredItems:
             for record in part:
                 if record.get("state") == "Copy" and self._chance(0.2):
                     del record["state"], record["original_archive"]
-
-    def limit_hidden(self) -> None:
-        """Let everybody see the description of items for which a hidden one makes a difference.
-
-        Hidden items are not claimed. So a resolver finds them only if few Archives hold their
-        prefix and nobody claims the Original.
-        """
-        originals: dict[str, list[Json]] = {}
-        for part in self.parts:
-            for record in part:
-                if record.get("state", "Original") == "Original":
-                    for name in identifiers_of(record):
-                        originals.setdefault(name, []).append(record)
-        for number, part in enumerate(self.parts):
-            for record in part:
-                if not is_hidden(record):
-                    continue
-                has_rival = any(
-                    one is not record
-                    for name in identifiers_of(record)
-                    for one in originals.get(name, ())
-                )
-                if number >= MAX_HOLDERS or has_rival:
-                    record["access"] = {"networks": record["access"]["networks"]}
 
 
 def is_hidden(record: Mapping[str, Any]) -> bool:

@@ -6,13 +6,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import delete, func, insert, inspect, select
+from sqlalchemy import func, insert, inspect, select
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.accesses.rows import Access, VisitorSalt
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import FileCheck
-from flask_ibi_archive.archive.claims.log_tables import ClaimLogRow, ClaimNote, ClaimRow, ClaimTile
 from flask_ibi_archive.archive.identification.tables import ApiKey, ApiRequest, IssuedIdentifier
 from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, ChangeEnd
 from flask_ibi_archive.archive.items.tables import (
@@ -44,10 +43,6 @@ SETTLED = {"status": "switched", "version": "0" * 64, "confirmation": [["2024-02
 REFUSED = {"status": "refused", "reason": "the disk is full"}
 ACCEPTED = {"source": "http://g/ibi/offers/1", "giver": SECOND, "kind": "move", "items": 1}
 REQUEST = {"idempotency_key": "lost", "content_hash": "0" * 64}
-LOG = {"number": 1, "size": 1, "begun_at": MOMENT, "key_at": MOMENT, "covered": 0}
-CLAIM = {"log_number": 1, "position": 0, "ibi": "i", "entry": "ibi {rep r}"}
-TILE = {"level": 0, "number": 0}
-NOTE = {"change_no": 1, "state": "Original", "rep": "r", "timestamp": MOMENT}
 FAULT = {"kind": "missing", "ibi": "a/b", "path": "é.pdf"}
 MORE: dict[str, dict[str, Any]] = {
     "Access": {"content_type": "Data", "persistent_url": "p"},
@@ -79,9 +74,6 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
     archive.reserve("a draft — für später")
     archive.release(archive.reserve().rep)
     with archive.database.writing() as connection:
-        # "flask ibi init" has made another log
-        for log in (ClaimTile, ClaimRow, ClaimNote, ClaimLogRow):
-            connection.execute(delete(log))
         [row] = connection.exec_driver_sql("SELECT max(id) FROM ibi_item WHERE archive_id = 1")
         item = {"item_id": row[0], "archive_id": 1}
         access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
@@ -95,11 +87,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             (VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
             (FileCheck, {"archive_id": 1, "checked_at": MOMENT, "faults": [FAULT]}),
             (Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
-            (ClaimLogRow, {"archive_id": 1, "frontier": "0" * 64, **LOG}),
-            (ClaimNote, {**item, "id": 4, **NOTE}),
-            (ClaimRow, {"archive_id": 1, **CLAIM}),
-            (ClaimTile, {"archive_id": 1, "log_number": 1, "root": "0" * 64, **TILE}),
-            (Change, {**item, "number": 1, "sets": " a:b ", "digest": ""}),
+            (Change, {**item, "number": 1, "sets": " a:b ", "digest": "", "claim": "item 1"}),
             (ChangeBatch, {"archive_id": 1, "number": 1, "word": "w", "datestamp": MOMENT}),
             (ChangeEnd, {"archive_id": 1, "number": 1, "datestamp": MOMENT}),
             (ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,7 +17,6 @@ from flask_ibi_archive.archive.harvest.messages import (
     THESES,
     TYPES,
     HarvestedRecord,
-    HarvestSets,
     Selection,
 )
 from flask_ibi_archive.archive.items import changes
@@ -37,12 +36,6 @@ from flask_ibi_archive.errors import HostFunctionFailed, NotReady
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-#: The largest number of notes about changed items that one transaction processes.
-BATCH = 1000
-
-#: The share of the time for the database in which a request numbers changes.
-PUBLISHING_SHARE = 0.5
-
 #: If a request finds no changes, and the end of the log is behind the clock by MAX_LAG, the request
 #: moves the end. It waits at most LOCK_TIMEOUT seconds for other writers.
 MAX_LAG, LOCK_TIMEOUT = timedelta(minutes=1), 0.1
@@ -59,15 +52,31 @@ class UnfinishedLog(Exception):
     """So many items have changed that a list can't be complete yet; a later request continues."""
 
 
+def describe_items(
+    archive: Archive, connection: Connection, items: Sequence[int]
+) -> dict[int, Appearance]:
+    """Return what harvesters see of items.
+
+    An item without a title can't be described in oai_dc as aggregators demand. Since OAI-PMH
+    demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
+    """
+    appearances = {}
+    for item_id, work in read_works(archive, connection, items).items():
+        if work.has_title:
+            sets = f" {' '.join(sorted(archive.sets.list_sets(work)))} "
+            digest = sha256(f"{work!r}{sets}".encode(errors="surrogatepass")).hexdigest()
+            appearances[item_id] = Appearance(sets, digest)
+    return appearances
+
+
 class StoredHarvests:
     """The changes of the items in the tables of this package; see :mod:`.items.changes`."""
 
-    def __init__(self, archive: Archive, sets: HarvestSets) -> None:
+    def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._archive_id = archive.served().id
-        self._sets = sets
         self._end, self._has_notes = EPOCH, False
-        self._deadline = monotonic() + PUBLISHING_SHARE * archive.config.database_timeout
+        self._deadline = monotonic() + changes.PUBLISHING_SHARE * archive.config.database_timeout
 
     def publish(self) -> datetime:
         """Number the changes since the last request.
@@ -75,7 +84,7 @@ class StoredHarvests:
         :returns: the time that the answer states: all later changes get this datestamp or a later
             one, and no answer states a time in the future of its server.
         """
-        database, now = self._archive.database, self._now()
+        database, now = self._archive.database, self._archive.own_context.now()
         self._end, self._has_notes = database.read(
             lambda connection: changes.read_end(connection, self._archive_id)
         )
@@ -104,26 +113,7 @@ class StoredHarvests:
 
     def _number_changes(self) -> None:
         with self._archive.database.writing() as connection:
-            self._end, self._has_notes = changes.number_changes(
-                connection, self._archive_id, self._now(), BATCH, self._describe
-            )
-
-    def _now(self) -> datetime:
-        return self._archive.clock().astimezone(timezone.utc).replace(microsecond=0)
-
-    def _describe(self, connection: Connection, items: Sequence[int]) -> Mapping[int, Appearance]:
-        """Return what harvesters see of items.
-
-        An item without a title can't be described in oai_dc as aggregators demand. Since OAI-PMH
-        demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
-        """
-        appearances = {}
-        for item_id, work in read_works(self._archive, connection, items).items():
-            if work.has_title:
-                sets = f" {' '.join(sorted(self._sets.list_sets(work)))} "
-                digest = sha256(f"{work!r}{sets}".encode(errors="surrogatepass")).hexdigest()
-                appearances[item_id] = Appearance(sets, digest)
-        return appearances
+            self._end, self._has_notes = self._archive.number_changes(connection)
 
     def list_records(
         self, selection: Selection, limit: int, with_works: bool
@@ -221,9 +211,8 @@ class StoredHarvests:
 class HostHarvests:
     """The changes of the items in the catalogue of a host."""
 
-    def __init__(self, archive: Archive, sets: HarvestSets, records: RecordSource) -> None:
+    def __init__(self, archive: Archive, records: RecordSource) -> None:
         self._archive = archive
-        self._sets = sets
         self._records = records
 
     def publish(self) -> datetime:
@@ -276,7 +265,7 @@ class HostHarvests:
         if item is None or not (is_deleted or is_public(item)):
             return None
         work = describe_host_item(self._archive, self._records.find_record, item)
-        sets = self._sets.list_sets(work)
+        sets = self._archive.sets.list_sets(work)
         # an item without a title can't be described in oai_dc; a deleted one is not described
         if not (is_deleted or work.has_title) or not sets.issuperset(specs):
             return None
@@ -301,12 +290,12 @@ class HostHarvests:
 Harvests: TypeAlias = StoredHarvests | HostHarvests
 
 
-def open_harvests(archive: Archive, sets: HarvestSets) -> Harvests:
+def open_harvests(archive: Archive) -> Harvests:
     """Return the changes of the items of an Archive."""
     records = archive.items.records
     if records is None:
-        return StoredHarvests(archive, sets)
-    return HostHarvests(archive, sets, records)
+        return StoredHarvests(archive)
+    return HostHarvests(archive, records)
 
 
 @dataclass

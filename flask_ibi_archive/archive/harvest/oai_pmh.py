@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl
 
-from flask import Response, abort, current_app, request
+from flask import Response, abort, request
 from itsdangerous import BadData, URLSafeSerializer
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 from flask_ibi_archive.server.config import ArchiveConfig
-from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
+from flask_ibi_archive.server.pages.requests import current_archive
 from flask_ibi_archive.server.pages.responses import (
     RETRY_AFTER,
     allow_origins,
@@ -43,13 +43,12 @@ def answer_harvester() -> Response:
     base_url = f"{archive.addresses.base}/ibi/oai"
     arguments: dict[str, str] = {}
     try:
-        sets: HarvestSets = current_app.extensions[EXTENSION].functions.sets
-        harvests = harvesting.open_harvests(archive, sets)
+        harvests = harvesting.open_harvests(archive)
         response_date = archive.clock()
         try:
             arguments = messages.parse_arguments(_read_pairs())
             response_date = harvests.publish()
-            body = _Answer(harvests, sets, base_url).write(arguments)
+            body = _Answer(harvests, archive.sets, base_url).write(arguments)
         except HarvestError as error:
             # the response repeats the arguments only if they are legal (OAI-PMH 2.0, 3.2)
             arguments = {} if error.code in ("badVerb", "badArgument") else arguments

@@ -1,19 +1,21 @@
 """The change log: which items have changed, in an order that readers can follow.
 
-The transaction that changes an item adds a note: a trigger of the table of items inserts a row. A
-note is a plain insert, so that writers never wait for each other, and it is stored if and only if
-the change is. When a reader asks, the committed notes get numbers. This happens under a lock, one
-reader at a time. Therefore
+The transaction that changes an item adds a note: triggers of the tables insert a row. A note is a
+plain insert, so that writers never wait for each other, and it is stored if and only if the change
+is. When a reader asks, the committed notes get numbers. This happens under a lock, one reader at a
+time. Therefore
 
 - a change that is committed late gets a later number than everything that readers have seen, and
   nobody who reads on from a number misses it, whatever the clocks of the servers say;
 - an item has one row, at the number of its last change, so that each item is read once;
 - a killed process loses nothing: notes are deleted by the transaction that numbers them.
 
-What readers see of an item is stored with the number as a digest. A note about an item that looks
-as before changes nothing, whichever statement wrote the item. A reader that reads an item while
-there is a note about it may have seen what will not be there when the note is numbered. Therefore
-it renews the item, which then gets a new number in any case.
+There are two kinds of readers: harvesters (OAI-PMH), and resolvers, which read claims. Who asks
+first numbers the changes for both. What harvesters see of an item is stored with the number as a
+digest, and what is claimed of it as text. A note about an item of which both are as before changes
+nothing, whichever statement wrote the item. Resolvers read the stored text. A harvester reads the
+item itself, and may have seen what will not be there when a note about it is numbered. Therefore it
+renews the item, which then gets a new number in any case.
 
 The changes that one transaction numbers are a batch, with the time at which they became visible, in
 whole seconds, and a random word. Later numbers never have an earlier time. A number with the word
@@ -31,19 +33,29 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
-from flask_ibi_archive.archive.items.read import primary_form
+from flask_ibi_archive.archive.items.read import ItemReader, primary_form
 from flask_ibi_archive.archive.items.tables import Base, Item
+from flask_ibi_archive.core.claim import Claim, format_claim
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, insert_or_update, is_one_of
 
 #: The end of a log that has never been written.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
+#: The largest number of changed items that one transaction numbers, and the number of notes that
+#: it reads for each.
+BATCH, NOTES = 1000, 10
+#: The share of the time for the database in which a request numbers changes.
+PUBLISHING_SHARE = 0.5
+
 
 class ChangeNote(Base):
     """An item that has changed since its last change was numbered.
 
-    A trigger of the table of items adds the rows. An item can have several.
+    Triggers add the rows. An item can have several.
     """
 
     __tablename__ = "ibi_change_note"
@@ -69,6 +81,13 @@ class Change(Base):
             ondelete="CASCADE",
         ),
         sa.UniqueConstraint("archive_id", "number", name="uq_ibi_change_number"),
+        sa.Index(
+            "ix_ibi_change_hidden",
+            "archive_id",
+            "hidden_prefixes",
+            sqlite_where=sa.text("hidden_prefixes IS NOT NULL"),
+            postgresql_where=sa.text("hidden_prefixes IS NOT NULL"),
+        ),
     )
 
     item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
@@ -82,6 +101,11 @@ class Change(Base):
     sets: Mapped[str] = mapped_column(sa.Text)
     #: The digest of what harvesters see of the item; "" if they see nothing.
     digest: Mapped[str] = mapped_column(sa.String(64))
+    #: The line with the claim of the item. None: the item was never claimed.
+    claim: Mapped[str | None] = mapped_column(sa.Text)
+    #: If the description of the item is hidden from the public: the prefixes of its identifiers,
+    #: separated by spaces. None: it is not hidden.
+    hidden_prefixes: Mapped[str | None] = mapped_column(sa.Text)
 
 
 class ChangeBatch(Base):
@@ -179,17 +203,21 @@ def number_changes(
     """Number committed changes.
 
     :param now: the current time in whole seconds.
-    :param limit: the largest number of notes to process.
+    :param limit: the largest number of changed items to process.
     :returns: the end of the log, and whether there may be more notes.
     """
     last, end = move_end(connection, archive_id, now)
+    # an item often has several notes, which follow each other closely
     notes = connection.execute(
         sa.select(ChangeNote.id, ChangeNote.item_id)
         .where(ChangeNote.archive_id == archive_id)
         .order_by(ChangeNote.id)
-        .limit(limit)
+        .limit(NOTES * limit)
     ).all()
-    are_taken = is_one_of(ChangeNote.id, [note.id for note in notes])
+    noted = [*dict.fromkeys(note.item_id for note in notes)][:limit]
+    chosen = {*noted}
+    taken = [note.id for note in notes if note.item_id in chosen]
+    are_taken = is_one_of(ChangeNote.id, taken)
     # if a metadata item changes, the items that it describes change, too
     described = connection.scalars(
         sa.select(Item.id)
@@ -199,12 +227,12 @@ def number_changes(
         )
         .order_by(Item.id)
     )
-    items = [*dict.fromkeys([*(note.item_id for note in notes), *described])]
+    items = [*dict.fromkeys([*noted, *described])]
     changed = _find_changed(connection, archive_id, items, describe(connection, items))
     rows = [{**row, "number": number} for number, row in enumerate(changed, last + 1)]
     if rows:
         written = insert_or_update(connection, Change)
-        columns = ("number", "is_deleted", "sets", "digest")
+        columns = ("number", "is_deleted", "sets", "digest", "claim", "hidden_prefixes")
         connection.execute(
             written.on_conflict_do_update(
                 index_elements=["item_id"], set_={name: written.excluded[name] for name in columns}
@@ -221,7 +249,7 @@ def number_changes(
             .values(number=batch["number"])
         )
     connection.execute(sa.delete(ChangeNote).where(are_taken))
-    return end, len(notes) == limit
+    return end, len(taken) < len(notes) or len(notes) == NOTES * limit
 
 
 def is_described_by(items: sa.Select[Any]) -> sa.ColumnElement[bool]:
@@ -231,6 +259,26 @@ def is_described_by(items: sa.Select[Any]) -> sa.ColumnElement[bool]:
     return Item.metadata_ibi.in_(names)
 
 
+def make_claim(item: str, record: Record) -> Claim:
+    """Return what is claimed of an item. Items whose description is hidden are not claimed.
+
+    Source: federation CL-1 and CL-2.
+
+    :param item: a text that stands for the item.
+    """
+    if record.is_hidden:
+        return Claim(item)
+    return Claim(
+        item,
+        record.rep,
+        record.ibip,
+        State(record.state),
+        format_timestamp(record.timestamp),
+        record.original_elsewhere,
+        tuple(sorted({*record.aliases, *record.same_as})),
+    )
+
+
 def _find_changed(
     connection: sa.Connection, archive_id: int, items: list[int], seen: Mapping[int, Appearance]
 ) -> list[dict[str, Any]]:
@@ -238,25 +286,30 @@ def _find_changed(
 
     :param seen: what harvesters see of the items now.
     """
+    columns = [Change.is_deleted, Change.digest, Change.claim, Change.hidden_prefixes]
     stored = {
-        row.id: row
+        row.item_id: row
         for row in connection.execute(
-            sa.select(Item.id, Item.state, Change.number, Change.is_deleted, Change.sets)
-            .add_columns(Change.digest)
-            .outerjoin(Change, Change.item_id == Item.id)
-            .where(is_one_of(Item.id, items), Item.archive_id == archive_id)
+            sa.select(Change.item_id, Change.sets, *columns).where(is_one_of(Change.item_id, items))
         )
     }
+    views = ItemReader(connection, archive_id).read_items(items)
     changed = []
-    for row in (stored[item_id] for item_id in items if item_id in stored):
-        is_new = row.number is None
+    for item_id, record in ((one, views[one].record) for one in items if one in views):
+        row = stored.get(item_id)
         # a deleted item without a row was imported as a deleted item
-        was_seen = row.is_deleted is not None or (is_new and row.state == State.DELETED.value)
-        sets, digest = seen.get(row.id, ((row.sets or "") if was_seen else "", ""))
-        is_deleted = row.id not in seen if row.id in seen or was_seen else None
-        if is_new or (is_deleted, digest) != (row.is_deleted, row.digest):
+        was_seen = record.state == State.DELETED if row is None else row.is_deleted is not None
+        sets, digest = seen.get(item_id, ((row.sets if row else "") if was_seen else "", ""))
+        is_deleted = item_id not in seen if item_id in seen or was_seen else None
+        was_claimed = row is not None and row.claim is not None
+        is_claimed = was_claimed or not record.is_hidden
+        claim = format_claim(make_claim(str(item_id), record)) if is_claimed else None
+        prefixes = {parse_identifier(ibi).prefix for ibi in record.identifiers}
+        hidden = " ".join(sorted(prefixes)) if record.is_hidden else None
+        if row is None or [is_deleted, digest, claim, hidden] != [*row[2:]]:
             values = {"is_deleted": is_deleted, "sets": sets, "digest": digest}
-            changed.append({"item_id": row.id, "archive_id": archive_id, **values})
+            values |= {"claim": claim, "hidden_prefixes": hidden}
+            changed.append({"item_id": item_id, "archive_id": archive_id, **values})
     return changed
 
 

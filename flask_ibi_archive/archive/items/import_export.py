@@ -691,7 +691,6 @@ class Importer:
                 # the first files are copied before the transaction, which blocks other writers
                 first = next(batches)
                 with context.database.writing() as connection:
-                    operations.begin_change(connection)
                     store = write.ItemStore(connection, context.archive.id)
                     store.lock_relations(limited=False)
                     newest = connection.scalar(select(func.max(Item.id))) or 0

@@ -99,13 +99,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-
-def begin_change(connection: Connection) -> None:
-    """Begin a new change. The transaction must have begun, and have the write lock."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("UPDATE ibi_claim_log SET change_no = change_no + 1")
-
-
 #: The fields that Dublin Core cannot have.
 RICH_FIELDS = tuple(name for name in WORK_FIELDS if name != "creators")
 
@@ -702,7 +695,6 @@ class OperationContext:
         store: ItemStore | None = None
         try:
             with writing as connection:
-                begin_change(connection)
                 store = ItemStore(connection, self.archive.id, ibi=ibi)
                 yield store
                 if self.before_commit is not None:

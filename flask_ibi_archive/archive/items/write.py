@@ -38,7 +38,11 @@ from flask_ibi_archive.archive.items.tables import (
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.lines import format_description, format_dublin_core
+from flask_ibi_archive.core.records.lines import (
+    find_wrong_names,
+    format_description,
+    format_dublin_core,
+)
 from flask_ibi_archive.core.records.record import (
     FIELDS,
     DublinCoreMetadata,
@@ -517,6 +521,7 @@ class ItemStore:
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
         :raises StorageError: if another item has an alias in ``same_as``.
         """
+        _check_names(records)
         names = {own[0]: own for own in (record.identifiers for record in records)}
         new = [record.aliases for record in records] if is_minted else names.values()
         check_not_reserved(self.connection, [text for texts in new for text in texts])
@@ -653,6 +658,7 @@ class ItemStore:
             ]
         if not updates:
             return
+        _check_names(new.record for new in updates if {*OWN_NAMES, "same_as"} & new.changed)
         renamed = [new for new in updates if OWN_NAMES & new.changed]
         if renamed:
             texts = [
@@ -768,6 +774,13 @@ class ItemStore:
             .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
             .values(timestamp=moment)
         )
+
+
+def _check_names(records: Iterable[Record]) -> None:
+    """Check the number and the lengths of names, after those of several sources were joined."""
+    for record in records:
+        for error in find_wrong_names(record):
+            raise StorageError(f"{record.identifiers[0]}: {error}")
 
 
 def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, Content]:

@@ -35,7 +35,13 @@ from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.former_links import find_former_links, is_named
-from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, AlternativesSearch, Redirect
+from flask_ibi_archive.core.resolution.outcome import (
+    Alert,
+    AlertKind,
+    Redirect,
+    add_alternatives,
+    ask_for_alternatives,
+)
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.pages import alerts, persistent_urls
@@ -126,10 +132,7 @@ def resolve_locally(
     items = (archive.get(ibi.text) for ibi in asked)
     if wanted.requires_original or any(item and item.record.state == State.COPY for item in items):
         return NotHere(True)
-    search = AlternativesSearch(outcome)
-    for question in search.questions:
-        search.add_answer(ask(question))
-    return search.finish_round()
+    return add_alternatives(outcome, map(ask, ask_for_alternatives(outcome)))
 
 
 def answer_question(

@@ -24,12 +24,14 @@ from typing import Any, get_origin
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import asdict, fields
 
+from flask_ibi_archive.core.claim import MAX_NAMES, fold_name
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem, Record
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate
+from flask_ibi_archive.errors import ClaimError
 
 # --- reading -------------------------------------------------------------------------------------
 
@@ -177,6 +179,7 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
     own = record.identifiers
     for identifier in _find_repeated(own):
         yield FieldError("aliases", f"{identifier} is already an identifier of the item")
+    yield from find_wrong_names(record)
     yield from _find_conflicts_with_state(record)
     if record.formats and record.content_type != "Metadata":
         yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
@@ -192,6 +195,22 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
         yield FieldError("metadata.ibi", "an item cannot be its own metadata; omit metadata")
     if record.translations:
         yield from _find_conflicting_translations(record)
+
+
+def find_wrong_names(record: Record) -> Iterator[FieldError]:
+    """Yield why a claim can't state all names of an item. Nothing is cut in a claim.
+
+    Source: federation CL-1.
+    """
+    count = len(record.identifiers) + len(record.same_as)
+    if count > MAX_NAMES:
+        reason = f"an item has at most {MAX_NAMES} identifiers and aliases; this one has {count}"
+        yield FieldError("same_as" if record.same_as else "aliases", reason)
+    for number, alias in enumerate(record.same_as):
+        try:
+            fold_name(alias)
+        except ClaimError as error:
+            yield FieldError(f"same_as[{number}]", str(error))
 
 
 def _find_repeated(texts: Sequence[str]) -> list[str]:

@@ -159,11 +159,16 @@ class Answer:
 
     :param pairs: the words of each value, by the name of the pair. The mapping is empty if the
         Archive does not know the item.
+    :ivar contents: the usable content for readers with access to some internal hosts, once it was
+        parsed: the same answer is used again when a resolution is replayed.
     """
 
     source: ArchiveSource
     question: Question
     pairs: Mapping[str, tuple[str, ...]]
+    contents: dict[InnerHosts, AnswerContent] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +212,18 @@ class AnswerContent:
 
 
 def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> AnswerContent:
-    """Return the usable content of an answer.
+    """Return the usable content of an answer, which is parsed once.
 
     Unknown and malformed pairs are ignored.
 
     :param inner_hosts: the internal hosts to which readers may be redirected.
     """
+    if inner_hosts not in answer.contents:
+        answer.contents[inner_hosts] = _parse_content(answer, inner_hosts)
+    return answer.contents[inner_hosts]
+
+
+def _parse_content(answer: Answer, inner_hosts: InnerHosts) -> AnswerContent:
     pairs = answer.pairs
     if pairs.get("state") == (State.DELETED.value,):
         words = pairs.get("timestamp", ())

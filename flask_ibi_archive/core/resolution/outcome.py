@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -205,6 +206,9 @@ def _name_sources(sources: tuple[ArchiveSource, ...]) -> str:
     return ", ".join(f"{source.service} at {source.address}" for source in sources)
 
 
+#: The outcome of a round of questions.
+Outcome = Redirect | NextRound | Alert
+
 _TRANSLATION = create_step(StepKind.TRANSLATION)
 
 #: The requests for parts of any item, whatever formats and languages the item has.
@@ -216,63 +220,34 @@ _ALTERNATIVES = (
 )
 
 
-class AlternativesSearch:
-    """The search for other parts of an item, after an alert that a part is missing.
+def ask_for_alternatives(alert: Alert) -> list[Question]:
+    """Return the questions about other parts of an item, after an alert that a part is missing."""
+    return [Question(alert.ibi, verbs) for verbs in _ALTERNATIVES if alert.ibi is not None]
 
-    This class has the same public methods as :class:`.choice.Analysis`. The search has only one
-    round.
 
-    :param alert: the alert about the missing part.
+def add_alternatives(
+    alert: Alert, answers: Iterable[Answer], inner_hosts: InnerHosts = NO_INNER_HOSTS
+) -> Alert:
+    """Return an alert with the parts of the item for which answers have a URL or an identifier.
+
+    Removed items are left out. The list of files has no identifier of its own.
+
+    :param answers: answers to :func:`ask_for_alternatives`.
     :param inner_hosts: the internal hosts to which the reader may be redirected.
-    :ivar questions: the questions about other parts of the item.
     """
-
-    waits_for_all = False
-
-    def __init__(self, alert: Alert, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> None:
-        self.alert = alert
-        self.questions = tuple([Question(alert.ibi, verbs) for verbs in _ALTERNATIVES if alert.ibi])
-        self._inner_hosts = inner_hosts
-        self._found: set[PersistentUrl] = set()
-
-    def add_answer(self, answer: Answer) -> None:
-        """Collect the parts for which an answer contains a URL or an identifier.
-
-        The list of files has no identifier of its own. Removed items are left out.
-        """
+    found: set[PersistentUrl] = set()
+    for answer in answers:
         verbs = answer.question.verbs
-        for steps, entry in parse_answer(answer, self._inner_hosts).entries.items():
+        for steps, entry in parse_answer(answer, inner_hosts).entries.items():
             # a translation without a language means the item itself
             is_other = steps and steps[-1] != _TRANSLATION
             is_list = verbs.file_list and entry.url is not None
-            is_removed = not self.alert.removed.isdisjoint(entry.ibi)
-            if len(steps) != len(verbs.relation.steps) or is_removed:
-                continue
-            if is_other or is_list:
-                found = VerbList(Relation(steps), verbs.file_list)
-                self._found.add(PersistentUrl(answer.question.ibi, found))
-
-    def has_redirect(self) -> bool:
-        """Return False: a part of the item is never the result."""
-        return False
-
-    def has_follow_up(self) -> bool:
-        """Return whether a part was found.
-
-        If so, the caller waits less time for the other Archives.
-        """
-        return bool(self._found)
-
-    def finish_round(self, silent: int = 0, asked: int = 0) -> Alert:
-        """Finish the only round, and return the alert with the parts of the item that were found.
-
-        The parameters exist because :class:`.choice.Analysis` has them. They have no effect here.
-
-        :param silent: the number of Archives that did not answer.
-        :param asked: the number of Archives that received the questions.
-        """
-        alternatives = sorted(self._found, key=_order_alternatives)
-        return replace(self.alert, alternatives=tuple(alternatives))
+            is_removed = not alert.removed.isdisjoint(entry.ibi)
+            is_whole = len(steps) == len(verbs.relation.steps) and not is_removed
+            if is_whole and (is_other or is_list):
+                part = VerbList(Relation(steps), verbs.file_list)
+                found.add(PersistentUrl(answer.question.ibi, part))
+    return replace(alert, alternatives=tuple(sorted(found, key=_order_alternatives)))
 
 
 def _order_alternatives(url: PersistentUrl) -> tuple[bool, str]:

@@ -19,7 +19,7 @@ SECTIONS = {
     "Every day": "administration.init administration.check administration.register "
     "administration.list administration.remove resolve.resolve administration.failures",
     "Claims": "claims.follow claims.claims conflicts.conflicts",
-    "For experts": "administration.check-actors export_map.export-map index.rebuild-index",
+    "For experts": "administration.check-actors export_map.export-map",
 }
 
 

@@ -4,54 +4,82 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from threading import Event
-from typing import TYPE_CHECKING, Any
 
 import click
+from sqlalchemy import select
 
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
-if TYPE_CHECKING:
-    from flask_ibi_archive.resolver.old_claims.log_lists import ListedLog
-
-#: The columns that the command ``claims`` prints, without and with each option.
-COLUMNS = ("service", "address", "state", "entries", "age_seconds", "read_at", "reason")
-KEY_COLUMNS = ("service", "pinned_at", "key")
-REJECTED_COLUMNS = ("service", "entry", "reason", "rejected_at")
+#: The columns that the command ``claims`` prints, without and with its option.
+COLUMNS = ("service", "address", "state", "names", "read_at", "reason")
+REFUSED_COLUMNS = ("service", "item", "reason", "refused_at")
 
 
 @click.command("follow")
 @click.option("--once", is_flag=True, help="Read what is new, and stop.")
-def follow_command(once: bool) -> None:
-    """Read and verify the claims of the included Archives.
+@click.option(
+    "--again",
+    metavar="ARCHIVE",
+    help="Let the claims of an Archive be read from the beginning, and stop.",
+)
+def follow_command(once: bool, again: str | None) -> None:
+    """Read the claims of the included Archives.
 
     An Archive that publishes claims is only asked about items that it claims. The claims of each
-    Archive are read once a minute. The command runs until it is stopped (SIGINT, SIGTERM). Run it
-    as a service, or set IBI_RESOLVER_FOLLOW = True to do the same in a thread of the app. If
+    Archive are read every 30 seconds. The command runs until it is stopped (SIGINT, SIGTERM). Run
+    it as a service, or set IBI_RESOLVER_FOLLOW = True to do the same in a thread of the app. If
     several processes follow, one of them works, and the others wait until it ends. What is wrong
     with the claims of an Archive is logged; the command "claims" shows it.
+
+    ARCHIVE is the service IBI of an Archive whose answers contradicted its claims, or whose claims
+    are refused. The running follower then reads its claims from the beginning. They count again
+    when they were read to their end.
 
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver follow
       flask --app example_app:create_resolver ibi-resolver follow --once
     """
-    resolver = get_resolver()
-    resolver.database.check_revision()
+    get_resolver().database.check_revision()
+    if again is not None:
+        _read_again(again)
+    else:
+        _follow(once)
+
+
+def _read_again(service_ibi: str) -> None:
+    from flask_ibi_archive.resolver.claims import read_again
+    from flask_ibi_archive.resolver.tables import FollowedArchive, RegisteredArchive
+
+    archive = (
+        select(RegisteredArchive.id)
+        .join(FollowedArchive, FollowedArchive.archive_id == RegisteredArchive.id)
+        .where(RegisteredArchive.service_ibi == service_ibi)
+    )
+    with get_resolver().database.writing() as connection:
+        archive_id = connection.scalar(archive)
+        if archive_id is None:
+            raise click.ClickException(
+                f"no Archive with the service {service_ibi} publishes claims; to list all, run: "
+                "flask ibi-resolver claims"
+            )
+        read_again(connection, archive_id)
+
+
+def _follow(once: bool) -> None:
     stop = Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     handlers = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
     shows = sys.stderr.isatty()
 
-    def show(logs: int, entries: int) -> None:
+    def show(pages: int, claims: int) -> None:
         if shows:
-            click.echo(f"\rlogs read: {logs}, claims read: {entries}\033[K", nl=False, err=True)
+            click.echo(f"\rpages read: {pages}, claims read: {claims}\033[K", nl=False, err=True)
 
-    follower = resolver.make_follower(show)
+    follower = get_resolver().make_follower(show)
     try:
         if not once:
             follower.run(stop)
@@ -66,57 +94,33 @@ def follow_command(once: bool) -> None:
 
 
 @click.command("claims")
-@click.option("--keys", "shown", flag_value="keys", help="List all keys that were pinned.")
-@click.option("--rejected", "shown", flag_value="rejected", help="List the entries kept out.")
+@click.option("--refused", is_flag=True, help="List the claims that are refused.")
 @group.json_option
-def claims_command(shown: str | None, as_json: bool) -> None:
+def claims_command(refused: bool, as_json: bool) -> None:
     """List the Archives that publish claims, and their states.
 
     The command prints a header, then one line for each Archive. The columns are separated by tabs.
-    The columns are: service, address, state, number of entries that were read, age of the last
-    signature in seconds, date of the last reading, and reason of the state. The state is "current"
-    or "silent" (the Archive does not answer at all; its last claims count), or the Archive is asked
-    about each item: "new", "stale" (the claims can't be read or stored, or are too old), "forked"
-    (signed checkpoints contradict each other), "contradicted" (answers contradicted the claims),
-    "full" (there are more claims than IBI_RESOLVER_CLAIMS_MAX_SIZE allows) or "excluded".
+    The columns are: service, address, state, number of names, date of the last reading to the end,
+    and the last failure. The state is "current" or "silent" (the Archive does not answer; its last
+    claims count), or the Archive is asked about each item: "new" (the claims were not read to their
+    end yet), "stale" (they can't be read, or are too old), "refused" (some of them are wrong),
+    "contradicted" (answers contradicted the claims) or "excluded".
+
+    With --refused, the columns are: service, item, reason, and date. The Archive is asked about
+    each item until it claims these items properly.
 
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver claims
-      flask --app example_app:create_resolver ibi-resolver claims --rejected --json
+      flask --app example_app:create_resolver ibi-resolver claims --refused --json
     """
-    from flask_ibi_archive.resolver.old_claims import log_lists
+    from flask_ibi_archive.resolver.claims import list_followed, list_refused
 
-    read = get_resolver().database.read
-    if shown == "keys":
-        terminal.write_table(KEY_COLUMNS, _name(KEY_COLUMNS, read(log_lists.list_keys)), as_json)
-    elif shown == "rejected":
-        rows = _name(REJECTED_COLUMNS, read(log_lists.list_rejected))
-        terminal.write_table(REJECTED_COLUMNS, rows, as_json)
-    else:
-        now = datetime.now(timezone.utc)
-        logs = (_log_values(log, now) for log in read(log_lists.list_logs))
-        terminal.write_table(COLUMNS, logs, as_json)
-
-
-def _name(columns: tuple[str, ...], rows: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows as mappings; times as text."""
-    for row in rows:
-        values = (format_timestamp(one) if isinstance(one, datetime) else one for one in row)
-        yield dict(zip(columns, values, strict=True))
-
-
-def _log_values(log: ListedLog, now: datetime) -> dict[str, Any]:
-    age = None if log.signed_at is None else round((now - log.signed_at).total_seconds())
-    return {
-        "service": log.service_ibi,
-        "address": log.address,
-        "state": log.state if log.is_included else "excluded",
-        "entries": log.size,
-        "age_seconds": age,
-        "read_at": format_timestamp(log.read_at),
-        "reason": log.reason,
-        "origin": log.origin,
-        "key": log.key,
-        "contradictions": log.contradictions,
-    }
+    resolver = get_resolver()
+    if refused:
+        lines = resolver.database.read(list_refused)
+        terminal.write_table(REFUSED_COLUMNS, lines, as_json)
+        return
+    now, max_age = datetime.now(timezone.utc), timedelta(seconds=resolver.config.claims_max_age)
+    archives = resolver.database.read(lambda connection: list_followed(connection, now, max_age))
+    terminal.write_table(COLUMNS, archives, as_json)

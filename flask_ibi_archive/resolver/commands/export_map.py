@@ -1,14 +1,83 @@
-"""The command ``export-map``: writes where persistent URLs lead as a map for nginx."""
+"""The command ``export-map``: writes where persistent URLs lead as a map for nginx.
+
+The map contains the place last known of each identifier and alias: the address of the Archive that
+claims it, which answers persistent URLs on its own host. Source: federation RS-2.
+"""
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 import click
+from sqlalchemy import Connection, case, func, select
+from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.resolver.commands import get_resolver
+from flask_ibi_archive.resolver.tables import ClaimedName, RegisteredArchive
 from flask_ibi_archive.server.commands import terminal
+from flask_ibi_archive.server.files import new_file
+
+#: The number of rows that are read at once, and after which the progress is shown.
+STEP = 10_000
+
+_REPEATED_SLASHES = re.compile(b"/+")
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f\\]")
+_SPECIAL = re.compile(rb"([^A-Za-z0-9/_-])")
+_QUOTED = re.compile(rb'[\\"]')
+
+#: Regular expressions of nginx: what may precede an identifier, a repository name, an IBIp.
+_PATTERNS = {
+    "prefix": "(?:/rep|/ibi)?",
+    "rep": "/[^/:?]+/[^/:?!+]+/[0-9][0-9][0-9][0-9]/[0-9.]+",
+    "ibip": "/[0-9A-Z]+/[0-9A-Z]+",
+}
+#: The numbers have a fixed width: they are known at the end, and written in their place then.
+_MAP = """\
+# Include this file in the block "http" of nginx.conf, and write in a block "server":
+#     location / {{
+#         if ($ibi_target) {{
+#             return 302 $ibi_target$ibi_rest$is_args$args;
+#         }}
+#         return 404;
+#     }}
+map_hash_max_size {max_size:<12};
+map_hash_bucket_size {bucket_size:<12};
+
+# The identifier, without a prefix, a modifier and a path.
+map $uri $ibi_name {{
+    default $uri;
+    "~*^{prefix}(?<ibi_rep>{rep})(?:[!+:/]|$)" $ibi_rep;
+    "~*^{prefix}(?<ibi_ibip>{ibip})(?:[!+:/]|$)" $ibi_ibip;
+    "~*^/https:(?<ibi_address>/.*)" /http:$ibi_address;
+}}
+
+# What follows the identifier, as the client has sent it.
+map $request_uri $ibi_rest {{
+    default "";
+    "~*^{prefix}{rep}(?<ibi_after_rep>[!+:/][^?]*)" $ibi_after_rep;
+    "~*^{prefix}{ibip}(?<ibi_after_ibip>[!+:/][^?]*)" $ibi_after_ibip;
+}}
+
+# nginx ignores the case of these names, as a resolver does.
+map $ibi_name $ibi_target {{
+    default "";
+"""
+
+
+class MapCounts(NamedTuple):
+    """The numbers of names that were written.
+
+    :param left_out: the names that no path can express, such as addresses with a query.
+    """
+
+    names: int
+    left_out: int
 
 
 @click.command("export-map")
@@ -18,19 +87,129 @@ def export_map_command(path: Path) -> None:
 
     With FILE, an nginx can lead readers to the Archives if no resolver is left. The first lines of
     FILE say how to include it. The names and their places are those in the claims that the resolver
-    has read. A name leads to the Archive that claims it last as Original. An earlier FILE is
+    has read. A name leads to the Archive that the resolver would ask first. An earlier FILE is
     replaced when the new one is complete.
 
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver export-map /etc/nginx/ibi.conf
     """
-    from flask_ibi_archive.resolver.old_claims.static_map import export_map
-
-    resolver = get_resolver()
     terminal.standard_output()
-    with terminal.Bars(read="Reading claims", written="Writing names") as bars:
-        counts = export_map(
-            resolver, path, partial(bars.show, "read"), partial(bars.show, "written")
-        )
+    with (
+        terminal.Bars(names="Writing names") as bars,
+        get_resolver().database.snapshot() as connection,
+        new_file(path, 0o644) as file,
+    ):
+        total = connection.scalar(select(func.count()).select_from(ClaimedName)) or 0
+        counts = write_map(file, _show(bars, read_names(connection), total))
     terminal.write(f"{counts.names} names, {counts.left_out} left out")
+
+
+def _show(bars: terminal.Bars, rows: Iterable[Any], total: int) -> Iterator[Any]:
+    for number, row in enumerate(rows):
+        if number % STEP == 0:
+            bars.show("names", number, total)
+        yield row
+
+
+def read_names(connection: Connection) -> Iterable[Any]:
+    """Return a row for each claim of an included Archive, sorted by the names in lower case.
+
+    The row has an identifier of the item, for URLs, beside the name.
+    """
+    item = aliased(ClaimedName)
+    identifier = (
+        select(item.name)
+        .where(
+            item.archive_id == ClaimedName.archive_id,
+            item.reading == ClaimedName.reading,
+            item.item == ClaimedName.item,
+            item.kind < 3,
+        )
+        .order_by(item.kind)
+        .limit(1)
+        .scalar_subquery()
+    )
+    statement = (
+        select(
+            func.lower(ClaimedName.name).label("folded"),
+            ClaimedName.name,
+            case(
+                (ClaimedName.kind < 3, ClaimedName.name),
+                # between two pages, another item may have got the identifier of an alias
+                else_=func.coalesce(identifier, ClaimedName.name),
+            ).label("ibi"),
+            ClaimedName.state,
+            ClaimedName.since,
+            ClaimedName.archive_id,
+            RegisteredArchive.service_ibi,
+            RegisteredArchive.address,
+            RegisteredArchive.included_at,
+        )
+        .join(RegisteredArchive, RegisteredArchive.id == ClaimedName.archive_id)
+        .where(RegisteredArchive.included_at.is_not(None), ClaimedName.reading > 0)
+        .order_by("folded", ClaimedName.name)
+    )
+    return connection.execution_options(yield_per=STEP).execute(statement)
+
+
+def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
+    """Write a map.
+
+    :param rows: the result of :func:`read_names`.
+    """
+    names = left_out = longest = 0
+    file.write(_format_start(names, longest))
+    for _, group in groupby(rows, lambda row: row.folded):
+        claims = [list(claims) for _, claims in groupby(group, lambda row: row.name)]
+        for claimants in claims:
+            first = min(claimants, key=_claim_order)
+            path = _make_path(first.name)
+            if "?" in first.name or not _is_clean(path):
+                left_out += 1
+                continue
+            key = path
+            if len(claims) > 1 or "%" in first.name or "//" in first.name:
+                # names that differ only in their case, or that may become equal: nginx accepts
+                # several regular expressions that match
+                sign = b"~^" if len(claims) > 1 else b"~*^"
+                key = sign + _SPECIAL.sub(rb"\\\1", path) + b"$"
+            url = f"http://{first.address}/{first.ibi}"
+            file.write(b'"%b" "%b";\n' % (_QUOTED.sub(rb"\\\g<0>", key), url.encode()))
+            names += 1
+            longest = max(longest, len(path))
+    file.write(b"}\n")
+    file.seek(0)
+    file.write(_format_start(names, longest))
+    return MapCounts(names, left_out)
+
+
+def _claim_order(row: Any) -> tuple[Any, ...]:
+    """Return the place of a claim in the order in which a resolver asks (federation CL-8a)."""
+    item, service = match_identifier(row.ibi), match_identifier(row.service_ibi)
+    is_own = item is not None and service is not None and item.prefix == service.prefix
+    return row.state, row.since, not is_own, row.included_at, row.archive_id
+
+
+def _make_path(name: str) -> bytes:
+    """Return the path of a request for a name, as nginx changes it.
+
+    nginx decodes %XX and joins repeated slashes.
+    """
+    kind, _, rest = name.partition(":")
+    path = f"http://{rest}" if kind == "url" else name
+    return b"/" + _REPEATED_SLASHES.sub(b"/", unquote_to_bytes(path))
+
+
+def _is_clean(path: bytes) -> bool:
+    """Return whether nginx compares the path in a request for a name with exactly this path."""
+    return not _CONTROL.search(path) and not {b".", b".."} & set(path.split(b"/")[1:])
+
+
+def _format_start(names: int, longest: int) -> bytes:
+    """Return what precedes the names, with tables that are large enough for them."""
+    bucket = 64
+    while bucket < 4 * (longest + 32):
+        bucket *= 2
+    max_size = max(2048, 2 * names)
+    return _MAP.format(max_size=max_size, bucket_size=bucket, **_PATTERNS).encode()

@@ -26,7 +26,7 @@ from flask_ibi_archive.server.commands.terminal import say, standard_output, wri
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from flask_ibi_archive.resolver.resolution_context import TraceEvent
+    from flask_ibi_archive.resolver.resolving import TraceEvent
 
 #: The default IP address of the user. The questions to Archives contain this address.
 LOCALHOST = "127.0.0.1"
@@ -58,7 +58,7 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
       flask --app example_app:create_resolver ibi-resolver resolve --trace \\
         '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
-    from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
+    from flask_ibi_archive.resolver.resolving import ResolutionRequest
 
     try:
         addresses = parse_client_addresses(ip)
@@ -111,11 +111,11 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
 
 def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
     from flask_ibi_archive.resolver.asking import Failure, Reply
-    from flask_ibi_archive.resolver.resolution_context import Asked, Decided, Skipped
+    from flask_ibi_archive.resolver.resolving import Asked, Decided, Skipped
 
     match event:
-        case Asked(target, by_hint):
-            why = " (asked first, because it claims the item, or had it last)" if by_hint else ""
+        case Asked(target, is_first):
+            why = " (asked first, because it claims the item, or had it last)" if is_first else ""
             say(f"-> {target.archive.address}{why}\n     {target.url}")
         case Reply(target, pairs, seconds):
             say(f"<- {target.archive.address}, {seconds * 1000:.0f} ms")
@@ -128,7 +128,7 @@ def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
         case Skipped(archive):
             say(f"-- {archive.address} is skipped because it failed repeatedly")
         case Decided():
-            late = f" (did not wait for {event.late} Archives)" if event.late else ""
+            late = f" ({event.late} Archives have not answered)" if event.late else ""
             say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
     sys.stderr.flush()
 

@@ -140,6 +140,37 @@ def list_values(name: str) -> sa.TableValuedAlias:
     return JsonValues(listed).table_valued(sa.column("value", sa.Text))
 
 
+class JsonRows(FunctionElement[str]):
+    """The SQL function whose table has the elements of a :class:`JsonList`, each as JSON."""
+
+    inherit_cache = True
+
+
+@compiles(JsonRows)
+def _list_rows(element: JsonRows, compiler: Any, **options: Any) -> str:
+    listed = compiler.process(element.clauses, **options)
+    if _is_postgresql(compiler):
+        return f"json_array_elements(CAST({listed} AS json))"
+    return f"json_each({listed})"
+
+
+def select_rows(name: str, *types: Any) -> sa.Select[Any]:
+    """Return a SELECT of the rows of a parameter, a list of lists with the values of columns.
+
+    One parameter for many rows takes a fraction of the time of a parameter for each value.
+
+    :param types: the types of the columns.
+    """
+    listed: sa.BindParameter[Any] = sa.bindparam(name, type_=JsonList)
+    value = JsonRows(listed).table_valued(sa.column("value", sa.Text)).c.value
+    columns = (
+        sa.cast(value.op("->>")(sa.literal_column(str(number))), kind)
+        for number, kind in enumerate(types)
+    )
+    # SQLite would read ON CONFLICT behind a SELECT without WHERE as the condition of a join
+    return sa.select(*columns).where(sa.true())
+
+
 class FewTexts(FunctionElement[str]):
     """The SQL function whose table has the rows of a SELECT.
 

@@ -15,7 +15,6 @@ from support.web import rep
 
 from flask_ibi_archive import IBIArchive, ItemRecord, MetadataItem
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvest import harvesting
 from flask_ibi_archive.archive.harvest.harvesting import StoredHarvests
 from flask_ibi_archive.archive.items import changes
 from flask_ibi_archive.archive.items.tables import Item
@@ -143,8 +142,8 @@ def test_an_import_of_what_was_exported_is_no_change(
 @pytest.fixture
 def members(monkeypatch: pytest.MonkeyPatch, ibi: IBIArchive, archive: Archive) -> list[str]:
     """Return the members of the set "snow", which are at the end of a large import."""
-    monkeypatch.setattr(harvesting, "BATCH", 4)
-    monkeypatch.setattr(harvesting, "PUBLISHING_SHARE", 1000)
+    monkeypatch.setattr(changes, "BATCH", 4)
+    monkeypatch.setattr(changes, "PUBLISHING_SHARE", 1000)
     ibi.oai_sets({"snow": "Snow"})(lambda work: ["snow"] if work.title == "Snow" else [])
     import_records(
         archive,
@@ -166,7 +165,7 @@ def test_the_first_list_of_a_set_contains_all_members(
 def test_a_harvester_asks_again_if_one_request_has_no_time_for_all_changes(
     app: Flask, monkeypatch: pytest.MonkeyPatch, members: list[str]
 ) -> None:
-    monkeypatch.setattr(harvesting, "PUBLISHING_SHARE", 0)
+    monkeypatch.setattr(changes, "PUBLISHING_SHARE", 0)
     words = {"verb": "ListIdentifiers", "metadataPrefix": "oai_dc", "set": "snow"}
     refused = app.test_client().get("/ibi/oai", query_string=words)
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
@@ -180,6 +179,6 @@ def test_a_harvester_asks_again_if_one_request_has_no_time_for_all_changes(
 def test_a_list_that_ends_before_the_import_does_not_wait_for_it(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harvesting, "PUBLISHING_SHARE", 0)
+    monkeypatch.setattr(changes, "PUBLISHING_SHARE", 0)
     words = {"verb": "ListIdentifiers", "metadataPrefix": "oai_dc", "until": "2026-02-28"}
     assert find_errors(harvest(app, **words)) == ["noRecordsMatch"]

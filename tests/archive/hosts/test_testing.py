@@ -150,7 +150,7 @@ def test_nothing_is_written_to_the_instance_folder(
     archive.init()
     archive.claims.create_key()
     archive.deposit(title="On rain", files=[__file__])
-    assert app.test_client().get("/ibi/claims/checkpoint").status_code == 200
+    assert app.test_client().get("/ibi/claims").status_code == 200
     archive.database.close()
     assert not (tmp_path / "instance").exists()
 

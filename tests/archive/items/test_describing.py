@@ -254,6 +254,7 @@ def test_rows_have_descriptions(
 #: Methods of the Archive that administer it, and its clock. The others show how they are used.
 ADMINISTRATION = {
     "check_has_items", "clock", "downgrade", "facts", "forget", "init", "list_records", "list_urls",
+    "number_changes",
     "purge", "read_catalogue", "reservations", "served", "serves", "take_acknowledgment", "upgrade",
     "without_session",
 }  # fmt: skip

@@ -18,7 +18,13 @@ from flask_ibi_archive.core.resolution.answer import (
     parse_answer,
 )
 from flask_ibi_archive.core.resolution.choice import Analysis
-from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, AlternativesSearch, Redirect
+from flask_ibi_archive.core.resolution.outcome import (
+    Alert,
+    AlertKind,
+    Redirect,
+    add_alternatives,
+    ask_for_alternatives,
+)
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
 IBIP = parse_identifier("8JMKD3MGP7W/3EPGUE5")
@@ -68,16 +74,19 @@ def test_an_archive_may_lead_to_its_own_internal_address_and_its_own_host_to_eve
 
 @for_each(("url", "finds"), [("http://files.corp/x", True), ("http://localhost/x", False)])
 def test_the_alternatives_of_an_alert_use_the_same_internal_hosts(url: str, finds: bool) -> None:
-    search = AlternativesSearch(Alert(AlertKind.MISSING, IBIP), INNER)
-    for question in search.questions:
-        name = f"url{question.verbs.relation.name}"
-        search.add_answer(Answer(ARCHIVE, question, {**ITEM, name: (url,)}))
-    assert search.has_follow_up() is finds
-    plain = AlternativesSearch(Alert(AlertKind.MISSING, IBIP))
-    for question in plain.questions:
-        name = f"url{question.verbs.relation.name}"
-        plain.add_answer(Answer(ARCHIVE, question, {**ITEM, name: (url,)}))
-    assert not plain.has_follow_up()
+    alert = Alert(AlertKind.MISSING, IBIP)
+    answers = [
+        Answer(ARCHIVE, question, {**ITEM, f"url{question.verbs.relation.name}": (url,)})
+        for question in ask_for_alternatives(alert)
+    ]
+    assert bool(add_alternatives(alert, answers, INNER).alternatives) is finds
+    assert add_alternatives(alert, answers).alternatives == ()
+
+
+def test_an_answer_is_parsed_once_for_the_same_internal_hosts() -> None:
+    answer = answer_with("http://files.corp/x")
+    assert parse_answer(answer, INNER) is parse_answer(answer, INNER)
+    assert parse_answer(answer, INNER) != parse_answer(answer)
 
 
 @for_each("name", ["urls", "ibis", "state.lastedition", "url.metadata.lastedition.metadata.x", ""])

@@ -1,640 +1,407 @@
-"""The follower: what it stores of the logs of Archives, and the states of the logs."""
+"""The follower with real servers: requests, lease, silence, and what it survives."""
 
 from __future__ import annotations
 
+import gzip
 import logging
-from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
-from threading import Event
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from threading import Event, Thread
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
-from support.archive_servers import Servers, http
-from support.cases import for_each
-from support.claim_logs import a_claim
-from support.followers import Following
+from sqlalchemy import update
+from sqlalchemy.exc import IntegrityError
+from support.archive_servers import Answer, Servers, hangs, http
+from support.claiming import ClaimingArchive, a_claim, an_ibi, follow_row, rows_of
+from support.clocks import Clock
 from support.loopback import PATIENCE, nobody
+from support.registries import NOON, a_config
 
-from flask_ibi_archive.core.claims.claim import Claim
-from flask_ibi_archive.core.claims.merkle import Frontier
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.old_claims import followed_logs
-from flask_ibi_archive.resolver.old_claims.conflicts import (
-    IS_OPEN,
-    find_open_conflict,
-    list_conflicts,
-)
-from flask_ibi_archive.resolver.old_claims.log_lists import list_logs
-from flask_ibi_archive.resolver.old_claims.tables import (
-    CONTRADICTED,
-    CURRENT,
-    FORKED,
-    FULL,
-    NEW,
-    SILENT,
-    STALE,
-    Conflict,
-    FollowedLog,
-    PrefixHolder,
-    RejectedEntry,
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.resolver import claims
+from flask_ibi_archive.resolver.claims import Follower, FollowerThread
+from flask_ibi_archive.resolver.tables import (
+    ClaimedName,
+    FollowedArchive,
+    RegisteredArchive,
     ResolverState,
 )
 from flask_ibi_archive.server.database.database import Database
 
-OTHER = "b.br/service/2001/01.01.00.00"
-ORIGINAL, COPY, DELETED = 1, 2, 3
-IBI = a_claim().identifiers[0]
-NOW = "2026-03-01T12:00:00Z"
+
+class Following:
+    """A resolver with Archives on real servers.
+
+    :param config: settings of the resolver.
+    """
+
+    def __init__(self, database: Database, hosts: Servers, **config: Any) -> None:
+        self.database = database
+        self.hosts = hosts
+        self.clock = Clock(NOON)
+        self.config = a_config(**config)
+        self.followers: list[Follower] = []
+        self.archives: list[ClaimingArchive] = []
+
+    def include(
+        self, *claims: Any, answer: Answer | None = None, address: str | None = None
+    ) -> ClaimingArchive:
+        """Include an Archive with some claims.
+
+        :param answer: what its server answers. None: its claims.
+        """
+        number = len(self.archives)
+        service = f"a.br/service/2001/01.01.00.{number:02}"
+        archive = ClaimingArchive(service, self.clock, seed=number).set(*claims)
+        self.archives.append(archive)
+        server = self.hosts.add(answer or archive.answer)
+        archive.server = server  # type: ignore[attr-defined]
+        follow_row(self.database, archive, address or server.address)
+        return archive
+
+    def follower(self, **options: Any) -> Follower:
+        """Return a new follower, which is closed at the end."""
+        follower = Follower(self.config, self.database, now=self.clock, **options)
+        self.followers.append(follower)
+        return follower
+
+    def follow(self, seconds: float = 0) -> None:
+        """Read all that is due after some time."""
+        self.clock.wait(seconds)
+        follower = self.follower()
+        assert follower.run_once()
+        follower.close()
+
+    def row(self, archive: ClaimingArchive) -> Any:
+        """Return the row of an Archive."""
+        return rows_of(self.database, FollowedArchive)[self.archives.index(archive)]
+
+    def state(self) -> Any:
+        """Return the state of the resolver."""
+        [state] = rows_of(self.database, ResolverState)
+        return state
+
+    def names(self) -> set[str]:
+        """Return all names."""
+        return {row.name for row in rows_of(self.database, ClaimedName)}
+
+    def since(self) -> dict[str, Any]:
+        """Return since when names are claimed."""
+        return {row.name: row.since for row in rows_of(self.database, ClaimedName)}
 
 
-def test_claims_are_bound_with_the_position_of_the_log(following: Following) -> None:
-    log = following.new_log()
-    archive_id = following.include(log)
-    assert following.row(archive_id).state == NEW
-    aliases = ("doi:10.5281/zenodo.1", "http://old.example.org/1")
-    log.add(
-        Claim("a.br/items/2001/02.01.00.00", "8JMKD3MGP8W/34PGRBS", State.ORIGINAL, NOW,
-              aliases=aliases),
-        a_claim(1, State.COPY),
-        a_claim(2, State.DELETED),
-    )  # fmt: skip
-    following.follow()
-    for name in ("a.br/items/2001/02.01.00.00", "8JMKD3MGP8W/34PGRBS", *aliases):
-        assert following.holders(name) == [(archive_id, ORIGINAL)]
-    assert following.holders(a_claim(1).identifiers[0]) == [(archive_id, COPY)]
-    assert following.holders(a_claim(2).identifiers[0]) == [(archive_id, DELETED)]
-    assert following.holders(a_claim(3).identifiers[0]) == []
-    row = following.row(archive_id)
-    assert (row.state, row.reason, row.size) == (CURRENT, None, 3)
-    assert Frontier.from_bytes(3, row.frontier).root() == log.root()
-    assert row.checkpoint == log.checkpoint()
-    assert row.read_at == row.signed_at == following.clock.now
-    prefixes = {(one.prefix, one.archive_id) for one in following.rows(PrefixHolder)}
-    assert prefixes == {("a.br/items", archive_id), ("8JMKD3MGP8W", archive_id)}
-    assert [entry for _, entry in following.kept.read_entries(archive_id)] == log.entries
+@pytest.fixture
+def following(database: Database, hosts: Servers) -> Iterator[Following]:
+    """A resolver that has no Archives yet."""
+    following = Following(database, hosts)
+    yield following
+    for follower in following.followers:
+        follower.close()
 
 
-def test_a_later_claim_replaces_the_earlier_one(following: Following) -> None:
-    log = following.new_log().add(a_claim())
-    archive_id = following.include(log)
-    following.follow()
-    log.add(a_claim(0, State.COPY), a_claim(0, State.DELETED))
-    following.follow(60)
-    assert following.holders(IBI) == [(archive_id, DELETED)]
+def wait_until(check: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    end = monotonic() + PATIENCE
+    while not check():
+        assert monotonic() < end
+        sleep(0.01)
 
 
-def test_a_log_is_read_every_minute_and_at_once_after_a_registration(following: Following) -> None:
-    log = following.new_log().add(a_claim())
-    archive_id = following.include(log)
-    following.follow()
-    log.add(a_claim(1))
-    following.follow(59)
-    assert following.row(archive_id).size == 1
-    following.follow(1)
-    assert following.row(archive_id).size == 2
-    log.add(a_claim(2))
-    following.include(log)
-    following.follow(1)
-    assert following.row(archive_id).size == 3
-    assert following.row(archive_id).due_at is None
-
-
-def test_a_large_log_is_read_in_batches_to_its_end(following: Following) -> None:
-    log = following.new_log().add(*map(a_claim, range(9000)))
-    archive_id = following.include(log)
+def test_pages_are_read_to_the_end_and_then_asked_for_with_an_etag(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "LIMIT", 2)
+    archive = following.include(*map(a_claim, range(5)))
     progress: list[tuple[int, int]] = []
     follower = following.follower(on_progress=lambda *counts: progress.append(counts))
     assert follower.run_once()
-    assert following.row(archive_id).size == 9000
-    assert progress[0] == (1, 8192)
-    assert progress[-1][1] == 9000
-    assert following.row(archive_id).state == CURRENT
-    assert following.holders(a_claim(8999).identifiers[0]) == [(archive_id, ORIGINAL)]
+    follower.close()
+    assert following.names() == {an_ibi(number) for number in range(5)}
+    assert progress == [(1, 2), (2, 4), (3, 5)]
+    server = archive.server  # type: ignore[attr-defined]
+    row = following.row(archive)
+    assert server.asked[0] == "/ibi/claims?after=&limit=2"
+    assert "Accept-Encoding: gzip" in server.heads[0]
+    following.follow(29)
+    assert len(server.asked) == 3  # it is not due
+    following.follow(1)
+    assert server.asked[3] == f"/ibi/claims?after={row.position}&limit=2"
+    assert f"If-None-Match: {row.etag}" in server.heads[3]
+    assert following.row(archive).read_at == following.clock.now
+    archive.set(a_claim(1, None))
+    following.follow(30)
+    assert following.names() == {an_ibi(number) for number in (0, 2, 3, 4)}
 
 
-def test_a_follower_that_is_killed_between_batches_leaves_nothing_out(
-    following: Following, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = following.new_log().add(*map(a_claim, range(9000)))
-    archive_id = following.include(log)
-
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        following.follower(on_progress=die).run_once()
-    assert following.row(archive_id).size == 8192
-    following.advance(seconds=31)  # the lease of the killed process has ended
-    # killed in the middle of a transaction
-    with monkeypatch.context() as patch:
-        patch.setattr(followed_logs, "store_prefixes", die)
-        with pytest.raises(KeyboardInterrupt):
-            following.follower().run_once()
-    assert following.row(archive_id).size == 8192
-    assert following.holders(a_claim(8999).identifiers[0]) == []
-    following.follow(31)
-    assert following.row(archive_id).size == 9000
-    for number in (0, 8191, 8192, 8999):
-        assert following.holders(a_claim(number).identifiers[0]) == [(archive_id, ORIGINAL)]
-    assert [entry for _, entry in following.kept.read_entries(archive_id)] == log.entries
+# --- silence -------------------------------------------------------------------------------------
 
 
-def test_what_was_read_is_not_stored_if_the_key_was_replaced_meanwhile(
-    following: Following,
-) -> None:
-    old = following.new_log().add(a_claim())
-    new = following.new_log(f"{old.origin}#2").add(a_claim(1))
-    archive_id = following.include(old)
+def test_a_silent_archive_delays_no_other(database: Database, hosts: Servers) -> None:
+    following = Following(database, hosts, IBI_RESOLVER_FOLLOW_CONNECTIONS=2)
+    silent = [following.include(answer=hangs) for _ in range(3)]
+    with database.writing() as connection:  # they were silent before
+        connection.execute(update(FollowedArchive).values(failures=1))
+    following.include(a_claim(0))
+    stop = Event()
+    follower = following.follower()
+    thread = Thread(target=follower.run, args=(stop,))
+    thread.start()
+    try:
+        wait_until(lambda: following.names() == {an_ibi(0)})
+        following.include(a_claim(1))
+        wait_until(lambda: following.names() == {an_ibi(0), an_ibi(1)})
+        assert sum(len(one.server.asked) for one in silent) == 1  # type: ignore[attr-defined]
+    finally:
+        stop.set()
+        thread.join()
+        follower.close()
 
-    def replace_key() -> bytes:
-        del old.replaced["checkpoint"]
-        following.include(new)
-        return http(old.checkpoint())
 
-    old.replaced["checkpoint"] = replace_key
+def test_the_claims_of_an_archive_that_is_not_there_stay(following: Following) -> None:
+    with nobody() as address:
+        archive = following.include(a_claim())
+        following.follow()
+        with following.database.writing() as connection:
+            connection.execute(update(RegisteredArchive).values(address=address))
+        following.follow(30)
+    row = following.row(archive)
+    assert row.reason.startswith("can't be reached")
+    assert row.read_at == NOON
+    assert row.due_at == following.clock.now + timedelta(seconds=30)
+    assert following.names() == {an_ibi()}
+
+
+def test_a_page_that_expands_to_too_much_is_given_up(following: Following) -> None:
+    bomb = gzip.compress(bytes(4 << 20))
+    archive = following.include(answer=lambda *_: http(bomb, Content_Encoding="gzip"))
     following.follow()
-    assert following.row(archive_id).origin == new.origin
-    assert following.holders(IBI) == []
-    assert following.holders(a_claim(1).identifiers[0]) == [(archive_id, ORIGINAL)]
+    assert following.row(archive).reason == f"answers with more than {claims.MAX_ANSWER} bytes"
+
+
+def test_an_address_that_can_not_be_asked_is_a_failure(following: Following) -> None:
+    archive = following.include(address="a b")
+    following.follow()
+    assert following.row(archive).reason == "has an invalid address"
+
+
+# --- one follower at a time ----------------------------------------------------------------------
 
 
 def test_one_process_follows_at_a_time(following: Following) -> None:
     first, second = following.follower(), following.follower()
     assert first.run_once()
     assert not second.run_once()
-    following.advance(seconds=31)  # the first process was killed
+    following.clock.wait(61)  # the first process was killed
     assert second.run_once()
     second.close()
     assert first.run_once()
 
 
-def test_the_resolver_knows_how_current_all_claims_are(following: Following) -> None:
-    def followed_at() -> object:
-        [state] = following.rows(ResolverState)
-        return state.followed_at
-
-    assert followed_at() is None
-    following.follow()
-    assert followed_at() == following.clock.now  # there are no logs
-    first = following.include(following.new_log())
-    following.follow()
-    start = following.clock.now
-    following.include(following.new_log(OTHER), OTHER)
-    following.follow(30)
-    assert following.row(first).read_at == start
-    assert followed_at() == start
-    following.follow(30)
-    assert followed_at() == start.replace(second=30)
-
-
-# --- the states of logs --------------------------------------------------------------------------
-
-
-def test_an_archive_that_does_not_answer_is_silent_and_its_claims_count(
-    following: Following,
-) -> None:
-    log = following.new_log().add(a_claim())
-    archive_id = following.include(log)
-    following.follow()
-    with nobody() as address:
-        following.include(log, address=address)
-        version = following.version()
-        following.follow(60)
-    row = following.row(archive_id)
-    assert (row.state, row.size) == (SILENT, 1)
-    assert "can't be reached" in row.reason
-    following.follow(3600)
-    assert following.row(archive_id).state == SILENT
-    assert following.version() == version
-    following.include(log)
-    following.follow(60)
-    assert following.row(archive_id).state == CURRENT
-
-
-def test_an_archive_that_hangs_is_silent(following: Following) -> None:
-    following = Following(
-        following.database, following.servers, following.kept.folder.parent,
-        IBI_RESOLVER_ARCHIVE_TIMEOUT=0.2,
-    )  # fmt: skip
-    log = following.new_log()
-    archive_id = following.include(log)
-    following.follow()
-    log.replaced["checkpoint"] = lambda: None
-    following.follow(60)
-    assert following.row(archive_id).state == SILENT
-    assert following.row(archive_id).reason == "took too long"
-    following.close()
-
-
-@pytest.mark.slow
-@for_each(
-    ("path", "answer", "reason"),
-    [
-        ("checkpoint", None, "answers with status 404 (checkpoint)"),
-        ("checkpoint", lambda: http(b"x" * (5 << 20)), "answers with more than 4194304 bytes"),
-        ("checkpoint", b"no checkpoint", "sends a checkpoint that is not valid"),
-        ("checkpoint", lambda: b"no http\r\n\r\n", "does not send valid HTTP"),
-        ("tile/entries/000.p/2", lambda: http(b"x" * (5 << 20)), "more than 4194304 bytes"),
-        ("tile/entries/000.p/2", b"garbled", "sends entries that are not those of its checkpoint"),
-        ("tile/entries/000.p/2", lambda: http(status="302 FOUND", Location="/"), "status 302"),
-    ],
+@pytest.mark.parametrize(
+    "values", [{"key": "another"}, {"position": "1-2-3"}, {"epoch": "another"}]
 )
-def test_an_archive_that_answers_wrongly_is_stale_and_asked_always(
-    following: Following, path: str, answer: object, reason: str
+def test_what_was_read_is_not_stored_if_something_else_is_stored_meanwhile(
+    following: Following, values: dict[str, str]
 ) -> None:
-    service = f"a.br/archive{len(following.logs)}/2001/01.01.00.00"
-    log = following.new_log(service).add(a_claim())
-    archive_id = following.include(log, service)
+    def change(target: str, head: str) -> bytes | None:
+        with following.database.writing() as connection:
+            new = {"epoch": "5", "due_at": NOON + timedelta(1), **values}
+            connection.execute(update(FollowedArchive).values(new))
+        return archive.answer(target, head)
+
+    archive = following.include(a_claim(), answer=change)
     following.follow()
-    version = following.version()
-    log.add(a_claim(1))
-    log.replaced[path] = answer
-    following.follow(60)
-    row = following.row(archive_id)
-    assert (row.state, row.size) == (STALE, 1)
-    assert reason in row.reason
-    assert following.version() == version + 1
-    log.replaced.clear()
-    following.follow(60)
-    assert (following.row(archive_id).state, following.row(archive_id).size) == (CURRENT, 2)
-    assert following.version() == version + 2
+    assert following.names() == set()
 
 
-def test_a_checkpoint_that_is_not_signed_again_becomes_stale(following: Following) -> None:
-    log = following.new_log().add(a_claim())
-    archive_id = following.include(log)
-    following.follow()
-    log.replaced["checkpoint"] = log.checkpoint().encode()
-    following.follow(300)
-    assert following.row(archive_id).state == CURRENT
-    following.follow(60)
-    assert following.row(archive_id).state == STALE
-    assert following.row(archive_id).reason == "signed its checkpoint 360 s ago"
-
-
-def test_a_forked_log_is_read_no_more(
-    following: Following, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = following.new_log().add(a_claim(), a_claim(1))
-    archive_id = following.include(log)
-    following.follow()
-    version = following.version()
-    earlier = log.checkpoint()
-    fork = log.fork(1).add(a_claim(2), a_claim(3))
-    following.logs[archive_id].append(fork)
-    following.follow(60)
-    row = following.row(archive_id)
-    assert (row.state, row.size, row.checkpoint) == (FORKED, 2, earlier)
-    assert following.version() == version + 1
-    assert [one.levelno for one in caplog.records] == [logging.WARNING]
-    assert "is forked: signed a log with 3 entries" in caplog.text
-    fork.asked.clear()
-    following.follow(60)
-    following.include(fork)
-    following.follow(60)
-    assert fork.asked == []
-    assert following.row(archive_id).state == FORKED
-    new = following.new_log(f"{log.origin}#2").add(a_claim())
-    following.include(new)
-    following.follow(60)
-    assert following.row(archive_id).state == CURRENT
-
-
-def test_contradicted_claims_do_not_count_until_the_archive_registers_again(
+def test_what_was_read_of_an_archive_that_is_excluded_meanwhile_is_not_stored(
     following: Following,
 ) -> None:
-    log = following.new_log().add(a_claim())
-    archive_id = following.include(log)
+    def exclude(target: str, head: str) -> bytes | None:
+        with following.database.writing() as connection:
+            connection.execute(update(RegisteredArchive).values(included_at=None, excluded_at=NOON))
+        return archive.answer(target, head)
+
+    archive = following.include(a_claim(), answer=exclude)
     following.follow()
-    with following.database.writing() as connection:
-        connection.execute(
-            FollowedLog.__table__.update().values(state=CONTRADICTED, contradictions=3)
-        )
-    log.add(a_claim(1))
-    following.follow(60)
-    row = following.row(archive_id)
-    assert (row.state, row.size, row.contradictions) == (CONTRADICTED, 2, 3)
-    following.include(log)
-    assert following.row(archive_id).state == STALE
-    following.follow()
-    row = following.row(archive_id)
-    assert (row.state, row.contradictions) == (CURRENT, 0)
+    assert following.names() == set()
 
 
-@pytest.mark.slow
-def test_a_log_that_is_too_long_is_read_no_further_until_the_setting_is_raised(
-    following: Following, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An Archive could add entries for ever, and fill the disk of the resolver."""
-    following.config = replace(following.config, claims_max_size=100)
-    log = following.new_log().add(*map(a_claim, range(9000)))
-    archive_id = following.include(log)
-    version = following.version()
-    following.follow()
-    row = following.row(archive_id)
-    assert (row.state, row.size) == (FULL, 8192)
-    assert row.length == sum(map(len, log.entries[:8192]))
-    assert following.version() == version
-    [listed] = following.database.read(list_logs)
-    assert listed.reason is not None
-    assert listed.reason.startswith("has more than 100 bytes of claims; if it is not faulty, set")
-    assert [one.levelno for one in caplog.records] == [logging.WARNING]
-    assert "is full: has more than 100 bytes of claims" in caplog.text
-    log.asked.clear()
-    following.follow(60)
-    assert log.asked == ["checkpoint"]
-    following.config = replace(following.config, claims_max_size=10**6)
-    following.follow(60)
-    row = following.row(archive_id)
-    assert (row.state, row.size, row.length) == (CURRENT, 9000, sum(map(len, log.entries)))
-    assert following.version() == version + 1
+# --- since ---------------------------------------------------------------------------------------
 
 
-def test_a_log_counts_until_it_grows_beyond_the_limit(following: Following) -> None:
-    following.config = replace(following.config, claims_max_size=100)
-    log = following.new_log().add(a_claim(), a_claim(1))
-    archive_id = following.include(log)
-    following.follow()
-    following.follow(60)
-    assert following.row(archive_id).state == CURRENT
-    log.add(a_claim(2))
-    version = following.version()
-    following.follow(60)
-    row = following.row(archive_id)
-    assert (row.state, row.size) == (FULL, 2)
-    assert following.version() == version + 1
-    with nobody() as address:
-        following.include(log, address=address)
-        following.follow(60)
-    assert following.row(archive_id).state == FULL  # its last claims are not all of its claims
-    assert following.row(archive_id).reason == row.reason
-
-
-def test_the_log_of_an_excluded_archive_is_not_read(following: Following) -> None:
-    log = following.new_log().add(a_claim())
-    archive_id = following.include(log)
-    following.registry.remove(log.origin)
-    following.follow()
-    assert log.asked == []
-    assert following.holders(IBI) == []
-    assert following.include(log) != archive_id
-    following.follow()
-    assert len(following.holders(IBI)) == 1
-
-
-# --- entries that are kept out -------------------------------------------------------------------
-
-
-INVALID: list[tuple[bytes | Claim, str]] = [
-    (b"", "a claim must name the rep or the ibip"),
-    (b"no claim", "a claim must name the rep or the ibip"),
-    (b"\xff", "one line of ASCII"),
-    (b"x" * 65535, "has no value"),
-    (b"ibi {rep a.br/b/2001/01.01.00.00} state Lost timestamp 2026-03-01T12:00:00Z", "state"),
-    (a_claim(5, State.COPY, original_archive=None), "ibi.archiveservice: a Copy, and only"),
-    (a_claim(5, original_archive=OTHER), "ibi.archiveservice: a Copy, and only a Copy"),
-    (
-        a_claim(5, State.COPY, original_archive="dpi.inpe.br/banon/1999/01.09.22.14"),
-        "ibi.archiveservice: a Copy names its own Archive",
-    ),
-    (
-        a_claim(5, aliases=tuple(f"doi:10.1234/{number}" for number in range(500))),
-        "aliases: an item has 501 names, more than 500",
-    ),
-]
-
-
-def test_entries_that_are_no_valid_claims_are_kept_out_and_reported_once(
-    following: Following, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = following.new_log().add(a_claim(), *(entry for entry, _ in INVALID), a_claim(1))
-    archive_id = following.include(log)
-    following.follow()
-    assert following.row(archive_id).state == CURRENT
-    assert following.holders(a_claim(1).identifiers[0]) == [(archive_id, ORIGINAL)]
-    assert following.holders(a_claim(5).identifiers[0]) == []
-    rejected = following.rows(RejectedEntry)
-    assert [one.position for one in rejected] == list(range(1, 1 + len(INVALID)))
-    assert {one.archive_id for one in rejected} == {archive_id}
-    for row, (_, reason) in zip(rejected, INVALID, strict=True):
-        assert reason in row.reason
-    assert len(caplog.messages) == 1
-    assert f"{len(INVALID)} new entries" in caplog.text
-    assert f"the first is entry 1: {rejected[0].reason}" in caplog.text
-    log.add(a_claim(2))
-    following.follow(60)
-    assert len(caplog.messages) == 1
-
-
-def test_an_address_at_the_host_of_the_resolver_is_reported_and_the_claim_counts(
-    database: Database, hosts: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    following = Following(database, hosts, tmp_path / "claims", SERVER_NAME="urlib.example")
-    own = "HTTPS://urlib.example:443/login"
-    log = following.new_log().add(a_claim(aliases=("http://old.example/login", own)))
-    archive_id = following.include(log)
-    following.follow()
-    assert following.row(archive_id).state == CURRENT
-    assert following.holders(IBI) == [(archive_id, ORIGINAL)]
-    [rejected] = following.rows(RejectedEntry)
-    assert rejected.reason == f"aliases: this resolver ignores addresses at its own host: {own}"
-    assert rejected.reason in caplog.text
-    following.close()
-
-
-# --- conflicts -----------------------------------------------------------------------------------
-
-
-def conflicts(following: Following) -> list[tuple[str, int, int, bool]]:
-    return [
-        (one.ibi, one.first_archive_id, one.second_archive_id, one.ended_at is not None)
-        for one in following.rows(Conflict)
-    ]
-
-
-def test_a_second_claim_of_an_original_is_a_conflict_until_one_side_changes(
+def test_claims_count_since_the_time_when_the_resolver_began_to_catch_up(
     following: Following,
 ) -> None:
-    first, second = following.new_log(), following.new_log(OTHER)
-    one = following.include(first)
-    two = following.include(second, OTHER)
-    both = Claim(IBI, "8JMKD3MGP8W/34PGRBS", State.ORIGINAL, NOW)
-    first.add(both)
-    second.add(a_claim(1), a_claim(0, State.COPY, original_archive=first.origin))
+    first = following.include(a_claim(0))
+    follower = following.follower(on_progress=lambda *_: following.clock.wait(5))
+    following.include(a_claim(1))
+    assert follower.run_once()
+    assert set(following.since().values()) == {NOON}
+    state = following.state()
+    assert (state.followed_at, state.catching_up_since) == (following.clock.now, None)
+    first.set(a_claim(2))
+    following.clock.wait(60)
+    follower.close()
     following.follow()
-    assert conflicts(following) == []
-    second.add(a_claim(2), both)
-    following.follow(60)
-    assert conflicts(following) == [(IBI, one, two, False)]
-    for ibi in both.identifiers:  # the alert finds it by the identifier that was asked for
-        assert find_open_conflict(following.database, ibi) == 1
-    first.add(both)
-    second.add(both)
-    following.follow(60)
-    assert conflicts(following) == [(IBI, one, two, False)]
-    first.add(Claim(both.rep, both.ibip, State.COPY, NOW, OTHER))
-    following.follow(60)
-    assert conflicts(following) == [(IBI, one, two, True)]
-    assert find_open_conflict(following.database, "8JMKD3MGP8W/34PGRBS") is None
-    assert following.holders(IBI) == [(one, COPY), (two, ORIGINAL)]
+    assert following.since()[an_ibi(2)] == following.clock.now
+    # the follower did not run for a long time
+    following.clock.wait(301)
+    again = following.clock.now
+    first.set(a_claim(3))
+    following.include(a_claim(4))
+    assert following.follower(on_progress=lambda *_: following.clock.wait(5)).run_once()
+    assert {following.since()[an_ibi(number)] for number in (3, 4)} == {again}
+    assert following.since()[an_ibi(2)] < again
 
 
-def test_a_change_and_its_reversal_within_a_reading_are_no_conflict(following: Following) -> None:
-    first, second = following.new_log(), following.new_log(OTHER)
-    following.include(first)
-    following.include(second, OTHER)
-    first.add(a_claim())
+def test_an_archive_that_is_silent_does_not_keep_the_resolver_catching_up(
+    following: Following,
+) -> None:
+    following.include(answer=lambda *_: http(status="503 No"))
+    working = following.include(a_claim(0))
     following.follow()
-    second.add(a_claim(), a_claim(0, State.COPY, original_archive=first.origin))
-    following.follow(60)
-    assert conflicts(following) == []
+    assert following.state().catching_up_since is None
+    working.set(a_claim(1))
+    following.follow(30)
+    assert following.since()[an_ibi(1)] == following.clock.now
 
 
-def test_the_claims_of_archives_that_are_not_included_are_no_rivals(following: Following) -> None:
-    first, second = following.new_log().add(a_claim()), following.new_log(OTHER).add(a_claim())
-    following.include(first)
-    following.follow()
-    following.registry.remove(first.origin)
-    following.include(second, OTHER)
-    following.follow(60)
-    assert conflicts(following) == []
+# --- errors --------------------------------------------------------------------------------------
 
 
-def test_a_conflict_is_open_as_long_as_both_archives_are_included(following: Following) -> None:
-    def see() -> list[tuple[int, datetime | None]]:
-        found = following.database.read(list_conflicts)
-        is_open = following.database.read(lambda connection: list_conflicts(connection, IS_OPEN))
-        assert is_open == [one for one in found if one.ended_at is None]
-        return [(one.id, one.ended_at) for one in found]
-
-    first, second = following.new_log().add(a_claim()), following.new_log(OTHER).add(a_claim())
-    following.include(first)
-    following.include(second, OTHER)
-    following.follow()
-    assert see() == [(1, None)]
-    following.advance(hours=1)
-    following.exclude(OTHER)
-    assert see() == [(1, following.clock.now)]
-    following.include(second, OTHER)
-    assert see() == [(1, None)]
-    following.exclude(OTHER)
-    excluded_at = following.clock.now
-    first.add(a_claim(0, State.COPY, original_archive=OTHER))
-    following.follow(60)
-    following.include(second, OTHER)
-    [(number, ended_at)] = see()
-    assert (number, ended_at) == (1, excluded_at + timedelta(minutes=1))
-    # a claim that contradicts that of an excluded Archive is a conflict when it is included again
-    following.exclude(OTHER)
-    first.add(a_claim())
-    following.follow(60)
-    assert see() == [(1, ended_at)]
-    following.include(second, OTHER)
-    assert see() == [(2, None), (1, ended_at)]
-    following.registry.remove(OTHER)
-    assert see() == []
-
-
-# --- many logs, and a thread ---------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_hanging_archive_does_not_delay_others(following: Following) -> None:
-    hanging = following.new_log()
-    hanging.replaced["checkpoint"] = lambda: None
-    following.include(hanging)
-    logs = []
-    for number in range(30):
-        service = f"a.br/archive{number}/2001/01.01.00.00"
-        logs.append(following.new_log(service).add(a_claim(number)))
-        following.include(logs[-1], service)
-    follower, stop = following.follower(), Event()
-    seen: list[int] = []
-
-    def count(read: int, entries: int) -> None:
-        seen.append(entries)
-        if entries == 30:
-            stop.set()
-
-    follower._on_progress = count
-    follower.run(stop)
-    assert seen[-1] == 30
-
-
-@pytest.mark.slow
-def test_answers_are_received_while_something_is_stored(
+def test_a_page_that_can_not_be_stored_stops_no_other(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise Archives would seem to be silent whenever this takes long."""
-    first, second = following.new_log().add(a_claim()), following.new_log(OTHER).add(a_claim(1))
-    first_id = following.include(first)
-    second_id = following.include(second, OTHER)
-    second.replaced["checkpoint"] = lambda: None  # the connection waits
-    follower = following.follower()
-    write = following.kept.__class__.write_bundle
+    bad, good = following.include(a_claim(0)), following.include(a_claim(1))
 
-    def write_slowly(self: object, archive_id: int, *rest: object) -> None:
-        if archive_id == first_id:
-            server = following.hosts[second_id]
-            server.wait()
-            second.replaced.clear()
-            following.servers.release(server, http(second.checkpoint()))
-            end = monotonic() + PATIENCE
-            while not follower._requests._arrived:
-                assert monotonic() < end
-                sleep(0.01)
-        write(self, archive_id, *rest)  # type: ignore[arg-type]
+    def refuse(connection: Any, archive_id: int, names: Any, now: Any) -> None:
+        if archive_id == following.row(bad).archive_id:
+            raise IntegrityError("INSERT", {}, Exception())
 
-    monkeypatch.setattr(following.kept.__class__, "write_bundle", write_slowly)
-    assert follower.run_once()
-    assert [row.state for row in following.rows(FollowedLog)] == [CURRENT, CURRENT]
+    monkeypatch.setattr(claims, "update_conflicts", refuse)
+    following.follow()
+    assert following.names() == {an_ibi(1)}
+    assert following.row(bad).reason == "has claims that can't be stored"
+    assert following.row(good).read_at is not None
 
 
-def test_a_log_that_can_not_be_stored_does_not_stop_the_follower(
+def test_the_follower_goes_on_after_an_error(
     following: Following, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    good, bad = following.new_log(OTHER).add(a_claim()), following.new_log().add(a_claim(1))
-    bad_id = following.include(bad)
-    good_id = following.include(good, OTHER)
-    write = following.kept.__class__.write_bundle
+    monkeypatch.setattr(claims, "IDLE", 0.0)
+    errors: list[Exception] = [NotReady("the database is locked", "wait"), ZeroDivisionError()]
+    list_due = claims.list_due
 
-    def fail(self: object, archive_id: int, *rest: object) -> None:
-        if archive_id == bad_id:
-            raise OSError(28, "No space left on device")
-        write(self, archive_id, *rest)  # type: ignore[arg-type]
+    def fail(*values: Any) -> Any:
+        if errors:
+            raise errors.pop(0)
+        return list_due(*values)
 
-    monkeypatch.setattr(following.kept.__class__, "write_bundle", fail)
-    following.follow()
-    assert following.row(good_id).size == 1
-    assert following.row(bad_id).size == 0
-    assert "can't be stored: [Errno 28] No space left on device" in caplog.text
-    monkeypatch.undo()
-    following.follow(60)
-    assert following.row(bad_id).size == 1
+    monkeypatch.setattr(claims, "list_due", fail)
+    following.include(a_claim(0))
+    stop = Event()
+    thread = Thread(target=following.follower().run, args=(stop,))
+    with caplog.at_level(logging.ERROR):
+        thread.start()
+        wait_until(lambda: following.names() == {an_ibi(0)})
+    stop.set()
+    thread.join()
+    assert [one.exc_info is not None for one in caplog.records] == [False, True]
 
 
-def test_claims_that_can_not_be_stored_do_not_count(
-    following: Following, monkeypatch: pytest.MonkeyPatch
+def test_each_process_has_its_own_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Event] = []
+
+    class Waiting:
+        def run(self, stop: Event) -> None:
+            started.append(stop)
+            stop.wait()
+
+        def close(self) -> None:
+            started.remove(stops.pop())
+
+    stops: list[Event] = []
+    thread = FollowerThread(lambda: Waiting())  # type: ignore[arg-type,return-value]
+    thread.start()
+    thread.start()
+    wait_until(lambda: len(started) == 1)
+    pid = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: pid + 1)  # as in a forked process
+    thread.start()
+    wait_until(lambda: len(started) == 2)
+    for number, stop in ((pid + 1, started[1]), (pid, started[0])):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        stops.append(stop)
+        thread.close(PATIENCE)
+        assert stop not in started
+
+
+# --- a killed process ----------------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+from threading import Event
+from flask_ibi_archive.resolver import claims
+from flask_ibi_archive.resolver.claims import Follower
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
+from support.registries import a_config
+claims.LIMIT, claims.IDLE = 3, 0.0
+config = a_config(IBI_RESOLVER_CLAIMS_INTERVAL=0.001)
+print("ready", flush=True)
+Follower(config, Database.at(sys.argv[1], RESOLVER)).run(Event())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.postgresql
+def test_a_follower_that_is_killed_misses_nothing(
+    following: Following, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The Archive is asked always; the claims of the others count."""
-    log = following.new_log().add(a_claim())
-    archive_id = following.include(log)
-    following.follow()
-    version = following.version()
-    log.add(a_claim(1))
+    chance = random.Random(7)
+    archives = [following.include(a_claim(0)) for _ in range(3)]
+    for archive in archives:
+        archive.clock = lambda: claims.datetime.now(claims.timezone.utc)
 
-    def refuse(*_: object) -> None:
-        raise StorageError("the database refuses a value")
+    def change() -> None:
+        for archive in archives:
+            numbers = [chance.randrange(20) for _ in range(12)]
+            archive.set(
+                *(a_claim(n, chance.choice([State.ORIGINAL, State.COPY, None])) for n in numbers)
+            )
 
-    with monkeypatch.context() as patch:
-        patch.setattr(followed_logs, "store_prefixes", refuse)
-        following.follow(60)
-    row = following.row(archive_id)
-    assert (row.state, row.size, row.reason) == (STALE, 1, "has claims that can't be stored")
-    assert following.version() == version + 1
-    [state] = following.rows(ResolverState)
-    assert state.followed_at == following.clock.now
-    following.follow(60)
-    assert (following.row(archive_id).state, following.row(archive_id).size) == (CURRENT, 2)
+    for _ in range(50):
+        change()
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, uri],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process_end = monotonic() + chance.uniform(0.0, 0.15)
+        while monotonic() < process_end:
+            change()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        with following.database.writing() as connection:  # its lease ends
+            connection.execute(update(ResolverState).values(follower=None))
+    follower = Follower(following.config, following.database)
+    with following.database.writing() as connection:
+        connection.execute(update(FollowedArchive).values(due_at=None))
+    assert follower.run_once()
+    follower.close()
+    rows = rows_of(following.database, ClaimedName)
+    for archive in archives:
+        archive_id = following.row(archive).archive_id
+        found = {row.name: (row.item, row.state) for row in rows if row.archive_id == archive_id}
+        assert found == archive.own_list()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import random
 import re
@@ -9,24 +10,25 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from flask import Flask
+from support.claiming import ClaimingArchive, follow_row, store_claims
 from support.commands import Outcome, command
 from support.loopback import PATIENCE, free_port
-from support.registries import KEY, a_registry, a_request
+from support.registries import KEY, NOON, a_registry, a_request
 from support.resolving import resolver_of
 
-from flask_ibi_archive.core.claims.claim import Claim, format_claim
-from flask_ibi_archive.core.claims.tiles import WIDTH
+from flask_ibi_archive.core.claim import Claim
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.old_claims.entry_check import MAX_NAMES
-from flask_ibi_archive.resolver.old_claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.commands import export_map, ibi_resolver
+from flask_ibi_archive.server.database.database import Database
 
 NGINX = shutil.which("nginx")
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
@@ -62,7 +64,7 @@ def app(tmp_path: Path) -> Iterator[Flask]:
     resolver.init()
     registry = a_registry(resolver.database)
     for number, address in enumerate((A, B, GONE), 1):
-        service = f"a.br/service/2000/01.01.00.{number:02}"
+        service = f"{'abc'[number - 1]}.br/service/2000/01.01.00.{number:02}"
         registry.register(service, KEY)
         registry.process(a_request(service_ibi=service, address=address))
     registry.process(a_request(EXCLUSION_REQUEST, service_ibi=service, address=GONE))
@@ -70,18 +72,16 @@ def app(tmp_path: Path) -> Iterator[Flask]:
     resolver.close()
 
 
-def keep(app: Flask, archive_id: int, *claims: Claim | bytes) -> None:
-    """Write the log of an Archive."""
-    logs = KeptLogs(resolver_of(app).config.claims_folder / "logs")
-    entries = [one if isinstance(one, bytes) else format_claim(one) for one in claims]
-    for number in range((len(entries) + WIDTH - 1) // WIDTH):
-        part = entries[number * WIDTH : (number + 1) * WIDTH]
-        logs.write_bundle(archive_id, 1, number, part)
+def keep(app: Flask, archive_id: int, *claims: Claim, hours: int = 0) -> None:
+    """Store claims of an Archive.
+
+    :param hours: when they were read.
+    """
+    since = NOON + timedelta(hours=hours)
+    store_claims(resolver_of(app).database, archive_id, *claims, since=since)
 
 
-def claim(
-    number: int, state: State = State.ORIGINAL, *aliases: str, time: str = "2026-03-01"
-) -> Claim:
+def claim(number: int, state: State = State.ORIGINAL, *aliases: str, **values: str) -> Claim:
     """Return the claim of an item with both forms."""
     rest, minute = divmod(number, 60)
     day, hour = divmod(rest, 24)
@@ -89,7 +89,16 @@ def claim(
     digits = "23456789ABCDEFGHJKLMNPQRSTU"
     ibip = f"8JMKD3MGP8W/35M{digits[number // 729]}{digits[number // 27 % 27]}{digits[number % 27]}"
     original = "a.br/service/2000/01.01.00.09" if state is State.COPY else None
-    return Claim(rep, ibip, state, f"{time}T12:00:00Z", original, aliases)
+    facts = {"rep": rep, "ibip": ibip, **values}
+    return Claim(
+        str(number),
+        facts["rep"],
+        facts["ibip"],
+        state,
+        "2026-03-01T12:00:00Z",
+        original,
+        aliases,
+    )
 
 
 def export(app: Flask, folder: Path) -> Outcome:
@@ -152,57 +161,47 @@ def get(address: str, target: str) -> tuple[int, str | None]:
 # --- which Archive a name leads to ---------------------------------------------------------------
 
 
-def test_a_name_leads_to_the_archive_that_claims_it_last_as_original(
-    app: Flask, tmp_path: Path
-) -> None:
-    original, copy, deleted = State.ORIGINAL, State.COPY, State.DELETED
-    keep(
-        app,
-        1,
-        claim(0),
-        claim(1, time="2026-01-01"),
-        claim(2, copy, time="2026-01-01"),
-        claim(3, deleted, time="2026-09-01"),
-        claim(4, original),
-        claim(4, deleted),  # the last claim of an Archive counts, whatever its time
-        claim(5, deleted),
-        b"junk",
-    )
-    keep(
-        app,
-        2,
-        claim(0, copy, time="2026-09-01"),
-        claim(1, time="2026-02-01"),
-        claim(2, copy, time="2026-02-01"),
-        claim(3, copy, time="2026-01-01"),
-        claim(4, copy, time="2026-01-01"),
-        claim(6),
-        claim(7, original, *[f"doi:10.5281/{number}" for number in range(MAX_NAMES)]),
-    )
-    keep(app, 3, claim(8))
-    keep(app, 9, claim(9))
-    assert export(app, tmp_path / "map").data == "14 names, 0 left out\n"
-    places = {0: A, 1: B, 2: B, 3: B, 4: B, 5: A, 6: B}
-    assert names_of(tmp_path / "map") == {
-        f"/{name}": f"http://{place}/{name}"
-        for number, place in places.items()
-        for name in claim(number).identifiers
-    }
+def test_a_name_leads_to_the_archive_that_a_resolver_asks_first(app: Flask, tmp_path: Path) -> None:
+    copy, deleted = State.COPY, State.DELETED
+    keep(app, 1, claim(0), claim(1, copy), claim(2, deleted), claim(3, copy), hours=1)
+    keep(app, 2, claim(0, copy), claim(1, deleted), hours=0)
+    keep(app, 2, claim(2), claim(3, copy), hours=2)
+    keep(app, 3, claim(8))  # it is excluded
+    # claims of the same time: the Archive whose service has the prefix, then the earlier inclusion
+    keep(app, 1, claim(4, rep="x.br/b/2001/01.01.00.00", ibip="8JMKD3MGP8W/34P"), hours=3)
+    keep(app, 2, claim(4, rep="x.br/b/2001/01.01.00.00", ibip="8JMKD3MGP8W/34P"), hours=3)
+    keep(app, 1, claim(5, rep="b.br/service/2001/01.01.00.00"), hours=3)
+    keep(app, 2, claim(5, rep="b.br/service/2001/01.01.00.00", ibip="8JMKD3MGP8W/34R"), hours=3)
+    assert export(app, tmp_path / "map").data == "13 names, 0 left out\n"
+    names = names_of(tmp_path / "map")
+    places = {0: A, 1: A, 2: B, 3: A}
+    for number, place in places.items():
+        for name in claim(number).identifiers:
+            assert names[f"/{name}"] == f"http://{place}/{name}"
+    for name, place in (
+        ("x.br/b/2001/01.01.00.00", A),
+        ("b.br/service/2001/01.01.00.00", B),
+        ("8JMKD3MGP8W/34R", B),
+    ):
+        assert names[f"/{name}"] == f"http://{place}/{name}"
 
 
-def test_an_alias_leads_to_the_item_that_has_it_or_had_it_last(app: Flask, tmp_path: Path) -> None:
-    keep(
-        app,
-        1,
-        claim(0, State.ORIGINAL, "doi:10.5281/a", "doi:10.5281/b"),
-        claim(0, State.ORIGINAL),
-        claim(1, State.ORIGINAL, "doi:10.5281/B"),
-    )
+def test_an_alias_leads_to_the_item_that_has_it(app: Flask, tmp_path: Path) -> None:
+    keep(app, 1, claim(0, State.ORIGINAL, "doi:10.5281/B", "https://old.example.org:8080/a"))
     export(app, tmp_path / "map")
     names = names_of(tmp_path / "map")
-    assert names["/doi:10.5281/a"] == f"http://{A}/{claim(0).rep}"
-    assert names["/doi:10.5281/B"] == f"http://{A}/{claim(1).rep}"
-    assert len(names) == 6
+    target = f"http://{A}/{claim(0).rep}"
+    assert names["/doi:10.5281/b"] == names["/http:/old.example.org:8080/a"] == target
+    assert len(names) == 4
+
+
+@pytest.mark.postgresql
+def test_the_names_are_read_as_a_stream(database: Database) -> None:
+    archive_id = follow_row(database, ClaimingArchive())
+    store_claims(database, archive_id, claim(0, State.ORIGINAL, "doi:10.5281/b"), claim(1))
+    with database.snapshot() as connection:
+        counts = export_map.write_map(BytesIO(), export_map.read_names(connection))
+    assert counts == (5, 0)
 
 
 # --- a real server -------------------------------------------------------------------------------
@@ -261,19 +260,23 @@ def test_nginx_reads_long_names(app: Flask, tmp_path: Path) -> None:
         assert get(address, f"/{long}") == (302, f"http://{A}/{claim(0).rep}")
 
 
-def test_the_file_is_replaced_when_the_new_one_is_complete(app: Flask, tmp_path: Path) -> None:
+def test_the_file_is_replaced_when_the_new_one_is_complete(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "maps" / "map"
     path.parent.mkdir()
     keep(app, 1, claim(0))
     export(app, path)
     before = names_of(path)
-    keep(app, 1, *[claim(number) for number in range(300)])
-    bundle = resolver_of(app).config.claims_folder / "logs/1/1/tile/entries/000.gz"
-    content = bundle.read_bytes()
-    bundle.write_bytes(content[:100])
-    assert "is damaged" in export(app, path).error
+    keep(app, 1, *[claim(number) for number in range(1, 300)])
+
+    def fail(row: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export_map, "_claim_order", fail)
+        assert "No space left" in export(app, path).error
     assert names_of(path) == before
-    bundle.write_bytes(content)
     assert export(app, path).data == "600 names, 0 left out\n"
     assert len(names_of(path)) == 600
     assert list(path.parent.iterdir()) == [path]

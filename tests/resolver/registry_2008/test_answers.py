@@ -57,7 +57,7 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.registry_2008.answers import MAX_REGISTRATIONS, list_answers
-from flask_ibi_archive.resolver.resolution_context import TraceEvent
+from flask_ibi_archive.resolver.resolving import TraceEvent
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.alerts import alert_response
 

@@ -16,9 +16,8 @@ from flask_ibi_archive.resolver import IBIResolver
 
 #: Methods and paths, and the statuses of apps without data.
 PAGES = [
-    ("GET", "/ibi/claims/checkpoint", 503),
+    ("GET", "/ibi/claims", 503),
     ("GET", "/ibi/claims/key", 503),
-    ("GET", "/ibi/claims/tile/0/000", 503),
 ]
 
 

@@ -1,0 +1,998 @@
+"""What Archives claim: a follower reads it page by page into ordinary tables.
+
+Theory. An Archive publishes a list of its items in the order of their last changes. A page of the
+list begins after a *position* and ends at the next one. When an item changes, it moves to the end
+of the list. Therefore whoever reads page after page until a page says that there is no more knows
+each item of the Archive, however often the items changed meanwhile. From then on, only changes are
+read. If the Archive no longer knows the position, because its database was restored, it begins with
+another *epoch*: the list is read from its beginning, and items may have other names in it.
+
+A row of the table of claims says that an Archive claims an item under a name. It bears the number
+of the epoch in which the name was last stated (``reading``). A page is stored in one transaction
+with the position at its end, and only if the stored position and key are still those with which the
+page was asked for. So a follower that was killed, or that lost its lease without noticing, stores
+nothing twice and leaves nothing out. These are the changes of a row:
+
+=====================================  =====================================================
+a claim states the name                it belongs to this item, with the number of the epoch
+a claim no longer states a name        0 is its number
+the item is no longer claimed          0 is the number of all its names
+a page ends the list                   the rows with lower numbers are deleted
+=====================================  =====================================================
+
+Nothing is deleted before the end of the list, because what an item has lost may be stated by an
+item in a later page, and the names of an older epoch by any page of the new one. So a name that the
+Archive claims without interruption never disappears, and keeps the time since when it is claimed.
+From the first page of an epoch until the last one, the Archive is always asked.
+
+The follower is one thread with one engine (asking.py). It asks many Archives side by side, and each
+Archive for one page at a time. One process follows at a time: it holds a lease in the database.
+
+Source: federation CL-7, CL-8, CL-8a, CL-11.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+from base64 import b64decode
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Row,
+    SmallInteger,
+    Text,
+    bindparam,
+    case,
+    delete,
+    exists,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from flask_ibi_archive.core.claim import MAX_PAGE, Page, fold_name, parse_claim, parse_page
+from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.answer import Question
+from flask_ibi_archive.core.resolution.former_links import is_at_host
+from flask_ibi_archive.errors import ClaimError, NotReady, StorageError
+from flask_ibi_archive.resolver.archives import MAX_CONTRADICTIONS, Archive, bump_version
+from flask_ibi_archive.resolver.asking import (
+    INVALID_URL,
+    Engine,
+    FanOut,
+    Reply,
+    Target,
+    TransferResult,
+    is_valid_url,
+)
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.conflicts import tell_administrators, update_conflicts
+from flask_ibi_archive.resolver.tables import (
+    STATE_NUMBERS,
+    ClaimedName,
+    FollowedArchive,
+    PrefixHolder,
+    RefusedClaim,
+    RegisteredArchive,
+    ResolverState,
+)
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import (
+    UTCDateTime,
+    insert_or_update,
+    is_one_of,
+    select_rows,
+)
+from flask_ibi_archive.server.http.transport import HEADERS, make_printable
+from flask_ibi_archive.signals import NOBODY, Notifier
+
+#: The number of claims that a page may have.
+LIMIT = 10_000
+#: The maximum size of a page in bytes, with its header, and the seconds until it must be there.
+MAX_ANSWER, TIMEOUT = 2 * MAX_PAGE, 30.0
+#: The seconds after which a failed request is repeated: the first ones, and at most.
+FIRST_PAUSE, MAX_PAUSE = 30.0, 300.0
+#: The maximum number of refused lines of an Archive that are stored, and characters of a reason.
+MAX_REFUSED, MAX_REASON = 1000, 300
+#: The time for which a follower is the only one, and after which it renews this.
+LEASE, RENEWAL = timedelta(seconds=60), timedelta(seconds=10)
+#: The seconds for which answers are gathered, unless they have this size in bytes: then they are
+#: stored, and others are received for some milliseconds after each batch, so that they don't time
+#: out. While answers of the second size wait, no more are asked for.
+PAUSE, SLICE, BATCH, MAX_WAITING = 0.2, 0.01, 1 << 18, 1 << 24
+#: The seconds between two searches for Archives to ask, if there are none.
+IDLE = 1.0
+
+_HEADERS = {**HEADERS, "Accept-Encoding": "gzip"}
+_KINDS = {"rep": 1, "ibip": 2, "alias": 3}
+_find_item = re.compile(r"item (\S{1,255})(?= |\Z)").match
+
+_logger = logging.getLogger(__name__)
+
+_FOLLOWED, _ARCHIVE, _NAME = FollowedArchive, RegisteredArchive, ClaimedName
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DueArchive:
+    """An Archive whose next page is asked for. The fields are the columns with the same names.
+
+    :param started_at: when the request was sent.
+    """
+
+    started_at: datetime
+    archive_id: int
+    service_ibi: str
+    address: str
+    key: str
+    epoch: str | None
+    position: str
+    etag: str | None
+    failures: int
+
+    @property
+    def url(self) -> str:
+        """The URL of the page."""
+        after = quote(self.position, safe="")
+        return f"http://{self.address}/ibi/claims?after={after}&limit={LIMIT}"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the request."""
+        return _HEADERS if self.etag is None else {**_HEADERS, "If-None-Match": self.etag}
+
+    def is_at(self, row: Row[Any] | None) -> bool:
+        """Return whether a row of the table still has the key and position of the request."""
+        asked = self.key, self.epoch, self.position
+        return row is not None and (row.key, row.epoch, row.position) == asked
+
+
+#: A row for a name: the name, the item, the kind, the state, the timestamp, the Archive of the
+#: Original.
+NameRow: TypeAlias = "tuple[str, str, int, int, str | None, str | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of an Archive with one request.
+
+    :param reason: why it was not possible, which continues a sentence about the Archive. None if it
+        was.
+    :param is_refused: whether the Archive has answered something that can't be believed.
+    :param page: None if nothing has changed.
+    :param rows: the row for each name that the page states.
+    :param items: the items of the claims.
+    :param refused: why a line was refused, by its item.
+    """
+
+    archive: DueArchive
+    reason: str | None = None
+    is_refused: bool = False
+    page: Page | None = None
+    etag: str | None = None
+    rows: Mapping[str, NameRow] = field(default_factory=dict)
+    items: Sequence[str] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_result(
+    archive: DueArchive, result: TransferResult, now: datetime, config: ResolverConfig
+) -> Reading:
+    """Return what the result of a request says."""
+    if result.reason is not None:
+        return Reading(archive, result.reason)
+    if result.status == 304 and archive.etag is not None:
+        return Reading(archive)
+    if result.status != 200:
+        # an error of the server is silence; it says nothing about the claims
+        return Reading(archive, f"answers with status {result.status}", result.status < 500)
+    try:
+        page = parse_page(result.body, Ed25519PublicKey.from_public_bytes(b64decode(archive.key)))
+        _check_page(page, archive, now, timedelta(seconds=config.claims_max_age))
+    except ClaimError as error:
+        return Reading(archive, _explain(f"sent a page that is refused: {error}"), True)
+    etag = None if page.more or len(result.etag or "") > 255 else result.etag
+    return _read_claims(Reading(archive, page=page, etag=etag), config.server_name)
+
+
+def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedelta) -> None:
+    """Check that a page is the one that was asked for.
+
+    :raises ClaimError: if it is not.
+    """
+    is_other = page.epoch != archive.epoch
+    if page.archive != archive.service_ibi:
+        raise ClaimError(f"archive: this is not {archive.service_ibi}")
+    # a position that the Archive does not know is answered from the beginning
+    if page.after if is_other else page.after != archive.position or not page.after:
+        raise ClaimError("after: the page does not begin where the last one ended")
+    if page.more and page.position == page.after:
+        raise ClaimError("position: the page does not lead to the next one")
+    if not (0 < len(page.epoch) <= 64 and 0 < len(page.position) <= 255):
+        raise ClaimError("epoch, position: too long")
+    try:
+        moment = datetime.fromisoformat(page.time.removesuffix("Z")).replace(tzinfo=timezone.utc)
+    except ValueError as error:
+        raise ClaimError("time: there is no such time") from error
+    if abs(now - moment) > max_age:
+        raise ClaimError(f"time: the page of {page.time} is too old, or a clock is wrong")
+
+
+def _read_claims(reading: Reading, own_host: str | None) -> Reading:
+    """Return a reading with the rows of its page."""
+    page = reading.page
+    assert page is not None
+    rows: dict[str, NameRow] = {}
+    refused: dict[str, str] = {}
+    items: dict[str, None] = {}
+    ignored = []
+    for line in page.claims:
+        try:
+            claim = parse_claim(line)
+            if claim.original_archive == page.archive:
+                raise ClaimError("ibi.archiveservice: the Original is claimed to be here, too")
+        except ClaimError as error:
+            found = _find_item(line)
+            refused[found[1] if found else line[:255]] = _explain(str(error))
+            continue
+        items[claim.item] = None
+        refused.pop(claim.item, None)
+        if claim.state is None:
+            continue
+        facts = STATE_NUMBERS[claim.state], claim.timestamp, claim.original_archive
+        for alias in claim.aliases:
+            if is_at_host(alias, own_host):
+                ignored.append(alias)
+            else:
+                name = fold_name(alias)
+                rows[name] = (name, claim.item, _KINDS["alias"], *facts)
+        if claim.ibip is not None:
+            rows[claim.ibip] = (claim.ibip, claim.item, _KINDS["ibip"], *facts)
+        if claim.rep is not None:
+            rows[claim.rep] = (claim.rep, claim.item, _KINDS["rep"], *facts)
+    if ignored:
+        _logger.warning(
+            "%d addresses that %s claims are ignored, because they are at the host of this"
+            " resolver; the first is %s",
+            len(ignored), page.archive, make_printable(ignored[0]),
+        )  # fmt: skip
+    archive, etag = reading.archive, reading.etag
+    return Reading(archive, None, False, page, etag, rows, tuple(items), refused)
+
+
+def _explain(text: str) -> str:
+    return make_printable(text, MAX_REASON)
+
+
+# --- storing -------------------------------------------------------------------------------------
+
+_TABLE: Any = _FOLLOWED.__table__
+_COLUMNS = _TABLE.columns
+#: What is stored of each reading.
+_VALUES = (
+    "epoch", "reading", "position", "etag", "names", "read_at", "due_at", "failures", "reason",
+    "contradictions",
+)  # fmt: skip
+_STORE = (
+    update(_TABLE)
+    .where(_COLUMNS.archive_id == bindparam("id"))
+    .values({name: bindparam(name) for name in _VALUES})
+)
+
+
+def list_due(
+    connection: Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
+) -> list[DueArchive]:
+    """Return the included Archives whose next page must be asked for now.
+
+    Those that have failed are the last ones, the others are in the order of their turns.
+
+    :param omitted: the ids of the Archives that are being asked.
+    """
+    rows: Any = connection.execute(
+        select(
+            _FOLLOWED.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _FOLLOWED.key,
+            _FOLLOWED.epoch, _FOLLOWED.position, _FOLLOWED.etag, _FOLLOWED.failures,
+        )
+        .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
+        .where(
+            _ARCHIVE.included_at.is_not(None),
+            or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= now),
+            ~is_one_of(_FOLLOWED.archive_id, omitted),
+        )
+        .order_by(_FOLLOWED.failures > 0, _FOLLOWED.due_at.nulls_first())
+        .limit(limit)
+    ).all()  # fmt: skip
+    return [DueArchive(now, *row) for row in rows]
+
+
+class ReadingStore:
+    """Stores readings in the transaction of the caller.
+
+    :param since: since when new claims count: now, but if the resolver catches up when it began to,
+        so that the order in which it reads the Archives is of no importance.
+    """
+
+    def __init__(
+        self, connection: Connection, config: ResolverConfig, now: datetime, since: datetime
+    ) -> None:
+        self._connection = connection
+        self._config = config
+        self._now = now
+        self._since = since
+
+    def store(self, readings: Sequence[Reading]) -> list[Reading]:
+        """Store readings of different Archives.
+
+        :returns: the readings that were stored. For the others, the Archive is no longer included,
+            or its row was changed since the request.
+        """
+        ids = [reading.archive.archive_id for reading in readings]
+        rows = _lock_followed(self._connection, ids)
+        stored = [one for one in readings if one.archive.is_at(rows.get(one.archive.archive_id))]
+        with_page = [one.archive.archive_id for one in stored if one.page is not None]
+        self._refused = self._list_texts(RefusedClaim.archive_id, RefusedClaim.item, with_page)
+        self._hidden = self._list_texts(
+            PrefixHolder.archive_id, PrefixHolder.prefix, with_page, PrefixHolder.is_hidden
+        )
+        values, distrusted = [], []
+        for number, reading in enumerate(stored):
+            row = rows[reading.archive.archive_id]
+            refused = self._refused.get(row.archive_id, set())
+            was_trusted = is_trusted(row.read_at, row.contradictions, refused)
+            if reading.page is not None:
+                reason = self._find_limit(reading, row)
+                stored[number] = reading = (
+                    Reading(reading.archive, reason, True) if reason else reading
+                )
+            new = self._plan(reading, row)
+            if new["reason"] is not None and new["reason"] != row.reason:
+                level = logging.WARNING if reading.is_refused else logging.INFO
+                _logger.log(level, "%s %s", reading.archive.service_ibi, new["reason"])
+            refused = self._refused.get(row.archive_id, set())
+            if was_trusted != is_trusted(new["read_at"], new["contradictions"], refused):
+                distrusted.append(row.archive_id)
+            values.append(new)
+        if values:
+            self._connection.execute(_STORE, values)
+        if distrusted:
+            bump_version(self._connection, distrusted)
+        return stored
+
+    def _list_texts(
+        self, archive: Any, column: Any, ids: Sequence[int], *conditions: Any
+    ) -> dict[int, set[str]]:
+        """Return the texts in a column by Archive."""
+        texts: dict[int, set[str]] = {}
+        if ids:
+            statement = select(archive, column).where(is_one_of(archive, ids), *conditions)
+            for archive_id, text in self._connection.execute(statement):
+                texts.setdefault(archive_id, set()).add(text)
+        return texts
+
+    def _plan(self, reading: Reading, row: Row[Any]) -> dict[str, Any]:
+        """Store a page, and return the new values of the row of its Archive."""
+        values = {"id": row.archive_id, **{name: getattr(row, name) for name in _VALUES}}
+        interval = timedelta(seconds=self._config.claims_interval)
+        if reading.reason is not None:
+            pause = min(FIRST_PAUSE * 2.0 ** min(row.failures, 9), MAX_PAUSE)
+            values |= {
+                "failures": row.failures + 1,
+                "reason": reading.reason,
+                "due_at": self._now + timedelta(seconds=pause),
+            }
+            # a 304 has no signature, so it must not end the distrust: the ETag goes
+            return values | ({"read_at": None, "etag": None} if reading.is_refused else {})
+        values |= {"failures": 0, "reason": None, "due_at": self._now + interval}
+        page = reading.page
+        if page is None:
+            return values | {"read_at": reading.archive.started_at}
+        if page.epoch != row.epoch:
+            values |= {"reading": row.reading + 1, "contradictions": 0, "read_at": None}
+        values["names"] += self._store_page(reading, page, row, values["reading"])
+        values |= {"epoch": page.epoch, "position": page.position, "etag": reading.etag}
+        return values | (
+            {"due_at": self._now} if page.more else {"read_at": reading.archive.started_at}
+        )
+
+    def _find_limit(self, reading: Reading, row: Row[Any]) -> str | None:
+        """Return why a page goes beyond a limit; None if it does not."""
+        refused = self._refused.get(row.archive_id, set()) | reading.refused.keys()
+        if len(refused) > MAX_REFUSED:
+            return f"sent more than {MAX_REFUSED} claims that are refused"
+        limit = self._config.claims_max_names
+        if row.names + len(reading.rows) <= limit:
+            return None
+        stated = self._read_rows(row.archive_id, is_one_of(_NAME.name, reading.rows))
+        if row.names + len(reading.rows) - len(stated) <= limit:
+            return None
+        return f"claims more than {limit} names (IBI_RESOLVER_CLAIMS_MAX_NAMES)"
+
+    def _store_page(self, reading: Reading, page: Page, row: Row[Any], number: int) -> int:
+        """Store a page, and return by how much the number of names has grown.
+
+        :param number: the number of the epoch.
+        """
+        archive_id, rows, grown = row.archive_id, reading.rows, 0
+        changed: set[str] = set()
+        if reading.items:
+            is_listed = is_one_of(_NAME.name, rows), is_one_of(_NAME.item, reading.items)
+            before = self._read_rows(archive_id, is_listed[0])
+            states = {one.name: one.state for one in before}
+            changed = {name for name, facts in rows.items() if facts[3] != states.get(name)}
+            lost: set[str] = set()
+            if number == row.reading:
+                has_item = (_NAME.reading == number) & is_listed[1]
+                before += self._read_rows(archive_id, has_item)
+                lost = {one.name for one in before if one.reading == number} - rows.keys()
+            # a conflict is about an item, so about all of its names
+            items = {rows[name][1] for name in changed}
+            items |= {one.item for one in before if one.name in lost}
+            changed = {name for name, facts in rows.items() if facts[1] in items}
+            grown += len(rows) - len(states)
+            self._upsert(archive_id, sorted(rows.values()), number)
+            if lost:
+                is_lost = _NAME.archive_id == archive_id, is_one_of(_NAME.name, lost)
+                self._connection.execute(update(_NAME).where(*is_lost).values(reading=0))
+        if not page.more:
+            gone = delete(_NAME).where(_NAME.archive_id == archive_id, _NAME.reading < number)
+            names = set(self._connection.scalars(gone.returning(_NAME.name)))
+            grown -= len(names)
+            changed |= names
+        self._store_refused(reading, row, begins=number != row.reading)
+        if self._hidden.get(archive_id, set()) != {*page.hidden}:
+            store_hidden(self._connection, archive_id, page.hidden)
+        if changed:
+            update_conflicts(self._connection, archive_id, changed, self._now)
+        return grown
+
+    def _read_rows(self, archive_id: int, condition: Any) -> list[Any]:
+        statement = select(_NAME.name, _NAME.item, _NAME.state, _NAME.reading)
+        is_wanted = _NAME.archive_id == archive_id, condition
+        return list(self._connection.execute(statement.where(*is_wanted)))
+
+    def _upsert(self, archive_id: int, rows: Sequence[NameRow], number: int) -> None:
+        columns = "name", "item", "kind", "state", "timestamp", "original_archive"
+        values = select_rows("rows", Text, Text, SmallInteger, SmallInteger, Text, Text)
+        statement = insert_or_update(self._connection, _NAME).from_select(
+            [*columns, "archive_id", "reading", "since"],
+            values.add_columns(
+                literal(archive_id),
+                literal(number, Integer),
+                literal(self._since, UTCDateTime()),
+            ),
+        )
+        new = statement.excluded
+        is_same = _NAME.state == new.state
+        values_of = {name: new[name] for name in (*columns[1:], "reading")}
+        self._connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[_NAME.name, _NAME.archive_id],
+                set_={**values_of, "since": case((is_same, _NAME.since), else_=new.since)},
+            ),
+            {"rows": rows},
+        )
+
+    def _store_refused(self, reading: Reading, row: Row[Any], begins: bool) -> None:
+        """Store the lines that were refused, and forget those whose items are claimed properly."""
+        before = self._refused.get(row.archive_id, set())
+        settled = before if begins else before & {*reading.items, *reading.refused}
+        if settled:
+            is_settled = is_one_of(RefusedClaim.item, settled)
+            is_its = RefusedClaim.archive_id == row.archive_id
+            self._connection.execute(delete(RefusedClaim).where(is_its, is_settled))
+        if reading.refused:
+            facts = {"archive_id": row.archive_id, "refused_at": self._now}
+            new = [{"item": item, "reason": why, **facts} for item, why in reading.refused.items()]
+            self._connection.execute(insert(RefusedClaim), new)
+            _logger.warning(
+                "%d claims of %s are refused; the first is item %s: %s; to list them, run: flask"
+                " ibi-resolver claims --refused",
+                len(new), reading.archive.service_ibi, make_printable(new[0]["item"], 80),
+                new[0]["reason"],
+            )  # fmt: skip
+        self._refused[row.archive_id] = (before - settled) | reading.refused.keys()
+
+
+def is_trusted(read_at: datetime | None, contradictions: int, refused: Iterable[str]) -> bool:
+    """Return whether the claims of an Archive count, unless they are too old."""
+    return read_at is not None and contradictions < MAX_CONTRADICTIONS and not refused
+
+
+def _lock_followed(connection: Connection, archive_ids: Sequence[int]) -> dict[int, Row[Any]]:
+    """Lock the rows of Archives, and return those of included ones by their ids.
+
+    The rows are locked in the same order as by transactions that change the Archive.
+    """
+    included = connection.scalars(
+        select(_ARCHIVE.id)
+        .where(is_one_of(_ARCHIVE.id, archive_ids), _ARCHIVE.included_at.is_not(None))
+        .order_by(_ARCHIVE.id)
+        .with_for_update(key_share=True)
+    ).all()
+    rows = connection.execute(
+        select(*_COLUMNS)
+        .where(is_one_of(_FOLLOWED.archive_id, included))
+        .order_by(_FOLLOWED.archive_id)
+        .with_for_update()
+    )
+    return {row.archive_id: row for row in rows}
+
+
+def store_hidden(connection: Connection, archive_id: int, prefixes: Iterable[str]) -> None:
+    """Store that an Archive hides items with these prefixes, and no others."""
+    is_its = PrefixHolder.archive_id == archive_id
+    connection.execute(delete(PrefixHolder).where(is_its, PrefixHolder.seen_at.is_(None)))
+    connection.execute(update(PrefixHolder).where(is_its).values(is_hidden=False))
+    rows = [
+        {"prefix": prefix, "archive_id": archive_id, "is_hidden": True}
+        for prefix in sorted({*prefixes})
+    ]
+    if rows:
+        statement = insert_or_update(connection, PrefixHolder).on_conflict_do_update(
+            index_elements=[PrefixHolder.prefix, PrefixHolder.archive_id],
+            set_={"is_hidden": True},
+        )
+        connection.execute(statement, rows)
+
+
+def read_again(connection: Connection, archive_id: int) -> None:
+    """Let the claims of an Archive be read from the beginning, and not count until then."""
+    _lock_followed(connection, [archive_id])
+    connection.execute(
+        update(_FOLLOWED)
+        .where(_FOLLOWED.archive_id == archive_id)
+        .values(
+            epoch=None, position="", etag=None, read_at=None, due_at=None, failures=0,
+            reason=None, contradictions=0,
+        )
+    )  # fmt: skip
+    connection.execute(delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id))
+    bump_version(connection, [archive_id])
+
+
+# --- the follower --------------------------------------------------------------------------------
+
+
+def lead(
+    connection: Connection, follower: str, now: datetime, max_age: timedelta
+) -> datetime | None:
+    """Become or remain the only follower for some time.
+
+    A resolver *catches up* if its follower has not worked for some time, until each Archive was
+    read to its end or has failed.
+
+    :param follower: a random text that stands for the process.
+    :returns: since when new claims count. None if another process follows.
+    """
+    state = ResolverState
+    is_free = or_(state.follower.is_(None), state.follower == follower, state.follows_until < now)
+    lease = {"follower": follower, "follows_until": now + LEASE}
+    taken = update(state).where(is_free).values(lease)
+    row = connection.execute(
+        taken.returning(state.followed_at, state.catching_up_since)
+    ).one_or_none()
+    if row is None:
+        return None
+    since = row.catching_up_since
+    if since is None and (row.followed_at is None or now - row.followed_at > max_age):
+        since = now
+    elif since is not None and not connection.scalar(select(_is_pending(since))):
+        since = None
+    values: dict[str, Any] = {"catching_up_since": since}
+    if since is None:
+        values["followed_at"] = now
+    if values != row._mapping:
+        connection.execute(update(state).values(values))
+    return since or now
+
+
+def _is_pending(since: datetime) -> Any:
+    """Return the condition that an Archive was neither read to its end nor failed since a time."""
+    is_unasked = or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= since)
+    is_unread = or_(_FOLLOWED.read_at.is_(None), _FOLLOWED.read_at < since)
+    return exists().where(
+        _ARCHIVE.id == _FOLLOWED.archive_id,
+        _ARCHIVE.included_at.is_not(None),
+        or_(is_unasked, is_unread & (_FOLLOWED.failures == 0)),
+    )
+
+
+def release_lease(connection: Connection, follower: str) -> None:
+    """Let another process follow at once."""
+    free = update(ResolverState).where(ResolverState.follower == follower)
+    connection.execute(free.values(follower=None, follows_until=None))
+
+
+OnProgress: TypeAlias = Callable[[int, int], None]
+
+
+class Follower:
+    """Reads what Archives claim. Only one thread uses the methods.
+
+    :param now: returns the present time.
+    :param on_progress: called with the numbers of pages and claims that were read so far.
+    :param notifier: sends the signals about conflicts.
+    """
+
+    def __init__(
+        self,
+        config: ResolverConfig,
+        database: Database,
+        notifier: Notifier = NOBODY,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        on_progress: OnProgress = lambda pages, claims: None,
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._notifier = notifier
+        self._now = now
+        self._on_progress = on_progress
+        self._engine = Engine(MAX_ANSWER, config.inner_hosts, "gzip")
+        self._engine.limit_connections(config.follow_connections)
+        self._name = secrets.token_hex(16)
+        self._max_age = timedelta(seconds=config.claims_max_age)
+        self._renewed_at: datetime | None = None
+        #: Since when new claims count while the resolver catches up.
+        self._since: datetime | None = None
+        #: The Archives that are being asked, and the answers that are not stored yet.
+        self._asked: dict[int, DueArchive] = {}
+        self._arrived: deque[tuple[DueArchive, TransferResult]] = deque()
+        self._teller: Thread | None = None
+        self._told_at: datetime | None = None
+        self._pages = self._claims = 0
+
+    def run_once(self, stop: Event | None = None) -> bool:
+        """Read what is due, to its end.
+
+        :returns: False if another process follows. Then nothing is read.
+        :raises StorageError: if the database does not answer.
+        """
+        leads = self._lead()
+        while leads and not (stop and stop.is_set()) and (self._ask_due() or self._asked):
+            self._receive()
+            self._store_batch()
+            leads = self._lead()
+        if not leads:
+            return False
+        self._renewed_at = None  # what was read counts from now on
+        self._lead()
+        tell_administrators(self._database, self._config, self._notifier, self._now())
+        return True
+
+    def run(self, stop: Event) -> None:
+        """Follow until an event is set. Errors are logged, and do not end this."""
+        while not stop.is_set():
+            is_idle = True
+            try:
+                if self._lead():
+                    self._ask_due()
+                    self._tell()
+                self._receive()
+                self._store_batch()
+                is_idle = not self._asked
+            except StorageError as error:
+                _logger.error("the claims of Archives can't be followed: %s", error)
+            except Exception:  # no other thread follows
+                _logger.exception("the claims of Archives can't be followed")
+            if is_idle:
+                stop.wait(IDLE)
+
+    def close(self) -> None:
+        """Close the connections, and let another process follow."""
+        self._engine.close()
+        try:
+            with self._database.writing() as connection:
+                release_lease(connection, self._name)
+        except StorageError as error:
+            _logger.warning("another process can follow only in a minute: %s", error)
+
+    def _lead(self) -> bool:
+        """Return whether this process is the only follower now."""
+        now = self._now()
+        if self._renewed_at is not None and now - self._renewed_at < RENEWAL:
+            return True
+        with self._database.writing() as connection:
+            since = lead(connection, self._name, now, self._max_age)
+        self._since = since if since != now else None
+        self._renewed_at = None if since is None else now
+        return since is not None
+
+    def _tell(self) -> None:
+        """Notify the administrators of conflicts in a thread; the mail server can be slow."""
+        if self._renewed_at == self._told_at or (self._teller and self._teller.is_alive()):
+            return
+        self._told_at = self._renewed_at
+
+        def tell() -> None:
+            try:
+                tell_administrators(self._database, self._config, self._notifier, self._now())
+            except StorageError as error:
+                _logger.error("the administrators can't be told of conflicts: %s", error)
+
+        self._teller = Thread(target=tell, name="ibi-resolver-mail", daemon=True)
+        self._teller.start()
+
+    def _ask_due(self) -> bool:
+        """Ask Archives that are due, as many as connections are free; return whether there are any.
+
+        Archives that have failed get half of the connections: each may hold one until its time is
+        over, and must not delay the others.
+        """
+        limit = self._config.follow_connections
+        waiting = sum(len(result.body) for _, result in self._arrived)
+        free = limit - len(self._engine.running) if waiting < MAX_WAITING else 0
+        if free <= 0:
+            return False
+        now = self._now()
+        due = self._database.read(lambda connection: list_due(connection, now, free, self._asked))
+        failing = sum(archive.failures > 0 for archive in self._asked.values())
+        for archive in due:
+            if archive.failures and failing >= max(limit // 2, 1):
+                break
+            failing += archive.failures > 0
+            self._asked[archive.archive_id] = archive
+            finish = partial(self._finish, archive)
+            if is_valid_url(archive.url):
+                self._engine.add(archive.url, int(TIMEOUT * 1000), finish, archive.headers)
+            else:
+                finish(TransferResult(reason=INVALID_URL))
+        return bool(due)
+
+    def _finish(self, archive: DueArchive, result: TransferResult) -> None:
+        self._arrived.append((archive, result))
+
+    def _receive(self) -> None:
+        """Receive answers, until there are enough to store or some time is over."""
+        seconds = SLICE if self._arrived else PAUSE
+        end, size, seen = monotonic() + seconds, 0, len(self._arrived)
+        while self._engine.running and size < BATCH and (left := end - monotonic()) > 0:
+            self._engine.step(left)
+            while seen < len(self._arrived):
+                size += len(self._arrived[seen][1].body)
+                seen += 1
+
+    def _store_batch(self) -> None:
+        """Store some of the answers that have arrived in one transaction."""
+        now = self._now()
+        readings: list[Reading] = []
+        size = 0
+        while self._arrived and size < BATCH:
+            archive, result = self._arrived.popleft()
+            del self._asked[archive.archive_id]
+            readings.append(read_result(archive, result, now, self._config))
+            size += len(result.body)
+        if readings:
+            self._store(readings, now)
+            self._on_progress(self._pages, self._claims)
+
+    def _store(self, readings: Sequence[Reading], now: datetime) -> None:
+        try:
+            with self._database.writing() as connection:
+                store = ReadingStore(connection, self._config, now, self._since or now)
+                stored = store.store(readings)
+        except (IntegrityError, StorageError) as error:
+            if isinstance(error, NotReady):
+                raise  # the pages are asked for again
+            if len(readings) > 1:
+                for one in readings:  # the others can be stored
+                    self._store([one], now)
+                return
+            [reading] = readings
+            if reading.page is None:
+                raise
+            _logger.error("claims of %s can't be stored: %s", reading.archive.service_ibi, error)
+            self._store([Reading(reading.archive, "has claims that can't be stored", True)], now)
+            return
+        for reading in stored:
+            if reading.page is not None:
+                self._pages += 1
+                self._claims += len(reading.page.claims)
+
+
+class FollowerThread:
+    """Runs a follower in a thread of each process that calls :meth:`start`. Thread-safe.
+
+    The lease in the database decides which of the processes follows. The others take over when it
+    ends.
+
+    :param make_follower: returns a new follower.
+    """
+
+    def __init__(self, make_follower: Callable[[], Follower]) -> None:
+        self._make_follower = make_follower
+        #: The thread of each process: a forked process has the objects of its parent.
+        self._threads: dict[int, tuple[Thread, Event]] = {}
+
+    def start(self) -> None:
+        """Start the thread, unless it runs."""
+        pid = os.getpid()
+        if pid not in self._threads:
+            stop = Event()
+            thread = Thread(target=self._run, args=(stop,), name="ibi-resolver-follow", daemon=True)
+            if self._threads.setdefault(pid, (thread, stop))[0] is thread:
+                thread.start()
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Stop the thread.
+
+        :param seconds: the maximum time to wait for its end.
+        """
+        if (running := self._threads.get(os.getpid())) is not None:
+            thread, stop = running
+            stop.set()
+            thread.join(seconds)
+
+    def _run(self, stop: Event) -> None:
+        follower = self._make_follower()
+        try:
+            follower.run(stop)
+        finally:
+            follower.close()
+
+
+# --- for administrators --------------------------------------------------------------------------
+
+
+def list_followed(
+    connection: Connection, now: datetime, max_age: timedelta
+) -> list[dict[str, Any]]:
+    """Return the Archives that publish claims, in the order of their registration.
+
+    The state is "excluded", "contradicted" (answers contradicted the claims), "refused" (lines are
+    refused), "new" (the claims were not read to their end yet), "stale" (a page is refused, or the
+    claims are too old), "silent" (the last claims count, although the Archive did not answer
+    lately) or "current". The claims count in the last two.
+    """
+    has_refused = exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
+    place = _ARCHIVE.service_ibi, _ARCHIVE.address, _ARCHIVE.included_at
+    rows = connection.execute(
+        select(*place, has_refused.label("has_refused"), *_COLUMNS)
+        .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
+        .order_by(_FOLLOWED.archive_id)
+    )
+    return [
+        {
+            "service": row.service_ibi,
+            "address": row.address,
+            "state": _describe_state(row, now, max_age),
+            "names": row.names,
+            "read_at": format_timestamp(row.read_at),
+            "reason": row.reason,
+            "contradictions": row.contradictions,
+            "key": row.key,
+            "pinned_at": format_timestamp(row.pinned_at),
+        }
+        for row in rows
+    ]
+
+
+def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
+    if row.included_at is None:
+        return "excluded"
+    if row.contradictions >= MAX_CONTRADICTIONS:
+        return "contradicted"
+    if row.has_refused:
+        return "refused"
+    if row.read_at is None:
+        return "new" if row.reason is None else "stale"
+    if now - row.read_at > max_age:
+        return "stale"
+    return "silent" if row.failures else "current"
+
+
+def list_refused(connection: Connection) -> list[dict[str, Any]]:
+    """Return the lines that are refused, in the order of the registration of their Archives."""
+    table = RefusedClaim
+    rows = connection.execute(
+        select(_ARCHIVE.service_ibi, table.item, table.reason, table.refused_at)
+        .join(_ARCHIVE, _ARCHIVE.id == table.archive_id)
+        .order_by(table.archive_id, table.item)
+    )
+    return [
+        {
+            "service": row.service_ibi,
+            "item": row.item,
+            "reason": row.reason,
+            "refused_at": format_timestamp(row.refused_at),
+        }
+        for row in rows
+    ]
+
+
+# --- the audit -----------------------------------------------------------------------------------
+
+#: The share of resolutions after which all Archives are asked.
+SHARE = 0.001
+#: The seconds for which the reader waits for the answers. Later answers are not compared.
+WAIT = 0.25
+#: The address of the reader in the questions. It belongs to nobody (RFC 5737).
+NO_READER = "192.0.2.1"
+
+
+def audit_claims(
+    database: Database,
+    fan_out: FanOut,
+    ibi: Identifier,
+    archives: Iterable[Archive],
+    claimed: Mapping[int, State],
+    max_age: float,
+) -> None:
+    """Ask Archives about an item, and count the answers that contradict their claims.
+
+    After :data:`MAX_CONTRADICTIONS`, the Archive is always asked. The question contains an address
+    that no reader has, so it tells nobody what a reader reads, and the answer is what an Archive
+    shows to the public.
+
+    :param archives: the Archives whose claims count, except the one of this process.
+    :param claimed: what they claim the item to be, by the id of the Archive.
+    :param max_age: the seconds after which a change must be claimed.
+    """
+    question = Question(ibi, NO_VERBS)
+    query = format_request(question.create_request((NO_READER,)))
+    targets = [Target(one, f"{one.service_url}?{query}", question) for one in archives]
+    since = format_timestamp(datetime.now(timezone.utc) - timedelta(seconds=max_age))
+    replies = fan_out.ask(targets, WAIT)
+    while (result := replies.get(WAIT)) is not None:
+        archive = result.target.archive
+        if isinstance(result, Reply) and contradicts(claimed.get(archive.id), result.pairs, since):
+            reason = f"contradicted its claims in its answer about {ibi}"
+            _logger.warning("%s at %s %s", archive.service_ibi, archive.address, reason)
+            try:
+                with database.writing() as connection:
+                    count_contradiction(connection, archive.id, reason)
+            except StorageError as error:  # the reader has an outcome
+                _logger.warning("a contradiction can't be stored: %s", error)
+    replies.abandon()
+
+
+def contradicts(claimed: State | None, pairs: Sequence[Pair], since: str) -> bool:
+    """Return whether an answer contradicts a claim.
+
+    An answer without a state says nothing: the Archive does not show the item to the public.
+
+    :param since: items that were changed later may not be claimed yet.
+    """
+    answer = pairs_as_dict(list(pairs))
+    if not answer:
+        return claimed is not None
+    state, timestamp = answer.get("state"), answer.get("timestamp", ("",))
+    is_claimed = claimed is not None and state == (claimed.value,)
+    return state is not None and not is_claimed and timestamp < (since,)
+
+
+def count_contradiction(connection: Connection, archive_id: int, reason: str) -> None:
+    """Count an answer that contradicts the claims of its Archive."""
+    _lock_followed(connection, [archive_id])
+    count = connection.scalar(
+        update(_FOLLOWED)
+        .where(_FOLLOWED.archive_id == archive_id)
+        .values(contradictions=_FOLLOWED.contradictions + 1, reason=reason)
+        .returning(_FOLLOWED.contradictions)
+    )
+    if count == MAX_CONTRADICTIONS:
+        bump_version(connection, [archive_id])

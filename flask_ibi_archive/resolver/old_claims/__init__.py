@@ -1,1 +1,0 @@
-"""The claims of Archives at the resolver: follower, index, conflicts."""

@@ -1,0 +1,754 @@
+"""What an Archive claims, page by page (federation, CL-1 to CL-6)."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+from flask import Flask, abort, redirect
+from sqlalchemy import delete, insert, select, update
+from support.archives import FAR_SERVICE, archive_of, close, import_records, make_app, make_host
+from support.claim_readers import PATH, ClaimReader, keep_database, read_claims
+from support.clocks import Clock
+from support.commands import command
+from support.givers import item, rep
+from support.harvesting import MORNING, harvest
+from support.host_models import Host
+from support.moves import SERVICES, open_place
+from support.shelf import Shelf
+from support.statements import count_statements
+
+from flask_ibi_archive import CatalogueRecord, IBIArchive, ItemRecord
+from flask_ibi_archive.archive import claims
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items import changes
+from flask_ibi_archive.archive.items.changes import Change, ChangeNote
+from flask_ibi_archive.archive.items.operations import change_names
+from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, SameAs
+from flask_ibi_archive.core.claim import MAX_NAME, MAX_NAMES, Claim, parse_key, parse_page
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.errors import StorageError
+
+HIDDEN = {"networks": ["10.0.0.0/8"], "others": "none"}
+DOI = "doi:10.5281/zenodo.1"
+NewApp = Callable[..., Flask]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(MORNING)
+
+
+@pytest.fixture
+def app(uri: str, tmp_path: Path, clock: Clock) -> Iterator[Flask]:
+    """An app whose Archive publishes claims."""
+    app = make_app(uri, tmp_path, IBIArchive(clock=clock))
+    archive_of(app).init()
+    archive_of(app).claims.create_key()
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    return archive_of(app)
+
+
+@pytest.fixture
+def reader(app: Flask) -> ClaimReader:
+    return ClaimReader(app)
+
+
+# --- what is claimed (CL-1, CL-2) ----------------------------------------------------------------
+
+
+def test_an_item_is_claimed_with_all_its_names(
+    archive: Archive, clock: Clock, reader: ClaimReader
+) -> None:
+    names = {"aliases": ["QABCDZ/1"], "same_as": ["http://a.br/é", "doi:10.1234/é{}%41", DOI]}
+    minted = archive.deposit(title="Rain", **names)
+    assert reader.claims()[minted.ibip] == Claim(
+        reader_item(reader, minted.ibip),
+        minted.rep,
+        minted.ibip,
+        State.ORIGINAL,
+        format_timestamp(clock()),
+        None,
+        ("QABCDZ/1", "doi:10.1234/é{}%41", DOI, "http://a.br/%C3%A9"),
+    )
+
+
+def reader_item(reader: ClaimReader, ibip: str) -> str:
+    """Return the text that stands for an item."""
+    [item_name] = [one.item for one in reader.rows.values() if one.ibip == ibip]
+    return item_name
+
+
+def test_the_service_is_claimed(reader: ClaimReader) -> None:
+    reader.read()
+    [claim] = reader.rows.values()
+    assert (claim.rep, claim.state) == (reader.service, State.ORIGINAL)
+
+
+def test_reserved_identifiers_and_references_are_not_claimed(
+    archive: Archive, reader: ClaimReader
+) -> None:
+    archive.reserve()
+    import_records(archive, [item(1, next_edition=rep(2))])
+    assert [*reader.claims()] == [rep(1)]
+
+
+def test_a_hidden_item_is_unclaimed_and_its_prefixes_are_published(
+    archive: Archive, reader: ClaimReader
+) -> None:
+    minted = archive.deposit(access=HIDDEN)
+    page = reader.read_all()
+    # nobody learns from a page that the item exists
+    assert len(page.claims) == 1
+    assert {*page.hidden} == {parse_identifier(ibi).prefix for ibi in (minted.rep, minted.ibip)}
+    archive.edit(minted, access=None)
+    page = reader.read_all()
+    assert (len(page.claims), page.hidden) == (1, ())
+    name = reader_item(reader, minted.ibip)
+    archive.edit(minted, access=HIDDEN)
+    page = reader.read_all()
+    assert page.claims == (f"item {name} state Unclaimed",)
+    assert len(page.hidden) == 2
+    assert reader.claims() == {}
+    archive.delete(minted, "wrong")  # it stays hidden
+    assert reader.claims() == {}
+
+
+def test_a_copy_and_a_tombstone_name_the_archive_of_the_original(
+    backend: str, tmp_path: Path
+) -> None:
+    with (
+        open_place(backend, tmp_path / "giver", 1) as giver,
+        open_place(backend, tmp_path / "taker", 2) as taker,
+    ):
+        giver.archive.claims.create_key()
+        taker.archive.claims.create_key()
+        import_records(giver.archive, [item(1, same_as=[DOI]), item(2), item(3)])
+        for words in ((rep(1),), (rep(2), "--leave", "tombstone")):
+            done = taker.accept(giver.offer(taker, *words))
+            assert done.status == 0, done.err
+        given, taken = read_claims(giver.app), read_claims(taker.app)
+        assert {ibi: (one.state, one.original_archive) for ibi, one in given.items()} == {
+            rep(1): (State.COPY, SERVICES[2]),
+            rep(2): (State.DELETED, SERVICES[2]),
+            rep(3): (State.ORIGINAL, None),
+        }
+        assert {ibi: one.state for ibi, one in taken.items()} == {
+            rep(1): State.ORIGINAL,
+            rep(2): State.ORIGINAL,
+        }
+        assert taken[rep(1)].aliases == (DOI,)
+
+
+@pytest.mark.postgresql
+def test_statements_of_others_are_noted_too(archive: Archive, reader: ClaimReader) -> None:
+    ibi = archive.deposit(aliases=["QABCDZ/1"], same_as=[DOI]).ibip
+    item_id = int(reader.claims()[ibi].item)
+    for statement, aliases in (
+        (update(SameAs).values(text="doi:10.5281/zenodo.2"), ("QABCDZ/1", "doi:10.5281/zenodo.2")),
+        (delete(SameAs), ("QABCDZ/1",)),
+        (delete(ItemIdentifier).where(ItemIdentifier.alias_no > 0), ()),
+        (
+            insert(SameAs).values(
+                item_id=item_id, archive_id=archive.served().id, digest="0", position=0, text=DOI
+            ),
+            (DOI,),
+        ),
+    ):
+        with archive.database.writing() as connection:
+            connection.execute(statement)
+        [line] = reader.read_all().claims
+        assert reader.claims()[ibi].aliases == aliases, line
+
+
+# --- pages (CL-3) --------------------------------------------------------------------------------
+
+
+def get(app: Flask, **query: str) -> Any:
+    return app.test_client().get(PATH, query_string=query)
+
+
+def test_what_is_not_claimed_makes_no_new_line(app: Flask, archive: Archive, clock: Clock) -> None:
+    reader = ClaimReader(app)
+    ibi = archive.deposit(title="Rain").ibip
+    archive.deposit(title="Snow")
+    assert len(reader.read().claims) == 3
+    clock.wait(60)
+    archive.edit(ibi, title="Hail")  # the timestamp is claimed
+    assert len(reader.read().claims) == 1
+    with archive.database.writing() as connection:
+        connection.execute(update(Item).values(language=Item.language))
+    assert reader.read().claims == ()
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "1.0", ""])
+def test_a_malformed_limit_is_refused(app: Flask, limit: str) -> None:
+    answer = get(app, limit=limit)
+    assert (answer.status_code, answer.text) == (400, claims.NO_LIMIT)
+
+
+def test_a_page_has_at_most_a_mebibyte(app: Flask, archive: Archive) -> None:
+    long = [f"http://a.br/{number:03}/{'x' * 1900}" for number in range(499)]
+    import_records(archive, [item(n, same_as=[f"{one}{n}" for one in long]) for n in (1, 2, 3)])
+    reader, sizes = ClaimReader(app), []
+    while (page := reader.read()).more:
+        sizes.append(len(page.claims))
+    assert [*sizes, len(page.claims)] == [2, 1, 1]
+
+
+def test_an_unchanged_list_is_not_sent_again(app: Flask, archive: Archive) -> None:
+    reader, client = ClaimReader(app), app.test_client()
+    reader.read_all()
+
+    def ask(etag: str = "") -> Any:
+        return client.get(
+            PATH, query_string={"after": reader.position}, headers={"If-None-Match": etag}
+        )
+
+    first = ask()
+    assert first.headers["Cache-Control"] == "no-cache"
+    again = ask(first.headers["ETag"])
+    assert (again.status_code, again.data) == (304, b"")
+    archive.deposit(access=HIDDEN)
+    changed = ask(first.headers["ETag"])
+    assert changed.status_code == 200
+    assert parse_page(changed.data, reader.key).hidden
+    # a page with claims is sent even if the list has the state that the reader names
+    from_start = client.get(PATH, headers={"If-None-Match": changed.headers["ETag"]})
+    assert from_start.status_code == 200
+
+
+def test_a_page_is_compressed_for_clients_that_accept_it(app: Flask) -> None:
+    answer = app.test_client().get(PATH, headers={"Accept-Encoding": "br, gzip;q=0.5"})
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(answer.data).startswith(b"archive ")
+    assert answer.headers["Vary"] == get(app).headers["Vary"] == "Accept-Encoding"
+    assert "Content-Encoding" not in get(app).headers
+
+
+def test_head_has_the_headers_of_get(app: Flask) -> None:
+    for path in (PATH, f"{PATH}/key"):
+        answer = app.test_client().head(path)
+        assert (answer.status_code, answer.data) == (200, b"")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert app.test_client().post(path).status_code == 405
+
+
+def test_nothing_is_found_if_no_claims_are_published(new_app: NewApp, uri: str) -> None:
+    app = new_app(IBI_CLAIMS=False)
+    archive_of(app).init()
+    for path in (PATH, f"{PATH}/key"):
+        answer = app.test_client().get(path)
+        assert (answer.status_code, answer.text) == (404, "This Archive publishes no claims.\n")
+        assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_a_database_that_does_not_answer_is_temporary(app: Flask, archive: Archive) -> None:
+    archive.downgrade("base")
+    answer = get(app)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+
+
+def test_a_request_without_time_for_all_changes_says_that_there_is_more(
+    app: Flask, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_records(archive, [item(number) for number in range(1, 10)])
+    monkeypatch.setattr(changes, "BATCH", 4)
+    monkeypatch.setattr(changes, "PUBLISHING_SHARE", 0)
+    reader = ClaimReader(app)
+    page = reader.read()
+    assert (page.claims, page.more) == ((), True)
+    monkeypatch.setattr(changes, "PUBLISHING_SHARE", 0.5)
+    assert len(reader.claims()) == 9
+
+
+@pytest.mark.parametrize(
+    "position",
+    ["x", "1-1-0123456789abcdef-0123456789abcdef", "9" * 18 + "-0-0-0123456789abcdef", "--", "é"],
+)
+def test_an_invented_position_leads_to_the_beginning_or_to_the_end(
+    app: Flask, archive: Archive, position: str
+) -> None:
+    archive.deposit(title="Rain")
+    reader = ClaimReader(app)
+    reader.position = position
+    page = reader.read()
+    assert page.after == "" or page.claims == ()
+    if page.after == "":
+        assert len(page.claims) == 2
+
+
+# --- who reads on misses nothing (CL-4) ----------------------------------------------------------
+
+
+class Editors:
+    """Random operations, and the claims that must be there after them."""
+
+    def __init__(self, archive: Archive, clock: Clock, chance: random.Random) -> None:
+        self.archive, self.clock, self.random = archive, clock, chance
+        self.count = 0
+
+    def change(self) -> None:
+        """Do one random operation."""
+        self.count += 1
+        self.clock.wait(self.random.choice([0, 1, 60]))
+        operations: list[Callable[[], object]] = [self.deposit, self.add, self.archive.reserve]
+        if found := [*self.archive.find()]:
+            ibi, n = self.random.choice(found).ibi, self.count
+            operations = [
+                *operations,
+                lambda: self.archive.edit(ibi, title=f"title {n}"),
+                lambda: self.archive.edit(ibi, access=self.random.choice([None, HIDDEN])),
+                lambda: self.archive.edit(ibi, same_as=[f"hdl:20.500/{n}"]),
+                lambda: change_names(self.archive, ibi, add=[f"QABCDZ/{n}", f"hdl:20.502/{n}"]),
+                lambda: self.archive.delete(ibi, "wrong"),
+                lambda: self.archive.transfer(ibi, to=FAR_SERVICE, keep_copy=self.coin()),
+            ]
+        with suppress(StorageError):  # the state of the item does not allow it
+            self.random.choice(operations)()
+
+    def coin(self) -> bool:
+        return self.random.random() < 0.5
+
+    def deposit(self) -> None:
+        access = HIDDEN if self.random.random() < 0.3 else None
+        self.archive.deposit(title=f"title {self.count}", access=access)
+
+    def add(self) -> None:
+        """Import new items and others that are there."""
+        records = [
+            item(self.random.randrange(1, 9), same_as=[f"hdl:20.501/{self.count}{number}"])
+            for number in range(2)
+        ]
+        records = [*{record["rep"]: record for record in records}.values()]
+        import_records(self.archive, records, on_conflict="update")
+
+    def expect(self) -> dict[str, tuple[str, ...]]:
+        """Return the state, the Archive of the Original and the names of each claimed item."""
+        return {
+            view.ibi: describe(
+                view.record.state,
+                view.record.original_elsewhere,
+                view.record.timestamp,
+                [*view.record.identifiers, *view.record.same_as],
+            )
+            for view in self.archive.find()
+            if not view.record.is_hidden
+        }
+
+
+def describe(
+    state: object, original: str | None, timestamp: object, names: list[str]
+) -> tuple[str, ...]:
+    if isinstance(timestamp, datetime):
+        timestamp = format_timestamp(timestamp)
+    return (str(getattr(state, "value", state)), str(original), str(timestamp), *sorted(names))
+
+
+def describe_claims(reader: ClaimReader) -> dict[str, tuple[str, ...]]:
+    return {
+        ibi: describe(
+            one.state, one.original_archive, one.timestamp, [*one.identifiers, *one.aliases]
+        )
+        for ibi, one in reader.claims().items()
+    }
+
+
+@pytest.mark.postgresql
+@pytest.mark.parametrize("seed", range(4))
+def test_readers_end_with_the_present_claims(
+    app: Flask, archive: Archive, clock: Clock, uri: str, tmp_path: Path, seed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    far = make_app(uri, tmp_path, IBIArchive(clock=clock), IBI_ARCHIVE_SERVICE_IBI=FAR_SERVICE)
+    archive_of(far).init()
+    close(far)
+    chance = random.Random(seed)
+    monkeypatch.setattr(changes, "BATCH", chance.choice([2, 1000]))
+    editors = Editors(archive, clock, chance)
+    readers = [ClaimReader(app) for _ in range(3)]
+    restore: Callable[[], None] | None = None
+    for step in range(60):
+        action = chance.choice(["change", "change", "read", "read", "harvest"])
+        if action == "change":
+            editors.change()
+        elif action == "read":
+            chance.choice(readers).read(chance.choice([1, 2, 3, None]))
+        else:
+            harvest(app, verb="Identify")
+        if step == 20:
+            restore = keep_database(archive, tmp_path)
+        if step == 40 and restore is not None:
+            restore()
+    expected = editors.expect()
+    for reader in readers:
+        reader.read_all(chance.choice([1, 2, None]))
+        assert describe_claims(reader) == expected
+
+
+@pytest.mark.only_on("postgresql")
+def test_a_change_that_is_committed_late_is_not_missed(
+    app: Flask, archive: Archive, reader: ClaimReader
+) -> None:
+    first, second = archive.deposit(title="Rain").ibip, archive.deposit(title="Snow").ibip
+    before = reader.claims()
+    with archive.database.writing() as connection:
+        late = update(Item).where(Item.ibip == first)
+        connection.execute(late.values(timestamp=MORNING + timedelta(days=1)))
+        archive.edit(second, same_as=[DOI])
+        assert reader.claims()[first] == before[first]
+        assert reader.claims()[second].aliases == (DOI,)
+    [line] = reader.read().claims
+    assert reader.claims()[first].timestamp != before[first].timestamp
+    assert first in line
+
+
+@pytest.mark.postgresql
+def test_a_killed_process_loses_nothing(
+    app: Flask, archive: Archive, uri: str, tmp_path: Path
+) -> None:
+    ibi = archive.deposit(ItemRecord(title="Rain")).ibip
+    script = Path(__file__).parent / "items" / "changing_process.py"
+    with subprocess.Popen(
+        [sys.executable, script, uri, tmp_path, ibi],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(script.parents[2])},
+    ) as process:
+        assert process.stdout is not None
+        for _ in range(random.randrange(3, 9)):
+            process.stdout.readline()
+        sleep(random.random() / 50)
+        process.kill()
+    view = archive.get(ibi)
+    assert view is not None
+    assert read_claims(app)[ibi].timestamp == format_timestamp(view.record.timestamp)
+    assert archive.database.read_rows(select(ChangeNote.id)) == []
+
+
+def test_a_reader_in_the_middle_begins_again_after_an_older_database_was_restored(
+    app: Flask, archive: Archive, clock: Clock, tmp_path: Path
+) -> None:
+    import_records(archive, [item(1), item(2), item(3)])
+    ClaimReader(app).read_all()
+    restore = keep_database(archive, tmp_path)
+    clock.wait(60)
+    archive.edit(rep(1), title="later")  # it has a new number, after all others
+    reader = ClaimReader(app)
+    before = reader.read(limit=3)
+    restore()
+    after = reader.read()
+    assert before.more
+    assert after.epoch != before.epoch
+    assert {*reader.claims()} == {rep(1), rep(2), rep(3)}
+
+
+def test_who_asks_first_numbers_for_harvesters_and_resolvers(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    reader = ClaimReader(app)
+    reader.read_all()
+    archive.deposit(title="Rain")
+    harvest(app, verb="Identify")
+    assert archive.database.read_rows(select(ChangeNote.id)) == []
+    assert len(reader.read().claims) == 1
+    archive.deposit(title="Snow")
+    reader.read()
+    root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc")
+    assert sorted(str(one.text) for one in root.iter("{*}title")) == ["Rain", "Snow"]
+
+
+# --- the key (CL-5) ------------------------------------------------------------------------------
+
+
+def test_the_key_is_in_a_file_that_only_its_owner_reads(app: Flask, archive: Archive) -> None:
+    [path] = archive.claims.key.folder.glob("*.key")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    answer = app.test_client().get(f"{PATH}/key")
+    archive.claims.create_key()  # there is one
+    assert answer.data == app.test_client().get(f"{PATH}/key").data
+    assert answer.text.strip() == command(app, "claims", "key").out.strip()
+
+
+def test_the_commands_show_and_replace_the_key(app: Flask, archive: Archive) -> None:
+    archive.deposit(title="Rain")
+    reader = ClaimReader(app)
+    reader.read()
+    folder = archive.claims.key.folder
+    assert command(app, "claims", "status").out.splitlines() == [
+        "published: yes",
+        "claims: 2",
+        "last change: 2",
+        f"key: {folder}",
+    ]
+    done = command(app, "claims", "rotate", "--yes")
+    new = parse_key(done.out, reader.service)
+    assert new.public_bytes_raw() != reader.key.public_bytes_raw()
+    assert "flask ibi register-archive" in done.err
+    reader.key = new
+    assert reader.read().after != ""  # the list goes on
+
+
+def test_a_key_in_the_settings_is_not_replaced(new_app: NewApp) -> None:
+    app = new_app(IBI_CLAIMS_KEY="A" * 43 + "=")
+    archive_of(app).init()
+    done = command(app, "claims", "rotate", "--yes")
+    assert done.status == 1
+    assert "the key is in the setting IBI_CLAIMS_KEY" in done.err
+    assert command(app, "claims", "status").out.splitlines()[-1] == (
+        "key: the setting IBI_CLAIMS_KEY"
+    )
+
+
+def test_the_position_is_written_before_the_page_is_sent_and_only_if_it_is_new(
+    app: Flask, archive: Archive, reader: ClaimReader
+) -> None:
+    page = reader.read()
+    [path] = archive.claims.key.folder.glob("*.position")
+    assert page.position.startswith(f"1-{path.read_text()}-")
+    inode = path.stat().st_ino
+    reader.read()
+    assert path.stat().st_ino == inode
+    archive.deposit(title="Rain")
+    reader.read()
+    assert path.stat().st_ino != inode
+
+
+# --- hosts (CL-6) --------------------------------------------------------------------------------
+
+
+class Listing(Shelf):
+    """A catalogue with its own method for changes."""
+
+    def changes(
+        self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
+    ) -> Iterator[CatalogueRecord]:
+        return iter(super().changes(since, after, limit))
+
+
+@pytest.fixture
+def host(uri: str, tmp_path: Path, clock: Clock) -> Iterator[Callable[[Shelf], Flask]]:
+    """A function that returns the app of a host with a catalogue."""
+    made: list[Flask] = []
+
+    def make(shelf: Shelf) -> Flask:
+        made.append(make_app(uri, tmp_path, IBIArchive(clock=clock, catalogue=shelf)))
+        archive_of(made[-1]).init()
+        archive_of(made[-1]).claims.create_key()
+        return made[-1]
+
+    yield make
+    for app in made:
+        close(app)
+
+
+def record(number: int, timestamp: datetime, **fields: Any) -> CatalogueRecord:
+    return CatalogueRecord(rep=rep(number), timestamp=timestamp, title="t", **fields)  # type: ignore[typeddict-item]
+
+
+def test_changed_items_of_a_catalogue_are_claimed(
+    host: Callable[[Shelf], Flask], clock: Clock
+) -> None:
+    shelf = Listing(record(1, clock(), same_as=[DOI]), record(2, clock(), access=HIDDEN))
+    shelf.put(record(3, clock(), state="Reserved"))
+    app = host(shelf)
+    reader = ClaimReader(app)
+    page = reader.read()
+    assert {*reader.claims()} == {rep(1)}
+    prefixes = [
+        parse_identifier(ibi).prefix for ibi in (reader.service, archive_of(app).mint()[0].rep)
+    ]
+    assert {*prefixes} <= {*page.hidden}
+    assert not any(rep(2) in line or rep(3) in line for line in page.claims)
+    # what is committed late is found
+    clock.wait(60)
+    late = clock()
+    shelf.put(record(4, clock()))
+    assert {*reader.claims()} == {rep(1), rep(4)}
+    clock.wait(200)
+    shelf.put(record(5, late))
+    assert {*reader.claims()} == {rep(1), rep(4), rep(5)}
+    clock.wait(600)
+    shelf.put(record(1, clock(), access=HIDDEN))
+    assert {*reader.claims()} == {rep(4), rep(5)}
+
+
+def test_a_quiet_catalogue_has_a_quiet_list(host: Callable[[Shelf], Flask], clock: Clock) -> None:
+    app = host(Listing(record(1, clock() - timedelta(days=1))))
+    reader = ClaimReader(app)
+    positions = set()
+    for _ in range(2):
+        reader.read()
+        positions.add(reader.position)
+        clock.wait(60)
+    assert len(positions) == 1
+    first = get(app, after=reader.position)
+    again = app.test_client().get(
+        PATH,
+        query_string={"after": reader.position},
+        headers={"If-None-Match": first.headers["ETag"]},
+    )
+    assert again.status_code == 304
+
+
+def test_changes_of_a_catalogue_are_read_in_parts(
+    host: Callable[[Shelf], Flask], clock: Clock
+) -> None:
+    shelf = Listing(*(record(number, clock()) for number in range(1, 20)))
+    reader = ClaimReader(host(shelf))
+    for number in range(20, 23):  # changes during the reading, some of them committed late
+        assert reader.read(limit=3).more
+        shelf.put(record(number, clock() - timedelta(seconds=250)))
+        clock.wait(100)
+    reader.read_all(limit=3)
+    assert {*reader.claims()} == {rep(number) for number in range(1, 23)}
+
+
+def test_another_key_begins_a_new_epoch_of_a_catalogue(
+    host: Callable[[Shelf], Flask], clock: Clock
+) -> None:
+    app = host(Listing(record(1, clock())))
+    reader = ClaimReader(app)
+    before = reader.read()
+    reader.key = parse_key(command(app, "claims", "rotate", "--yes").out, reader.service)
+    after = reader.read()
+    assert after.epoch != before.epoch
+    assert {*reader.claims()} == {rep(1)}
+
+
+def test_a_catalogue_without_its_own_method_for_changes_publishes_no_claims(
+    host: Callable[[Shelf], Flask], clock: Clock
+) -> None:
+    app = host(Shelf(record(1, clock())))
+    assert get(app).status_code == 404
+    out = command(app, "claims", "status").out
+    assert "published: no: the catalogue of the host has no method changes()" in out
+
+
+def test_rows_of_models_are_claimed_when_the_host_commits(uri: str, tmp_path: Path) -> None:
+    host = Host(uri, tmp_path)
+    host.archive.claims.create_key()
+    row, draft = host.add("On rain"), host.add("A draft", state="Draft")
+    first, second = row.ibi, draft.ibi
+    host.session.add(host.Thesis(title="not committed"))
+    host.session.flush()
+    host.session.rollback()
+    assert {*read_claims(host.app)} == {first}
+    draft.state = "Original"
+    host.session.delete(row)
+    host.session.commit()
+    found = read_claims(host.app)
+    assert (found[first].state, found[second].state) == (State.DELETED, State.ORIGINAL)
+    host.close()
+
+
+def test_a_change_outside_of_the_record_costs_no_statement_of_ours(
+    uri: str, tmp_path: Path
+) -> None:
+    host = Host(uri, tmp_path)
+    host.archive.claims.create_key()
+    row = host.add("On rain")
+
+    def change() -> None:
+        row.views += 1
+        host.session.flush()
+
+    found = count_statements(host.app, change)
+    assert [text for text in found if "ibi_change" in text or "ibi_claim" in text] == []
+    host.close()
+
+
+# --- web pages of hosts --------------------------------------------------------------------------
+
+
+def require_login(app: Flask) -> None:
+    """Let nobody in."""
+    app.before_request(lambda: redirect("/login"))
+
+
+def refuse(app: Flask) -> None:
+    """Refuse all requests."""
+    app.before_request(lambda: abort(403))
+
+
+def catch_all(app: Flask) -> None:
+    """Answer all paths."""
+    app.add_url_rule("/<path:path>", "page", lambda path: f"our page {path}")
+
+
+@pytest.mark.parametrize("prepare", [require_login, refuse, catch_all])
+def test_the_hooks_and_routes_of_the_host_do_not_hide_the_claims(
+    prepare: Callable[[Flask], None], uri: str, tmp_path: Path
+) -> None:
+    for step in ({"before": prepare}, {"after": prepare}):
+        app = make_host(uri, tmp_path, **step)  # type: ignore[arg-type]
+        archive_of(app).init()
+        archive_of(app).claims.create_key()
+        assert ClaimReader(app).read().claims
+        close(app)
+
+
+# --- names (CL-1) --------------------------------------------------------------------------------
+
+#: One name more than an item can have beside its rep and its ibip.
+TOO_MANY = [f"hdl:20.500/{number}" for number in range(MAX_NAMES - 1)]
+#: An alias whose form in a claim is too long, though it has few characters.
+TOO_LONG = "doi:10.1234/" + "é" * (MAX_NAME // 6)
+
+
+def add_names(archive: Archive, names: list[str]) -> None:
+    ibi = archive.deposit(title="Rain", same_as=names[:-1][: MAX_NAMES - 2]).ibip
+    change_names(archive, ibi, add=names)
+
+
+#: The ways in which an item gets names.
+WAYS: list[Callable[[Archive, list[str]], object]] = [
+    lambda archive, names: archive.deposit(title="Rain", same_as=names),
+    lambda archive, names: archive.edit(archive.deposit(title="Rain"), same_as=names),
+    lambda archive, names: import_records(archive, [item(1, same_as=[*names, "hdl:20.500/x"])]),
+    add_names,
+]
+
+
+@pytest.mark.parametrize("add", WAYS, ids=["deposit", "edit", "import", "alias"])
+def test_an_item_has_at_most_500_names(
+    archive: Archive, add: Callable[[Archive, list[str]], object]
+) -> None:
+    with pytest.raises(Exception, match="an item has at most 500 identifiers and aliases"):
+        add(archive, TOO_MANY)
+    archive.deposit(title="Snow", same_as=[name.replace("500", "501") for name in TOO_MANY[1:]])
+
+
+@pytest.mark.parametrize("add", WAYS, ids=["deposit", "edit", "import", "alias"])
+def test_a_name_has_at_most_2048_bytes(
+    archive: Archive, add: Callable[[Archive, list[str]], object]
+) -> None:
+    with pytest.raises(Exception, match="a name has at most 2048 bytes"):
+        add(archive, [TOO_LONG])
+    archive.deposit(title="Snow", same_as=[TOO_LONG[:-3]])
+
+
+def test_nothing_is_cut(archive: Archive, reader: ClaimReader) -> None:
+    ibi = archive.deposit(title="Rain", same_as=TOO_MANY[1:]).ibip
+    claim = reader.claims()[ibi]
+    assert len({*claim.identifiers, *claim.aliases}) == MAX_NAMES
+    with archive.database.reading() as connection:
+        assert connection.scalars(select(Change.item_id)).all()
