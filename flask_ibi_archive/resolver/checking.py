@@ -1,19 +1,22 @@
-"""Checks of a resolver: its configuration, pycurl, database, Archives, claims and address."""
+"""Checks of a resolver: configuration, mail, database, Archives, claims, conflicts, address."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pycurl
 from sqlalchemy import select
 
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archives import Archive, find_clashes
-from flask_ibi_archive.resolver.old_claims.log_lists import list_logs
-from flask_ibi_archive.resolver.old_claims.tables import CONTRADICTED, FORKED, ResolverState
+from flask_ibi_archive.resolver.claims import list_followed, list_refused
+from flask_ibi_archive.resolver.conflicts import IS_OPEN, list_conflicts
 from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.tables import ResolverState
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
     TIMEOUT,
@@ -21,13 +24,14 @@ from flask_ibi_archive.server.commands.group import (
     Finding,
     run_check,
 )
-from flask_ibi_archive.server.database.database import check_writable_folder
 from flask_ibi_archive.server.http.transport import fetch
+from flask_ibi_archive.server.mail import compose_email
 
 
 def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     """Check a resolver and yield the result of each check."""
     yield run_check("configuration", lambda: _check_configuration(resolver))
+    yield run_check("mail", lambda: _check_mail(resolver))
     yield run_check("pycurl", lambda: pycurl.version)
     database = run_check("database", lambda: _check_database(resolver))
     yield database
@@ -35,10 +39,8 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
         yield run_check("archives", lambda: _check_archives(resolver))
         for clash in find_clashes(resolver.database):
             yield Finding("prefixes", False, f"{clash}; one must change its IBI_MINT_PORT")
-        yield run_check("claims", lambda: _check_claims(resolver))
-    else:
-        for name, what in (("archives", "the Archives are"), ("claims", "the claims are")):
-            yield Finding(name, False, f"{what} not checked, because the database check failed")
+        yield from _check_claims(resolver)
+        yield run_check("conflicts", lambda: _check_conflicts(resolver))
     yield run_check("address", lambda: _check_address(resolver))
 
 
@@ -49,6 +51,14 @@ def _check_configuration(resolver: ResolverService) -> str:
             "resolver; init and e-mails then show the address of the service"
         )
     return f"the service is {resolver.config.service_url}"
+
+
+def _check_mail(resolver: ResolverService) -> str:
+    mail = resolver.config.mail
+    if mail is None:
+        return "MAIL_SERVER is not set, so no administrator is told of conflicts and clashes"
+    compose_email(mail, ("IBI_RESOLVER_EMAIL", resolver.config.email), "", "", "")
+    return f"e-mails are sent by {mail.server}:{mail.port}"
 
 
 def _check_database(resolver: ResolverService) -> str:
@@ -80,31 +90,55 @@ def _failed_last(archive: Archive) -> bool:
     return failed is not None and (answered is None or answered < failed)
 
 
-def _check_claims(resolver: ResolverService) -> str:
-    check_writable_folder(
-        "the claims of Archives", resolver.config.claims_folder, "IBI_RESOLVER_CLAIMS_FOLDER"
-    )
-    resolver.claim_index.check()
-    logs = [log for log in resolver.database.read(list_logs) if log.is_included]
-    if not logs:
-        return "no included Archive publishes claims; each Archive is asked about each item"
-    counts = Counter(log.state for log in logs)
+def _check_claims(resolver: ResolverService) -> Iterator[Finding]:
+    """Yield whether the claims are read, and each Archive that is not believed."""
+    now, max_age = datetime.now(timezone.utc), timedelta(seconds=resolver.config.claims_max_age)
+    archives = [
+        archive
+        for archive in resolver.database.read(
+            lambda connection: list_followed(connection, now, max_age)
+        )
+        if archive["state"] != "excluded"
+    ]
+    if not archives:
+        text = "no included Archive publishes claims; each Archive is asked about each item"
+        yield Finding("claims", True, text)
+        return
+    counts = Counter(archive["state"] for archive in archives)
     text = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     [(followed_at,)] = resolver.database.read_rows(select(ResolverState.followed_at))
-    age = None if followed_at is None else datetime.now(timezone.utc) - followed_at
-    if age is None or age.total_seconds() > resolver.config.claims_max_age:
-        since = "never" if age is None else f"for {age.total_seconds():.0f} s not"
-        raise CheckFailed(
-            f"{text}; the claims were {since} followed, so each Archive is asked about each item; "
-            "run: flask ibi-resolver follow; or set IBI_RESOLVER_FOLLOW = True"
+    if followed_at is None or now - followed_at > max_age:
+        since = "never" if followed_at is None else f"last on {format_timestamp(followed_at)}"
+        text += (
+            f"; the claims were read {since}, so each Archive is asked about each item; run: flask "
+            "ibi-resolver follow; or set IBI_RESOLVER_FOLLOW = True"
         )
-    wrong = [log for log in logs if log.state in (FORKED, CONTRADICTED)]
-    if wrong:
-        raise CheckFailed(
-            f"{text}; {wrong[0].service_ibi} {wrong[0].reason}; to list all, run: flask "
-            "ibi-resolver claims"
-        )
-    return text
+        yield Finding("claims", False, text)
+        return
+    yield Finding("claims", True, text)
+    refused = resolver.database.read(list_refused)
+    for archive in archives:
+        if archive["state"] in ("contradicted", "refused", "stale"):
+            yield Finding("claims", False, _explain_distrust(archive, refused))
+
+
+def _explain_distrust(archive: dict[str, Any], refused: list[dict[str, Any]]) -> str:
+    """Return why the claims of an Archive do not count, and what to do."""
+    service, reason, advice = archive["service"], archive["reason"] or "was not read lately", ""
+    if archive["state"] == "refused":
+        lines = [line for line in refused if line["service"] == service]
+        reason = f"sent claims that are refused ({len(lines)}): {lines[0]['reason']}"
+        advice = "; to list all, run: flask ibi-resolver claims --refused"
+    elif archive["state"] == "contradicted":
+        advice = f"; when it is repaired, run: flask ibi-resolver follow --again {service}"
+    return f"{service} is asked about each item, because it {reason}{advice}"
+
+
+def _check_conflicts(resolver: ResolverService) -> str:
+    count = len(resolver.database.read(lambda connection: list_conflicts(connection, IS_OPEN)))
+    if count:
+        raise CheckFailed(f"{count} open; to list them, run: flask ibi-resolver conflicts")
+    return "no conflict is open"
 
 
 def _check_address(resolver: ResolverService) -> str:

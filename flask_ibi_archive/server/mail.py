@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
@@ -68,8 +68,7 @@ def send_email(
     if settings is None:
         expected = "the host of the mail server, such as smtp.example.org"
         raise ConfigError("MAIL_SERVER", None, expected)
-    emails = send_emails(settings, [message], min(STEP_TIMEOUT, seconds))
-    reason = run_within(seconds, lambda: "".join(emails))
+    reason = run_within(seconds, lambda: _send(settings, message, min(STEP_TIMEOUT, seconds)))
     if reason is None:
         reason = "took too long; the e-mail may have been sent nevertheless"
     if reason:
@@ -78,32 +77,17 @@ def send_email(
         raise MailError(f"{settings.server}:{settings.port}", reason)
 
 
-def send_emails(
-    settings: MailSettings, messages: Iterable[EmailMessage], step: float = STEP_TIMEOUT
-) -> Generator[str]:
-    """Send e-mails through one connection to the mail server.
-
-    The next e-mail is taken and sent when the caller asks for the next result.
+def _send(settings: MailSettings, message: EmailMessage, step: float) -> str:
+    """Send an e-mail, and return "" or the reason why it was not sent; see :class:`MailError`.
 
     :param step: the timeout in seconds for each step with the mail server.
-    :returns: for each e-mail, "" or the reason why it was not sent; as in :class:`MailError`, the
-        reason follows the name of the server. If the connection fails, there are no more results.
     """
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(_connect(settings, step))
-        except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
-            yield _explain(settings, error)
-            return
-        for message in messages:
-            reason = ""
-            try:
-                server.send_message(message)
-            except Exception as error:  # noqa: BLE001
-                reason = _explain(settings, error)
-            yield reason
-            if server.sock is None:  # smtplib has closed the broken connection
-                return
+    try:
+        with _connect(settings, step) as server:
+            server.send_message(message)
+    except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
+        return _explain(settings, error)
+    return ""
 
 
 @contextmanager

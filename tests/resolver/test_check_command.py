@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import update
+from sqlalchemy import insert, update
 from support.commands import Outcome, command
 from support.loopback import nobody, says, serving
-from support.registries import KEY, NOON, SERVICE
+from support.registries import KEY, NOON, SERVICE, a_registry, included
 
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.hints import add_metrics
-from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.resolver.tables import (
+    Conflict,
+    FollowedArchive,
+    RefusedClaim,
+    RegisteredArchive,
+    ResolverState,
+)
 
 pytestmark = pytest.mark.no_tables
 
 NewResolver = Callable[..., Flask]
-NAMES = ["configuration", "pycurl", "database", "archives", "claims", "address"]
+NAMES = [
+    *("configuration", "mail", "pycurl", "database", "archives", "claims", "conflicts", "address"),
+]
 
 
 @pytest.fixture
@@ -55,7 +63,7 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
         name, text = line[5:].split(": ", 1)
         found[name] = (line[:5] == "ok   ", text)
     assert outcome.status == (0 if all(ok for ok, _ in found.values()) else 1)
-    assert list(found) == NAMES
+    assert list(found) == [name for name in NAMES if found["database"][0] or name in found]
     return found
 
 
@@ -80,6 +88,11 @@ def test_check_of_a_running_resolver(new_resolver: NewResolver) -> None:
             True,
             "no included Archive publishes claims; each Archive is asked about each item",
         ),
+        "conflicts": (True, "no conflict is open"),
+        "mail": (
+            True,
+            "MAIL_SERVER is not set, so no administrator is told of conflicts and clashes",
+        ),
         "address": (True, f"http://{address}/ibi-resolver/health/live answers"),
     }
     assert [(one["name"], one["ok"]) for one in as_json] == [(name, True) for name in NAMES]
@@ -89,10 +102,7 @@ def test_check_before_init_says_to_run_it(new_resolver: NewResolver) -> None:
     found = findings(run(new_resolver(), "check"))
     assert not found["database"][0]
     assert found["database"][1].endswith("run: flask ibi-resolver init")
-    assert found["archives"] == (
-        False,
-        "the Archives are not checked, because the database check failed",
-    )
+    assert "archives" not in found
 
 
 def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
@@ -129,6 +139,56 @@ def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
     assert "last request" not in text
+
+
+def test_check_says_whose_claims_do_not_count_and_why(new_resolver: NewResolver) -> None:
+    app = new_resolver()
+    run(app, "init")
+    database = app.extensions["ibi_resolver"].resolver.database
+    now = datetime.now(timezone.utc)
+    included(a_registry(database), 4)
+    services = [archive.service_ibi for archive in a_registry(database).list()]
+    same = {"key": "", "pinned_at": now, "epoch": "e"}
+    rows: list[dict[str, Any]] = [
+        {"read_at": now},
+        {"read_at": now, "contradictions": 3, "reason": "contradicted its claims"},
+        {"read_at": now},
+        {"failures": 1, "reason": "took too long"},
+    ]
+    with database.writing() as connection:
+        for number, row in enumerate(rows, 1):
+            connection.execute(insert(FollowedArchive).values(**same, archive_id=number, **row))
+        refused = {"archive_id": 3, "item": "1", "reason": "state: wrong", "refused_at": now}
+        connection.execute(insert(RefusedClaim).values(refused))
+    [line] = [line for line in run(app, "check").out.splitlines() if " claims: " in line]
+    assert line.startswith("FAIL claims: 1 contradicted, 1 current, 1 refused, 1 stale; the claims")
+    assert "read never, so each Archive is asked about each item; run: flask ibi" in line
+    with database.writing() as connection:
+        connection.execute(update(ResolverState).values(followed_at=now))
+    because = "is asked about each item, because it"
+    assert [line for line in run(app, "check").out.splitlines() if " claims: " in line] == [
+        "ok   claims: 1 contradicted, 1 current, 1 refused, 1 stale",
+        f"FAIL claims: {services[1]} {because} contradicted its claims; when it is repaired, run: "
+        f"flask ibi-resolver follow --again {services[1]}",
+        f"FAIL claims: {services[2]} {because} sent claims that are refused (1): state: wrong; to "
+        "list all, run: flask ibi-resolver claims --refused",
+        f"FAIL claims: {services[3]} {because} took too long",
+    ]
+
+
+def test_check_reports_mail_without_a_sender_and_open_conflicts(new_resolver: NewResolver) -> None:
+    app = new_resolver(MAIL_SERVER="smtp.example.org")
+    run(app, "init")
+    database = app.extensions["ibi_resolver"].resolver.database
+    included(a_registry(database), 2)
+    pair = {"first_archive_id": 1, "second_archive_id": 2, "found_at": NOON}
+    with database.writing() as connection:
+        connection.execute(insert(Conflict).values(name="8JMKD3MGP8W/34PGRBS", **pair))
+    found = findings(run(app, "check"))
+    assert not found["mail"][0]
+    assert "MAIL_DEFAULT_SENDER" in found["mail"][1]
+    text = "1 open; to list them, run: flask ibi-resolver conflicts"
+    assert found["conflicts"] == (False, text)
 
 
 def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) -> None:

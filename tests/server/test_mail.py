@@ -16,7 +16,7 @@ from support.vectors import load
 
 from flask_ibi_archive.errors import ConfigError, MailError
 from flask_ibi_archive.server.config import MailSettings
-from flask_ibi_archive.server.mail import CHECK_TLS, compose_email, send_email, send_emails
+from flask_ibi_archive.server.mail import compose_email, send_email
 
 EXAMPLE = load("messages.json")["email"]
 TO = "urlib@example.org"
@@ -74,27 +74,6 @@ def test_a_subject_that_is_not_ascii_arrives_unchanged() -> None:
     data = post.accepted.get()[2]
     assert data.isascii()
     assert message_from_bytes(data, policy=policy.default)["Subject"] == "Inclusão do Arquivo"
-
-
-def test_many_emails_are_sent_through_one_connection() -> None:
-    with post_office(offers=("AUTH PLAIN",), refuses={"RCPT": "550 unknown"}) as post:
-        mail = settings(post.address, username="archive", password=PASSWORD)
-        results = send_emails(mail, (example(mail, subject=f"{number}") for number in range(5)))
-        assert "550 unknown" in next(results)  # the connection can still be used
-        post.refuses.clear()
-        assert [next(results), next(results)] == ["", ""]
-        post.refuses["MAIL"] = ""
-        assert next(results) == f"closed the connection; {CHECK_TLS}"
-        assert list(results) == []  # it can no longer be used
-    assert post.accepted.qsize() == 2
-    assert len(post.logins) == 1
-
-
-def test_a_mail_server_that_can_not_be_reached_is_tried_once() -> None:
-    with nobody() as address:
-        mail = settings(address)
-        [reason] = send_emails(mail, (example(mail) for _ in range(5)))
-    assert reason.startswith("can't be reached")
 
 
 def test_the_administrator_is_the_default_sender() -> None:

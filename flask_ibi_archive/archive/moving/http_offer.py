@@ -34,7 +34,7 @@ from flask_ibi_archive.core.records.messages import (
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import OfferError, StorageError, TransportError
 from flask_ibi_archive.server.database.dialects import batched
-from flask_ibi_archive.server.http.transport import HttpResponse, make_printable, request
+from flask_ibi_archive.server.http.transport import BLOCK, HttpResponse, fetch, make_printable
 
 Parsed = TypeVar("Parsed")
 
@@ -251,7 +251,7 @@ class HttpOffer:
         body: bytes | None = None,
         take: _PartWriter | None = None,
     ) -> HttpResponse:
-        return request(
+        return fetch(
             self.name + path,
             headers={**self._headers, **headers},
             seconds=self._seconds,
@@ -259,6 +259,7 @@ class HttpOffer:
             inner_hosts=self._inner_hosts,
             body=body,
             take=take,
+            block=BLOCK,
         )
 
 

@@ -53,9 +53,9 @@ def init_command() -> None:
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
-    The command checks the configuration, pycurl, the database, the Archives, their claims and the
-    address of the resolver. It prints one line for each check. If a check fails, the exit status is
-    1.
+    The command checks the configuration, e-mail, pycurl, the database, the Archives, their
+    prefixes, claims and conflicts, and the address of the resolver. It prints one line for each
+    check. If a check fails, the exit status is 1.
 
     \b
     Example:

@@ -10,7 +10,9 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any
 
@@ -78,20 +80,45 @@ def fetch(
     seconds: float,
     limit: int,
     inner_hosts: InnerHosts | None = NO_INNER_HOSTS,
+    headers: Mapping[str, str] = {},
+    body: bytes | None = None,
+    take: Take | None = None,
+    block: int = 1,
 ) -> HttpResponse:
-    """Return the response to a GET request. Redirects are not followed.
+    """Return the response to a request. Redirects are not followed.
 
-    :param url: the URL without a query. Errors show this URL.
+    :param url: the URL without a query. Errors show it without user and password.
     :param query: the query. Errors do not show the query.
     :param seconds: the timeout for the complete response.
     :param limit: the largest number of bytes of the body that are read.
     :param inner_hosts: see :func:`~flask_ibi_archive.server.http.guarded_http.sending`.
+    :param headers: further headers, such as Authorization. Errors do not show them.
+    :param body: the body of a POST request. None for a GET request.
+    :param take: called with the status and each block of the body of a response whose status is 200
+        or 206. The body of the result is then empty. Its errors must be of this package; they end
+        the request. Of the body of another response, at most :data:`BLOCK` bytes are read.
+    :param block: the number of bytes of the body that are read at once. By default, the body is
+        read byte by byte, because a longer read could block, and lose what came before the
+        deadline.
     :raises TransportError: if no complete response arrives in time.
     """
-    outcome = _send(url, query, seconds, limit, inner_hosts)
-    if isinstance(outcome, TransportError):
+    hide_keys(URLLIB3_LOGGERS)
+    full_url = f"{url}?{query}" if query else url
+    sent: dict[str, Any] = {"headers": {**HEADERS, **headers}, "body": body}
+    outcome = _exchange(
+        without_password(url),
+        sending(
+            "GET" if body is None else "POST",
+            full_url,
+            seconds=seconds,
+            inner_hosts=inner_hosts,
+            **sent,
+        ),
+        partial(_read, limit=limit, take=take, block=block),
+    )
+    if isinstance(outcome, IBIError):
         # The error is not raised in an except clause. Otherwise the context of the error would
-        # contain the query.
+        # contain the query and the headers.
         raise outcome
     return outcome
 
@@ -124,93 +151,33 @@ def without_password(url: str) -> str:
     return re.sub(r"//[^/]*@", "//", url)
 
 
-def _send(
-    url: str,
-    query: str,
-    seconds: float,
-    limit: int,
-    inner_hosts: InnerHosts | None,
-) -> HttpResponse | TransportError:
-    """Send a request, and return the response or an error; see :func:`fetch`."""
-    hide_keys(URLLIB3_LOGGERS)
-    shown = without_password(url)
-    full_url = f"{url}?{query}" if query else url
-    try:
-        with sending(
-            "GET", full_url, headers=HEADERS, seconds=seconds, inner_hosts=inner_hosts
-        ) as response:
-            return _read(shown, response, limit)
-    except Exception as error:  # noqa: BLE001 - the text of any exception may contain the query
-        return explain(shown, error)
-
-
-def request(
-    url: str,
-    *,
-    headers: Mapping[str, str],
-    seconds: float,
-    limit: int,
-    inner_hosts: InnerHosts | None,
-    body: bytes | None = None,
-    take: Take | None = None,
-) -> HttpResponse:
-    """Return the response to a request with headers that may be secret. See also :func:`fetch`.
-
-    :param url: the URL. Errors show it without user and password.
-    :param headers: further headers, such as Authorization. Errors do not show them.
-    :param seconds: the timeout for the complete response.
-    :param limit: the largest number of bytes of the body that are read.
-    :param body: the body of a POST request. None for a GET request.
-    :param take: called with the status and each block of the body of a response whose status is 200
-        or 206. The body of the result is then empty. Its errors must be of this package; they end
-        the request. Of the body of another response, at most :data:`BLOCK` bytes are read.
-    :raises TransportError: if no complete response arrives in time.
-    """
-    outcome = _exchange(url, {**HEADERS, **headers}, seconds, limit, inner_hosts, body, take)
-    if isinstance(outcome, IBIError):
-        raise outcome  # not in an except clause: the context would contain the headers
-    return outcome
-
-
 def _exchange(
-    url: str,
-    headers: Mapping[str, str],
-    seconds: float,
-    limit: int,
-    inner_hosts: InnerHosts | None,
-    body: bytes | None,
-    take: Take | None,
+    shown: str,
+    sent: AbstractContextManager[requests.Response],
+    read: Callable[[str, requests.Response], HttpResponse | TransportError],
 ) -> HttpResponse | IBIError:
-    """Send a request, and return the response or an error; see :func:`request`."""
-    method = "GET" if body is None else "POST"
-    shown = without_password(url)
+    """Send a request, and return the response or an error.
+
+    :param shown: the URL that an error shows.
+    """
     try:
-        with sending(
-            method, url, headers=headers, seconds=seconds, inner_hosts=inner_hosts, body=body
-        ) as response:
-            if take is not None and response.status_code not in (200, 206):
-                take, limit = None, BLOCK
-            return _read(shown, response, limit, BLOCK, take)
+        with sent as response:
+            return read(shown, response)
     except IBIError as error:
         return error.with_traceback(None)
-    except Exception as error:  # noqa: BLE001 - any exception may contain the headers
+    except Exception as error:  # noqa: BLE001 - any exception may contain the query or the headers
         return explain(shown, error)
 
 
 def _read(
-    url: str,
-    response: requests.Response,
-    limit: int,
-    block: int = 1,
-    take: Take | None = None,
+    url: str, response: requests.Response, limit: int, take: Take | None, block: int
 ) -> HttpResponse | TransportError:
     """Read a response up to a number of bytes, and return the response or an error.
 
     :param url: the URL that an error shows.
-    :param block: the number of bytes that are read at once. By default, the body is read byte by
-        byte, because a longer read could block, and lose what came before the deadline.
-    :param take: called with each block; None: the response contains the body.
     """
+    if take is not None and response.status_code not in (200, 206):
+        take, limit = None, BLOCK
     headers = {name.lower(): value for name, value in response.headers.items()}
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):

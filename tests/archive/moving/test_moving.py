@@ -203,7 +203,7 @@ def test_a_persistent_url_is_answered_at_each_step(
     fill(giver, tmp_path)
     public = [rep(number) for number in (1, 5, 7)]
     seen = []
-    send = http_offer.request
+    send = http_offer.fetch
 
     def sending(*args: Any, **options: Any) -> Any:
         check()
@@ -219,7 +219,7 @@ def test_a_persistent_url_is_answered_at_each_step(
         assert len(set(originals)) == len(originals)
         seen.append(len(originals))
 
-    monkeypatch.setattr(http_offer, "request", sending)
+    monkeypatch.setattr(http_offer, "fetch", sending)
     assert taker.accept(giver.offer(taker, "--all")).status == 0
     check()
     assert [taker.status(ibi) for ibi in public] == [302] * len(public)
@@ -237,7 +237,7 @@ def test_a_move_that_is_killed_at_each_step_in_turn(
     fill(giver, tmp_path)
     files = giver.files()
     address = giver.offer(taker, "--all")
-    send, left = http_offer.request, [0]
+    send, left = http_offer.fetch, [0]
 
     def sending(*args: Any, **options: Any) -> Any:
         left[0] -= 1
@@ -248,7 +248,7 @@ def test_a_move_that_is_killed_at_each_step_in_turn(
             raise Killed
         return response
 
-    monkeypatch.setattr(http_offer, "request", sending)
+    monkeypatch.setattr(http_offer, "fetch", sending)
     for step in range(1, 20):
         left[0] = step
         try:

@@ -170,7 +170,7 @@ def kill_at_request(patch: pytest.MonkeyPatch, step: int, when: str) -> None:
     """Kill the taker before or after the request with a number."""
     from flask_ibi_archive.archive.moving import http_offer
 
-    send, count = http_offer.request, iter(range(1, 1000))
+    send, count = http_offer.fetch, iter(range(1, 1000))
 
     def sending(*args: Any, **options: Any) -> Any:
         number = next(count)
@@ -181,7 +181,7 @@ def kill_at_request(patch: pytest.MonkeyPatch, step: int, when: str) -> None:
             raise Killed
         return response
 
-    patch.setattr(http_offer, "request", sending)
+    patch.setattr(http_offer, "fetch", sending)
 
 
 def assert_never_two_originals(archive: Archive, giver: Giver) -> None:
