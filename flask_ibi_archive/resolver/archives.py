@@ -88,6 +88,7 @@ from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import (
     STATE_NUMBERS,
     ClaimedName,
+    Conflict,
     FollowedArchive,
     KeyAttempt,
     RefusedClaim,
@@ -654,6 +655,11 @@ def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -
         is_its = FollowedArchive.archive_id == archive_id
         connection.execute(delete(FollowedArchive).where(is_its))
         connection.execute(delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
+        is_party = sa.or_(
+            Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id
+        )
+        is_open = Conflict.ended_at.is_(None)
+        connection.execute(update(Conflict).where(is_party, is_open).values(ended_at=now))
         return
     values = {"key": key, "pinned_at": now, "due_at": None}
     pinned = insert_or_update(connection, FollowedArchive).values(archive_id=archive_id, **values)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
@@ -20,7 +19,6 @@ from flask_ibi_archive.server.config import (
     parse_count,
     parse_email,
     parse_flag,
-    parse_folder,
     parse_hosts,
     parse_identifiers,
     parse_service_ibi,
@@ -67,7 +65,6 @@ class ResolverConfig(SharedConfig):
     :ivar claims_interval: the seconds after which the claims of an Archive are read again.
     :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
     :ivar claims_max_names: the number of names of an Archive after which no more are read.
-    :ivar claims_folder: the folder of the index and of the claims that were read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_allowed: the identifiers that actors may register although an Archive claims them
         or another actor has registered them, in canonical case.
@@ -90,7 +87,6 @@ class ResolverConfig(SharedConfig):
     claims_interval: float = resolver_setting(parse_timeout, 30)
     claims_max_age: float = resolver_setting(parse_timeout, 300)
     claims_max_names: int = resolver_setting(parse_count, 1_000_000)
-    claims_folder: Path = resolver_setting(parse_folder, "{instance_path}/ibi_resolver_claims")
     email: str | None = resolver_setting(parse_email)
     server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")
     registry: bool = resolver_setting(parse_flag, False)

@@ -204,13 +204,15 @@ def test_a_malformed_limit_is_refused(app: Flask, limit: str) -> None:
     assert (answer.status_code, answer.text) == (400, claims.NO_LIMIT)
 
 
-def test_a_page_has_at_most_a_mebibyte(app: Flask, archive: Archive) -> None:
-    long = [f"http://a.br/{number:03}/{'x' * 1900}" for number in range(499)]
-    import_records(archive, [item(n, same_as=[f"{one}{n}" for one in long]) for n in (1, 2, 3)])
+def test_a_page_has_a_limited_size(
+    app: Flask, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "MAX_PAGE", 250)
+    import_records(archive, [item(n, same_as=[f"http://a.br/{n:0{n * 99}}"]) for n in (1, 2, 3)])
     reader, sizes = ClaimReader(app), []
     while (page := reader.read()).more:
         sizes.append(len(page.claims))
-    assert [*sizes, len(page.claims)] == [2, 1, 1]
+    assert [*sizes, len(page.claims)] == [1, 1, 1, 1]  # one that is longer is alone
 
 
 def test_an_unchanged_list_is_not_sent_again(app: Flask, archive: Archive) -> None:
@@ -372,7 +374,7 @@ def describe_claims(reader: ClaimReader) -> dict[str, tuple[str, ...]]:
 
 
 @pytest.mark.postgresql
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2, 3))])
 def test_readers_end_with_the_present_claims(
     app: Flask, archive: Archive, clock: Clock, uri: str, tmp_path: Path, seed: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -420,6 +422,7 @@ def test_a_change_that_is_committed_late_is_not_missed(
     assert first in line
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 def test_a_killed_process_loses_nothing(
     app: Flask, archive: Archive, uri: str, tmp_path: Path
@@ -706,6 +709,19 @@ def test_the_hooks_and_routes_of_the_host_do_not_hide_the_claims(
         close(app)
 
 
+@pytest.mark.parametrize("path", [f"{PATH}/key", PATH])
+def test_check_finds_a_route_that_takes_the_claims(path: str, app: Flask) -> None:
+    app.add_url_rule(path, "taken", lambda: "taken")
+    assert f"FAIL claims: the app itself answers {path}" in command(app, "check").out
+
+
+def test_check_finds_a_folder_that_cannot_be_written(new_app: NewApp, uri: str) -> None:
+    app = new_app(IBI_CLAIMS_KEY="A" * 43 + "=", IBI_CLAIMS_FOLDER="/proc/claims")
+    archive_of(app).init()
+    assert get(app).status_code == 503
+    assert "FAIL claims: the folder of the claims can't be written" in command(app, "check").out
+
+
 # --- names (CL-1) --------------------------------------------------------------------------------
 
 #: One name more than an item can have beside its rep and its ibip.
@@ -719,16 +735,24 @@ def add_names(archive: Archive, names: list[str]) -> None:
     change_names(archive, ibi, add=names)
 
 
+def join_names(archive: Archive, names: list[str]) -> None:
+    """Import other names of an item, which keeps those that it has."""
+    import_records(archive, [item(1, same_as=names[1:])])
+    new = [f"{name}/{each}" for name in names[:1] for each in "xy"]
+    import_records(archive, [item(1, same_as=new)], on_conflict="update")
+
+
 #: The ways in which an item gets names.
 WAYS: list[Callable[[Archive, list[str]], object]] = [
     lambda archive, names: archive.deposit(title="Rain", same_as=names),
     lambda archive, names: archive.edit(archive.deposit(title="Rain"), same_as=names),
     lambda archive, names: import_records(archive, [item(1, same_as=[*names, "hdl:20.500/x"])]),
     add_names,
+    join_names,
 ]
 
 
-@pytest.mark.parametrize("add", WAYS, ids=["deposit", "edit", "import", "alias"])
+@pytest.mark.parametrize("add", WAYS, ids=["deposit", "edit", "import", "alias", "merge"])
 def test_an_item_has_at_most_500_names(
     archive: Archive, add: Callable[[Archive, list[str]], object]
 ) -> None:
@@ -737,7 +761,7 @@ def test_an_item_has_at_most_500_names(
     archive.deposit(title="Snow", same_as=[name.replace("500", "501") for name in TOO_MANY[1:]])
 
 
-@pytest.mark.parametrize("add", WAYS, ids=["deposit", "edit", "import", "alias"])
+@pytest.mark.parametrize("add", WAYS, ids=["deposit", "edit", "import", "alias", "merge"])
 def test_a_name_has_at_most_2048_bytes(
     archive: Archive, add: Callable[[Archive, list[str]], object]
 ) -> None:

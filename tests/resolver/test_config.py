@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -52,12 +51,6 @@ SETTINGS: dict[str, tuple[Any, Any, Any, Any]] = {
     "CLAIMS_INTERVAL": (30, "10", 10.0, 0),
     "CLAIMS_MAX_AGE": (300, "90", 90.0, 0),
     "CLAIMS_MAX_NAMES": (1_000_000, "1000", 1000, 0),
-    "CLAIMS_FOLDER": (
-        Path("/srv/instance/ibi_resolver_claims"),
-        "/var/claims",
-        Path("/var/claims"),
-        "a\0b",
-    ),
     "EMAIL": (None, "urlib@example.org", "urlib@example.org", "urlib"),
     "REGISTRY": (False, "no", False, "perhaps"),
     "REGISTRY_ALLOWED": (

@@ -16,8 +16,7 @@ from support.resolving import app_over, resolver_of, statements_of
 
 from flask_ibi_archive.resolver import hints
 from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, store_hints
-from flask_ibi_archive.resolver.old_claims.tables import PrefixHolder
-from flask_ibi_archive.resolver.tables import FailedUrl, Hint
+from flask_ibi_archive.resolver.tables import FailedUrl, Hint, PrefixHolder
 from flask_ibi_archive.server.database.database import Database
 
 IBI, OTHER = "8JMKD3MGP8W/35MMLL8", "sid.inpe.br/mtc-m18/2012/07.12.18.08.49"

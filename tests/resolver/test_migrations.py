@@ -22,7 +22,6 @@ from support.registries import (
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError
 from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.old_claims import tables as _claims  # noqa: F401
 from flask_ibi_archive.resolver.registry_2008.tables import ResolverBase
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database

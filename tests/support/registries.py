@@ -49,13 +49,6 @@ DOCUMENTS = (
 
 #: Inserts a row into each table about claims that is empty; the Archives 1 and 2 are registered.
 CLAIMS = (
-    "INSERT INTO ibi_resolver_log (archive_id, origin, service_rep, key, pinned_at, state,"
-    " frontier) VALUES (1, 'a', 'a', 'a+1+A', :now, 'new', :bytes)",
-    "INSERT INTO ibi_resolver_pinned_key (archive_id, pinned_at, key) VALUES (1, :now, 'a+1+A')",
-    "INSERT INTO ibi_resolver_rejected_entry (archive_id, position, reason, rejected_at)"
-    " VALUES (1, 0, 'malformed', :now)",
-    "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
-    "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a.run', 1)",
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
     "INSERT INTO ibi_resolver_followed (archive_id, key, pinned_at) VALUES (1, 'A', :now)",
     "INSERT INTO ibi_resolver_claim"

@@ -148,15 +148,10 @@ def define_tables() -> sa.MetaData:
 
 #: The tables about claims, in the order in which they are created.
 CLAIM_TABLES = (
-    "ibi_resolver_binding",
     "ibi_resolver_failed_url",
-    "ibi_resolver_index_run",
     "ibi_resolver_state",
     "ibi_resolver_conflict",
-    "ibi_resolver_log",
-    "ibi_resolver_pinned_key",
     "ibi_resolver_prefix",
-    "ibi_resolver_rejected_entry",
     "ibi_resolver_followed",
     "ibi_resolver_claim",
     "ibi_resolver_refused_claim",
@@ -166,14 +161,6 @@ CLAIM_TABLES = (
 def create_claims() -> None:
     """Create the tables about the claims of Archives, conflicts and failed URLs."""
     op.create_table(
-        "ibi_resolver_binding",
-        sa.Column("key", sa.LargeBinary(), nullable=False),
-        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
-        sa.Column("state", sa.SmallInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("key", "archive_id"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
         "ibi_resolver_failed_url",
         sa.Column("day", sa.Date(), nullable=False),
         sa.Column("ibi", sa.String(length=255), nullable=False),
@@ -181,14 +168,6 @@ def create_claims() -> None:
         sa.Column("count", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("count > 0", name="ck_ibi_resolver_failed_url_count"),
         sa.PrimaryKeyConstraint("day", "ibi", "reason"),
-    )
-    op.create_table(
-        "ibi_resolver_index_run",
-        sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("name", sa.String(length=40), nullable=False),
-        sa.Column("records", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sqlite_autoincrement=True,
     )
     op.create_table(
         "ibi_resolver_state",
@@ -253,56 +232,6 @@ def create_claims() -> None:
     for column in ("name", "other_name"):
         op.create_index(f"ix_ibi_resolver_conflict_{column}", "ibi_resolver_conflict", [column])
     op.create_table(
-        "ibi_resolver_log",
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("origin", sa.String(length=300), nullable=False),
-        sa.Column("service_rep", sa.String(length=300), nullable=False),
-        sa.Column("key", sa.String(length=500), nullable=False),
-        sa.Column("pinned_at", MOMENT, nullable=False),
-        sa.Column("number", sa.Integer(), server_default="1", nullable=False),
-        sa.Column("state", sa.String(length=12), server_default="new", nullable=False),
-        sa.Column("reason", sa.Text(), nullable=True),
-        sa.Column("size", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("length", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("frontier", sa.LargeBinary(), nullable=False),
-        sa.Column("checkpoint", sa.Text(), nullable=True),
-        sa.Column("etag", sa.String(length=255), nullable=True),
-        sa.Column("signed_at", MOMENT, nullable=True),
-        sa.Column("read_at", MOMENT, nullable=True),
-        sa.Column("due_at", MOMENT, nullable=True),
-        sa.Column("contradictions", sa.Integer(), server_default="0", nullable=False),
-        sa.CheckConstraint(
-            "state IN ('new', 'current', 'silent', 'stale', 'forked', 'contradicted', 'full')",
-            name="ck_ibi_resolver_log_state",
-        ),
-        sa.CheckConstraint("size = 0 OR checkpoint IS NOT NULL", name="ck_ibi_resolver_log_read"),
-        sa.CheckConstraint(
-            "size >= 0 AND length >= 0 AND contradictions >= 0", name="ck_ibi_resolver_log_counts"
-        ),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_log_archive",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("archive_id"),
-        sa.UniqueConstraint("service_rep", name="uq_ibi_resolver_log_service_rep"),
-    )
-    op.create_index("ix_ibi_resolver_log_due", "ibi_resolver_log", ["due_at"], unique=False)
-    op.create_table(
-        "ibi_resolver_pinned_key",
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("pinned_at", MOMENT, nullable=False),
-        sa.Column("key", sa.String(length=500), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_pinned_key_archive",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("archive_id", "pinned_at"),
-    )
-    op.create_table(
         "ibi_resolver_prefix",
         sa.Column("prefix", sa.String(length=255), nullable=False),
         sa.Column("archive_id", KEY, nullable=False),
@@ -321,20 +250,6 @@ def create_claims() -> None:
     )
     op.create_index(
         "ix_ibi_resolver_prefix_archive", "ibi_resolver_prefix", ["archive_id"], unique=False
-    )
-    op.create_table(
-        "ibi_resolver_rejected_entry",
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("position", sa.BigInteger(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("rejected_at", MOMENT, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_rejected_entry_archive",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("archive_id", "position"),
     )
     archive = ["archive_id"], ["ibi_resolver_archive.id"]
     op.create_table(

@@ -284,6 +284,24 @@ def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
     assert not analyse("/X").waits_for_all
 
 
+@pytest.mark.parametrize(
+    ("claimants", "end"),
+    [
+        ("actor1", "http://actor1.br/"),
+        ("actor1 archive1", "http://archive1.br/"),
+        ("actor1 actor2", "suspects X actor1 actor2"),
+        ("actor1 archive1 archive2", "suspects X archive1 archive2"),
+    ],
+)
+def test_the_claims_of_archives_outweigh_those_of_actors(claimants: str, end: str) -> None:
+    analysis = analyse("/X?ibiurl.requireditemstatus=Original")
+    for name in claimants.split():
+        source = ArchiveSource(NAMES["E"], f"{name}.br", is_actor=name.startswith("actor"))
+        pairs = {"url": (f"http://{name}.br/",), "state": ("Original",)}
+        analysis.add_answer(Answer(source, analysis.questions[0], pairs))
+    assert describe(analysis.finish_round()) == end
+
+
 def test_a_question_without_verbs_is_about_the_item_that_the_reader_wants() -> None:
     analysis = analyse("/X+(pt)")
     (question,) = analysis.questions
