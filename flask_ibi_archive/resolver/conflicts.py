@@ -23,11 +23,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from email.message import EmailMessage
-from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -373,30 +371,19 @@ MAX_CONFLICTS, MAX_LISTED = 10_000, 100
 
 _SUBJECT = "Conflito entre dois Arquivos / Conflict between two Archives"
 _TEXT = """\
-Dois Arquivos fazem declarações que se contradizem. Um item tem um único Original, e um alias
-(um endereço antigo, um DOI ou outro identificador) pertence a um único item; portanto, pelo menos
-uma das duas declarações está errada. Isso acontece, por exemplo, quando um servidor foi copiado,
-quando uma cópia de segurança entrou em serviço ao lado do servidor original, ou quando uma mudança
-de itens não foi terminada.
-
-O que fazer: combinem entre si qual dos dois Arquivos tem razão. O outro passa a declarar o item
-como Cópia, o exclui, ou retira o alias. O conflito termina sozinho assim que o resolvedor lê a nova
-declaração. Até lá, as URLs persistentes levam aos itens como antes; somente quem pede o Original
-recebe um alerta. Esta mensagem não será repetida.
-
---
+Dois Arquivos fazem declarações que se contradizem. Um item tem um único Original, e um alias (um
+endereço antigo, um DOI ou outro identificador) pertence a um único item. Portanto, uma das duas
+declarações está errada, por exemplo porque um servidor foi copiado, ou porque uma mudança de itens
+não foi terminada. Combinem qual delas: esse Arquivo passa o seu item a Cópia, o exclui, ou retira o
+alias. O conflito termina quando o resolvedor lê a nova declaração. Até lá, as URLs persistentes
+levam aos itens como antes, e só quem pede o Original recebe um alerta.
 
 Two Archives make claims that contradict each other. An item has only one Original, and an alias (a
-former address, a DOI or another identifier) belongs to only one item, so at least one of the two
-claims is wrong. This happens, for example, if a server was copied, if a backup was put into service
-beside the original server, or if a move of items was not finished.
-
-What to do: agree which of the two Archives is right. The other one makes its item a Copy, deletes
-it, or removes the alias. The conflict ends by itself when the resolver reads the new claim. Until
-then, the persistent URLs lead to the items as before; only readers who ask for the Original get an
-alert. This message will not be repeated.
-
---
+former address, a DOI or another identifier) belongs to only one item. Therefore one of the two
+claims is wrong, for example because a server was copied, or because a move of items was not
+finished. Agree which one it is: this Archive makes its item a Copy, deletes it, or removes the
+alias. The conflict ends when the resolver reads the new claim. Until then, persistent URLs lead to
+the items as before, and only readers who ask for the Original get an alert.
 
 Arquivos / Archives:
 {archives}
@@ -440,8 +427,11 @@ def tell_administrators(
     for conflict in due:
         if conflict.tried_at is None:
             _announce(config, notifier, conflict)
+    groups: dict[tuple[Archive, Archive], list[FoundConflict]] = {}
+    for conflict in due if config.mail is not None else ():
+        groups.setdefault(conflict.claimants, []).append(conflict)
     end = time.monotonic() + MAX_SECONDS
-    for group in _group_by_archives(due) if config.mail is not None else ():
+    for group in groups.values():
         if _send(config, group):
             with database.writing() as connection:
                 _set_time(connection, group, "told_at", now)
@@ -493,41 +483,13 @@ def _describe(conflict: FoundConflict) -> str:
     return f"{'alias' if conflict.is_alias else 'Original'} {names}"
 
 
-def _group_by_archives(conflicts: Sequence[FoundConflict]) -> Iterator[list[FoundConflict]]:
-    """Yield the conflicts of the same two Archives, if the address of one of them is known."""
-
-    def get_pair(conflict: FoundConflict) -> tuple[int, int]:
-        return conflict.claimants[0].id, conflict.claimants[1].id
-
-    for _, group in groupby(sorted(conflicts, key=get_pair), get_pair):
-        found = list(group)
-        if _find_recipients(found[0]):
-            yield found
-
-
-def _find_recipients(conflict: FoundConflict) -> str:
-    """Return the addresses of both administrators."""
-    # the Archive itself sent admin_email; email came from the resolver's administrator
-    emails = [one.admin_email or one.email for one in conflict.claimants]
-    return ", ".join(dict.fromkeys(filter(None, emails)))
-
-
 def _send(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> bool:
-    """Send the e-mail about the conflicts of two Archives, and return whether it was accepted."""
-    try:
-        send_email(config.mail, _compose(config, conflicts))
-    except (ConfigError, MailError) as error:
-        log.error("no e-mail says that two Archives claim %s: %s", _describe(conflicts[0]), error)
-        return False
-    return True
-
-
-def _compose(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> EmailMessage:
-    """Return the e-mail about the conflicts of two Archives, to both administrators.
-
-    :raises ConfigError: if the address of the sender is not configured or not valid.
-    """
+    """Send an e-mail to the administrators of two Archives, and return whether it was accepted."""
     claimants, page = conflicts[0].claimants, f"{config.base_url or ''}{CONFLICTS}"
+    # the Archive itself sent admin_email; email came from the resolver's administrator
+    recipients = dict.fromkeys(filter(None, (one.admin_email or one.email for one in claimants)))
+    if not recipients:
+        return False
     lines = [f"  {_describe(one)}  {page}/{one.id}" for one in conflicts[:MAX_LISTED]]
     if len(conflicts) > MAX_LISTED:
         lines.append(f"  +{len(conflicts) - MAX_LISTED}  {page}")
@@ -537,7 +499,13 @@ def _compose(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> Emai
         conflicts="\n".join(lines),
     )
     sender = "IBI_RESOLVER_EMAIL", config.email
-    return compose_email(config.mail, sender, _find_recipients(conflicts[0]), _SUBJECT, text)
+    try:
+        message = compose_email(config.mail, sender, ", ".join(recipients), _SUBJECT, text)
+        send_email(config.mail, message)
+    except (ConfigError, MailError) as error:
+        log.error("no e-mail says that two Archives claim %s: %s", _describe(conflicts[0]), error)
+        return False
+    return True
 
 
 # --- pages ---------------------------------------------------------------------------------------
@@ -546,8 +514,7 @@ def _compose(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> Emai
 PAGE = 50
 #: The choices of conflicts, with their conditions. The first one is the default.
 CHOICES: Mapping[str, tuple[Any, ...]] = {"open": (IS_OPEN,), "ended": (IS_ENDED,), "all": ()}
-#: The media types of the formats. The first one is the default.
-FORMATS = {"html": "text/html", "json": "application/json"}
+FORMATS = ("html", "json")
 
 
 def add_conflict_pages(blueprint: Blueprint) -> None:
@@ -635,10 +602,8 @@ def show_conflict(number: int) -> Response:
 
 def _read_format(values: Mapping[str, str]) -> str:
     """Return the format in the URL, or else the one that the client prefers."""
-    if "format" in values:
-        return values["format"]
-    accepted = request.accept_mimetypes.best_match(list(FORMATS.values()), FORMATS["html"])
-    return next(name for name, media_type in FORMATS.items() if media_type == accepted)
+    accepted = request.accept_mimetypes.best_match(["text/html", "application/json"])
+    return values.get("format", "json" if accepted == "application/json" else "html")
 
 
 def _find_base() -> str:
