@@ -242,8 +242,9 @@ def test_what_was_read_of_an_archive_that_is_excluded_meanwhile_is_not_stored(
 
 
 def test_claims_count_since_the_time_when_the_resolver_began_to_catch_up(
-    following: Following,
+    following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(claims, "BATCH", 1)  # one page after the other
     first = following.include(a_claim(0))
     follower = following.follower(on_progress=lambda *_: following.clock.wait(5))
     following.include(a_claim(1))
