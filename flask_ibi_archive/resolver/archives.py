@@ -647,12 +647,22 @@ def _keep_or(date: Any, now: datetime) -> ColumnElement[datetime]:
 def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -> None:
     """Store the key of an Archive, or that it publishes no claims (federation CL-5).
 
-    What was read before remains, also if the key is another one: the same list is read on.
+    With another key, the list is read from the beginning. Until then, what was read remains, so that
+    it is known since when a claim was made.
 
     :param key: the key in base64; "" if there is none.
     """
-    if not key:
-        is_its = FollowedArchive.archive_id == archive_id
+    is_its = FollowedArchive.archive_id == archive_id
+    if key and connection.scalar(select(FollowedArchive.key).where(is_its)) == key:
+        connection.execute(update(FollowedArchive).where(is_its).values(due_at=None))
+    elif key:
+        read = {"epoch": None, "position": "", "etag": None, "read_at": None, "due_at": None}
+        values = {"key": key, "pinned_at": now, **read}
+        pinned = insert_or_update(connection, FollowedArchive).values(
+            archive_id=archive_id, **values
+        )
+        connection.execute(pinned.on_conflict_do_update(index_elements=["archive_id"], set_=values))
+    else:
         connection.execute(delete(FollowedArchive).where(is_its))
         connection.execute(delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
         is_party = sa.or_(
@@ -660,10 +670,6 @@ def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -
         )
         is_open = Conflict.ended_at.is_(None)
         connection.execute(update(Conflict).where(is_party, is_open).values(ended_at=now))
-        return
-    values = {"key": key, "pinned_at": now, "due_at": None}
-    pinned = insert_or_update(connection, FollowedArchive).values(archive_id=archive_id, **values)
-    connection.execute(pinned.on_conflict_do_update(index_elements=["archive_id"], set_=values))
 
 
 def _refuse_key(service_ibi: str) -> RegistrationRefused:
@@ -736,7 +742,7 @@ _KNOWN = sa.text(f"""SELECT {_STATE} AS kind, version AS id, NULL AS text, NULL 
  NULL AS since, NULL AS original FROM ibi_resolver_state
 UNION ALL
 SELECT {_CLAIM}, archive_id, name, state, since, original_archive FROM ibi_resolver_claim
-WHERE name IN :names AND reading > 0
+WHERE name IN :names
 UNION ALL
 SELECT CASE WHEN is_hidden THEN {_HIDDEN} ELSE {_RECENT} END, archive_id, prefix, NULL, seen_at,
  NULL FROM ibi_resolver_prefix WHERE prefix IN :prefixes

@@ -110,8 +110,8 @@ def _select_rivals() -> Any:
         .where(
             own.archive_id == bindparam("archive"),
             is_listed(own.name, "names"),
-            # the item has not lost the name
-            *(own.reading > 0, rival.reading > 0),
+            # the item has not lost the name; SQLite would search for ">" with the wrong index
+            *(own.reading != 0, rival.reading != 0),
             or_(
                 and_(not_(is_alias), own.state == _ORIGINAL, rival.state == _ORIGINAL),
                 and_(

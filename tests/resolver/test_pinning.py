@@ -6,7 +6,7 @@ from base64 import b64encode
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 from support.archive_servers import Servers, http
 from support.registries import (
     KEY,
@@ -56,18 +56,21 @@ def publish(text: str | bytes) -> HttpResponse:
 
 
 @pytest.mark.postgresql
-def test_the_key_is_pinned_with_the_inclusion_and_what_was_read_remains(
+def test_the_key_is_pinned_with_the_inclusion_and_another_key_lets_the_list_be_read_again(
     database: Database, registry: Registry, calls: Calls
 ) -> None:
-    for key, expected in ((FIRST, FIRST_TEXT), (SECOND, SECOND_TEXT)):
+    columns = select(FollowedArchive.key, FollowedArchive.position, FollowedArchive.read_at)
+    for key, expected in (
+        (FIRST, (FIRST_TEXT, "", None)),
+        (FIRST, (FIRST_TEXT, "1-a-e", NOON)),
+        (SECOND, (SECOND_TEXT, "", None)),
+    ):
         calls.key = publish(format_key(SERVICE, key))
         assert registry.process(a_request()).confirmed
-        assert pinned(database) == [expected]
+        assert [tuple(row) for row in database.read_rows(columns)] == [expected]
         with database.writing() as connection:
             values = {"epoch": "e", "position": "1-a-e", "read_at": NOON}
-            connection.execute(FollowedArchive.__table__.update().values(**values))
-    [row] = database.read_rows(select(FollowedArchive.position, FollowedArchive.read_at))
-    assert tuple(row) == ("1-a-e", NOON)
+            connection.execute(update(FollowedArchive).values(**values))
     registry.process(a_request(EXCLUSION_REQUEST))
     assert pinned(database) == [SECOND_TEXT]
 
