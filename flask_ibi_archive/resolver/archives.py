@@ -647,8 +647,8 @@ def _keep_or(date: Any, now: datetime) -> ColumnElement[datetime]:
 def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -> None:
     """Store the key of an Archive, or that it publishes no claims (federation CL-5).
 
-    With another key, the list is read from the beginning. Until then, what was read remains, so that
-    it is known since when a claim was made.
+    With another key, the list is read from the beginning. Until then, what was read remains, so
+    that it is known since when a claim was made.
 
     :param key: the key in base64; "" if there is none.
     """

@@ -119,8 +119,8 @@ class ClaimingArchive:
 
         :param values: parts of the page that are replaced.
         """
-        number, word, epoch = (*after.split("-"), "", "", "")[:3]
-        if not number.isdecimal() or dict(enumerate(self.words)).get(int(number)) != word:
+        number, last, word, epoch = (*after.split("-"), "", "", "", "")[:4]
+        if not last.isdecimal() or dict(enumerate(self.words)).get(int(last)) != word:
             after, number, epoch = "", "0", self._word()
         start = int(number)
         found = [one for one in self.lines.values() if one[0] > start]
@@ -130,7 +130,7 @@ class ClaimingArchive:
                 "archive": self.service,
                 "epoch": epoch,
                 "after": after,
-                "position": f"{end}-{self.words[end]}-{epoch}",
+                "position": f"{end}-{len(self.words) - 1}-{self.words[-1]}-{epoch}",
                 "more": len(found) > limit,
                 "time": format_timestamp(self.clock()),
                 "hidden": self.hidden,
