@@ -165,10 +165,9 @@ class DueArchive:
         """The headers of the request."""
         return _HEADERS if self.etag is None else {**_HEADERS, "If-None-Match": self.etag}
 
-    def is_at(self, row: Row[Any] | None) -> bool:
+    def is_at(self, row: Row[Any]) -> bool:
         """Return whether a row of the table still has the key and position of the request."""
-        asked = self.key, self.epoch, self.position
-        return row is not None and (row.key, row.epoch, row.position) == asked
+        return (row.key, row.epoch, row.position) == (self.key, self.epoch, self.position)
 
 
 #: A row for a name: the name, the item, the kind, the state, the timestamp, the Archive of the
@@ -232,7 +231,7 @@ def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedel
         raise ClaimError("after: the page does not begin where the last one ended")
     if page.more and page.position == page.after:
         raise ClaimError("position: the page does not lead to the next one")
-    if not (0 < len(page.epoch) <= 64 and 0 < len(page.position) <= 255):
+    if not (0 < len(page.epoch) <= 64 and 0 < len(page.position) <= 512):
         raise ClaimError("epoch, position: too long")
     try:
         moment = datetime.fromisoformat(page.time.removesuffix("Z")).replace(tzinfo=timezone.utc)
@@ -351,47 +350,46 @@ class ReadingStore:
         :returns: the readings that were stored. For the others, the Archive is no longer included,
             or its row was changed since the request.
         """
-        ids = [reading.archive.archive_id for reading in readings]
-        rows = _lock_followed(self._connection, ids)
-        stored = [one for one in readings if one.archive.is_at(rows.get(one.archive.archive_id))]
-        with_page = [one.archive.archive_id for one in stored if one.page is not None]
-        self._refused = self._list_texts(RefusedClaim.archive_id, RefusedClaim.item, with_page)
+        rows = _lock_followed(self._connection, [one.archive.archive_id for one in readings])
+        self._refused = self._list_texts(RefusedClaim.archive_id, RefusedClaim.item, rows)
         self._hidden = self._list_texts(
-            PrefixHolder.archive_id, PrefixHolder.prefix, with_page, PrefixHolder.is_hidden
+            PrefixHolder.archive_id, PrefixHolder.prefix, rows, PrefixHolder.is_hidden
         )
-        values, distrusted = [], []
-        for number, reading in enumerate(stored):
-            row = rows[reading.archive.archive_id]
-            refused = self._refused.get(row.archive_id, set())
-            was_trusted = is_trusted(row.read_at, row.contradictions, refused)
-            if reading.page is not None:
-                reason = self._find_limit(reading, row)
-                stored[number] = reading = (
-                    Reading(reading.archive, reason, True) if reason else reading
-                )
+        stored, values, changed = [], [], []
+        for reading in readings:
+            row = rows.get(reading.archive.archive_id)
+            if row is None or not reading.archive.is_at(row):
+                continue
+            had_trust = self._is_trusted(row.archive_id, row.read_at, row.contradictions)
+            if reading.page is not None and (reason := self._find_limit(reading, row)):
+                reading = Reading(reading.archive, reason, True)
             new = self._plan(reading, row)
+            if had_trust != self._is_trusted(row.archive_id, new["read_at"], new["contradictions"]):
+                changed.append(row.archive_id)
             if new["reason"] is not None and new["reason"] != row.reason:
                 level = logging.WARNING if reading.is_refused else logging.INFO
                 _logger.log(level, "%s %s", reading.archive.service_ibi, new["reason"])
-            refused = self._refused.get(row.archive_id, set())
-            if was_trusted != is_trusted(new["read_at"], new["contradictions"], refused):
-                distrusted.append(row.archive_id)
+            stored.append(reading)
             values.append(new)
         if values:
             self._connection.execute(_STORE, values)
-        if distrusted:
-            bump_version(self._connection, distrusted)
+        if changed:
+            bump_version(self._connection, changed)
         return stored
 
+    def _is_trusted(self, archive_id: int, read_at: datetime | None, contradictions: int) -> bool:
+        """Return whether the claims of an Archive count, unless they are too old."""
+        is_refused = self._refused.get(archive_id)
+        return read_at is not None and contradictions < MAX_CONTRADICTIONS and not is_refused
+
     def _list_texts(
-        self, archive: Any, column: Any, ids: Sequence[int], *conditions: Any
+        self, archive: Any, column: Any, ids: Iterable[int], *conditions: Any
     ) -> dict[int, set[str]]:
         """Return the texts in a column by Archive."""
         texts: dict[int, set[str]] = {}
-        if ids:
-            statement = select(archive, column).where(is_one_of(archive, ids), *conditions)
-            for archive_id, text in self._connection.execute(statement):
-                texts.setdefault(archive_id, set()).add(text)
+        statement = select(archive, column).where(is_one_of(archive, ids), *conditions)
+        for archive_id, text in self._connection.execute(statement):
+            texts.setdefault(archive_id, set()).add(text)
         return texts
 
     def _plan(self, reading: Reading, row: Row[Any]) -> dict[str, Any]:
@@ -519,11 +517,6 @@ class ReadingStore:
         self._refused[row.archive_id] = (before - settled) | reading.refused.keys()
 
 
-def is_trusted(read_at: datetime | None, contradictions: int, refused: Iterable[str]) -> bool:
-    """Return whether the claims of an Archive count, unless they are too old."""
-    return read_at is not None and contradictions < MAX_CONTRADICTIONS and not refused
-
-
 def _lock_followed(connection: Connection, archive_ids: Sequence[int]) -> dict[int, Row[Any]]:
     """Lock the rows of Archives, and return those of included ones by their ids.
 
@@ -581,14 +574,15 @@ def read_again(connection: Connection, archive_id: int) -> None:
 
 def lead(
     connection: Connection, follower: str, now: datetime, max_age: timedelta
-) -> datetime | None:
+) -> tuple[bool, datetime | None]:
     """Become or remain the only follower for some time.
 
     A resolver *catches up* if its follower has not worked for some time, until each Archive was
     read to its end or has failed.
 
     :param follower: a random text that stands for the process.
-    :returns: since when new claims count. None if another process follows.
+    :returns: whether this process follows, and since when the resolver catches up. None: it does
+        not.
     """
     state = ResolverState
     is_free = or_(state.follower.is_(None), state.follower == follower, state.follows_until < now)
@@ -598,7 +592,7 @@ def lead(
         taken.returning(state.followed_at, state.catching_up_since)
     ).one_or_none()
     if row is None:
-        return None
+        return False, None
     since = row.catching_up_since
     if since is None and (row.followed_at is None or now - row.followed_at > max_age):
         since = now
@@ -609,7 +603,7 @@ def lead(
         values["followed_at"] = now
     if values != row._mapping:
         connection.execute(update(state).values(values))
-    return since or now
+    return True, since
 
 
 def _is_pending(since: datetime) -> Any:
@@ -718,10 +712,9 @@ class Follower:
         if self._renewed_at is not None and now - self._renewed_at < RENEWAL:
             return True
         with self._database.writing() as connection:
-            since = lead(connection, self._name, now, self._max_age)
-        self._since = since if since != now else None
-        self._renewed_at = None if since is None else now
-        return since is not None
+            leads, self._since = lead(connection, self._name, now, self._max_age)
+        self._renewed_at = now if leads else None
+        return leads
 
     def _tell(self) -> None:
         """Notify the administrators of conflicts in a thread; the mail server can be slow."""

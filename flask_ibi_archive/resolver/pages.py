@@ -38,7 +38,6 @@ from flask_ibi_archive.resolver.former_links import answer_former_link, find_wri
 from flask_ibi_archive.resolver.resolving import (
     ResolutionRequest,
     find_own_archive,
-    open_own_archive,
 )
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import (
@@ -170,7 +169,7 @@ def resolve(
     )
     try:
         outcome = current_resolver().resolve(
-            resolution_request, acknowledges=current.method == "GET", own=open_own_archive()
+            resolution_request, acknowledges=current.method == "GET", own=archive
         )
     except errors.NotReady as error:
         return unready_response(error)

@@ -107,27 +107,12 @@ class ResolutionRequest:
     user_agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnArchive:
-    """The Archive in this process. The resolver asks this Archive without HTTP.
+class LocalArchive(Protocol):
+    """The Archive in this process, which the resolver asks without HTTP.
 
     Some servers answer only one request at a time. On such a server, an HTTP request from the
-    resolver to the Archive of the same process would never be answered.
-
-    :param service_ibi: the IBI of the Archive's service. The Archive is asked only if this service
-        is included.
-    :param answer: a function that answers a question with pairs. Its parameters are the question
-        and the IP addresses of the client. The function may raise NotReady.
-    """
-
-    service_ibi: str
-    answer: Callable[[Question, tuple[str, ...]], Mapping[str, tuple[str, ...]]]
-
-
-class LocalArchive(Protocol):
-    """The Archive of the app, which puts it into ``app.extensions``.
-
-    A resolver imports nothing of an Archive.
+    resolver to the Archive of the same process would never be answered. The object is in
+    ``app.extensions``, because a resolver imports nothing of an Archive.
     """
 
     def find_service(self) -> str | None:
@@ -151,15 +136,6 @@ class LocalArchive(Protocol):
 def find_own_archive() -> LocalArchive | None:
     """Return the Archive of the current app, or None."""
     return cast("LocalArchive | None", current_app.extensions.get(OWN_ARCHIVE))
-
-
-def open_own_archive() -> OwnArchive | None:
-    """Return the Archive of the current app for questions of the resolver, or None."""
-    archive = find_own_archive()
-    service_ibi = None if archive is None else archive.find_service()
-    if archive is None or service_ibi is None:
-        return None
-    return OwnArchive(service_ibi, archive.answer)
 
 
 #: Reads the answers of the document registry to some questions. The parameters are the questions,
@@ -341,7 +317,8 @@ class Resolution:
 
     :param archives: the included Archives.
     :param known: what is known about identifiers, by their texts; at least about the wanted one.
-    :param own: the Archive in this process. None if this process has no Archive.
+    :param own: the Archive in this process, which is asked only if its service is included. None if
+        this process has no Archive.
     :param documents: reads the document registry. None if the resolver has none.
     :param trace: a function that receives each trace event.
     :param look_up: reads what is known about further identifiers. None if nobody publishes claims.
@@ -354,7 +331,7 @@ class Resolution:
     config: ResolverConfig
     fan_out: FanOut
     circuit_breaker: CircuitBreaker
-    own: OwnArchive | None = None
+    own: LocalArchive | None = None
     documents: ReadDocuments | None = None
     trace: Trace | None = None
     look_up: LookUp | None = None
@@ -364,6 +341,7 @@ class Resolution:
         #: The time of the last result, or at which the wait for one has ended.
         self._now = self.clock()
         self._end = self._now + self.config.deadline
+        self._own_service = None if self.own is None else self.own.find_service()
         #: When to decide again even if nothing arrives.
         self._wake = self._end
         self._polls: dict[Question, Poll] = {}
@@ -627,7 +605,7 @@ class Resolution:
         for request in requests:
             archive = request.archive
             request.is_sent = True
-            is_own = self.own is not None and archive.service_ibi == self.own.service_ibi
+            is_own = archive.service_ibi == self._own_service
             if archive.id not in skipped:
                 skipped[archive.id] = not is_own and self._is_skipped(archive)
             if skipped[archive.id]:
@@ -687,7 +665,7 @@ class Resolution:
     def _ask_own(self, target: Target) -> ArchiveResult:
         started = self.clock()
         try:
-            pairs = cast(OwnArchive, self.own).answer(
+            pairs = cast(LocalArchive, self.own).answer(
                 target.question, self.request.client_addresses
             )
         except NotReady as error:

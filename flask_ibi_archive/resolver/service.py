@@ -27,7 +27,7 @@ from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.resolving import (
     Acknowledged,
-    OwnArchive,
+    LocalArchive,
     Resolution,
     ResolutionRequest,
     Trace,
@@ -103,7 +103,7 @@ class ResolverService:
         trace: Trace | None = None,
         *,
         acknowledges: bool = True,
-        own: OwnArchive | None = None,
+        own: LocalArchive | None = None,
     ) -> Redirect | Alert:
         """Return a redirect or an alert for a persistent URL.
 
@@ -143,13 +143,13 @@ class ResolverService:
         return outcome
 
     def _audit(
-        self, ibi: Identifier, archives: ArchiveList, known: Known, own: OwnArchive | None
+        self, ibi: Identifier, archives: ArchiveList, known: Known, own: LocalArchive | None
     ) -> None:
         trusted = [
             archive
             for archive in archives.archives.values()
             if archive.id not in archives.always
-            and not (own and archive.service_ibi == own.service_ibi)  # can't be asked by HTTP
+            and not (own and archive.service_ibi == own.find_service())  # can't be asked by HTTP
         ]
         claimed = {one.archive_id: one.state for one in known.claimants}
         claims.audit_claims(

@@ -213,7 +213,7 @@ class FollowedArchive(ResolverBase):
     #: The number of epochs that were begun to be read.
     reading: Mapped[int] = mapped_column(Integer, server_default="0")
     #: The position after which the next page begins; "" at the beginning.
-    position: Mapped[str] = mapped_column(String(255), server_default="")
+    position: Mapped[str] = mapped_column(String(512), server_default="")
     #: The ETag of the last page, if it was the last one of the list.
     etag: Mapped[str | None] = mapped_column(String(255))
     #: When the list was last read to its end. None while another epoch is being read.

@@ -26,7 +26,7 @@ from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known
 from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.resolving import OwnArchive, Resolution, ResolutionRequest
+from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
 from support.networks import KEY, as_read
 from support.scattered_items import is_hidden
 from support.stores import Json, MemoryCatalogue
@@ -204,7 +204,7 @@ class ClaimedNetwork:
             self.config,
             self,  # type: ignore[arg-type]
             CircuitBreaker(),
-            None if self.own is None else OwnArchive(self._own.service, self._answer_own),
+            None if self.own is None else self,  # type: ignore[arg-type]
             None if self.documents is None else self._read_documents,
             clock=lambda: self.now,
             look_up=self.look_up,
@@ -221,7 +221,11 @@ class ClaimedNetwork:
         assert self.own is not None
         return self.servers.sources[self.own - 1]
 
-    def _answer_own(
+    def find_service(self) -> str:
+        """Return the service of the Archive in this process (:class:`.LocalArchive`)."""
+        return self._own.service
+
+    def answer(
         self, question: Question, addresses: tuple[str, ...]
     ) -> Mapping[str, tuple[str, ...]]:
         self.asked += 1

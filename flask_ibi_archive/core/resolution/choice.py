@@ -579,11 +579,11 @@ class Analysis:
             return outcome
         if not self._find_new_routes(candidates):
             return self._reuse_answers(candidates)
-        if self._is_last_round():
-            return None
         # Rule 2. Postponed questions come first. Otherwise, an Archive that names new items in each
         # round could delay the postponed questions forever.
         routes = self._find_new_routes([*self._postponed, *candidates])
+        if self._is_last_round() or not routes:  # they may join a new question and an asked one
+            return None
         # a dead end beside a way that continues is needed if that way fails
         continued = {candidate for route in routes for candidate in route.origins}
         if dead_ends := [candidate for candidate in candidates if candidate not in continued]:

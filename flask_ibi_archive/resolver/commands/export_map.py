@@ -147,7 +147,7 @@ def read_names(connection: Connection) -> Iterable[Any]:
             RegisteredArchive.included_at,
         )
         .join(RegisteredArchive, RegisteredArchive.id == ClaimedName.archive_id)
-        .where(RegisteredArchive.included_at.is_not(None), ClaimedName.reading > 0)
+        .where(RegisteredArchive.included_at.is_not(None))
         .order_by("folded", ClaimedName.name)
     )
     return connection.execution_options(yield_per=STEP).execute(statement)

@@ -259,7 +259,7 @@ def create_claims() -> None:
         sa.Column("pinned_at", MOMENT, nullable=False),
         sa.Column("epoch", sa.String(64)),
         sa.Column("reading", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("position", sa.String(255), server_default="", nullable=False),
+        sa.Column("position", sa.String(512), server_default="", nullable=False),
         sa.Column("etag", sa.String(255)),
         sa.Column("read_at", MOMENT),
         sa.Column("due_at", MOMENT),

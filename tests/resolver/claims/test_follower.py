@@ -144,8 +144,11 @@ def test_pages_are_read_to_the_end_and_then_asked_for_with_an_etag(
 # --- silence -------------------------------------------------------------------------------------
 
 
-def test_a_silent_archive_delays_no_other(database: Database, hosts: Servers) -> None:
+def test_a_silent_archive_delays_no_other(
+    database: Database, hosts: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     following = Following(database, hosts, IBI_RESOLVER_FOLLOW_CONNECTIONS=2)
+    monkeypatch.setattr(claims, "IDLE", 0.01)
     silent = [following.include(answer=hangs) for _ in range(3)]
     with database.writing() as connection:  # they were silent before
         connection.execute(update(FollowedArchive).values(failures=1))
@@ -239,8 +242,9 @@ def test_what_was_read_of_an_archive_that_is_excluded_meanwhile_is_not_stored(
 
 
 def test_claims_count_since_the_time_when_the_resolver_began_to_catch_up(
-    following: Following,
+    following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(claims, "BATCH", 1)  # one page after the other
     first = following.include(a_claim(0))
     follower = following.follower(on_progress=lambda *_: following.clock.wait(5))
     following.include(a_claim(1))
@@ -347,8 +351,9 @@ def test_each_process_has_its_own_thread(monkeypatch: pytest.MonkeyPatch) -> Non
 
 # --- a killed process ----------------------------------------------------------------------------
 
+#: Forks a follower for each line that it reads: to import the modules takes long.
 PROGRAM = """
-import sys
+import os, sys
 from threading import Event
 from flask_ibi_archive.resolver import claims
 from flask_ibi_archive.resolver.claims import Follower
@@ -357,8 +362,12 @@ from flask_ibi_archive.server.database.migrate import RESOLVER
 from support.registries import a_config
 claims.LIMIT, claims.IDLE = 3, 0.0
 config = a_config(IBI_RESOLVER_CLAIMS_INTERVAL=0.001)
-print("ready", flush=True)
-Follower(config, Database.at(sys.argv[1], RESOLVER)).run(Event())
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        show = lambda pages, claims: print(os.getpid(), flush=True)
+        Follower(config, Database.at(sys.argv[1], RESOLVER), on_progress=show).run(Event())
+    os.waitpid(pid, 0)
 """
 
 
@@ -379,22 +388,29 @@ def test_a_follower_that_is_killed_misses_nothing(
                 *(a_claim(n, chance.choice([State.ORIGINAL, State.COPY, None])) for n in numbers)
             )
 
-    for _ in range(50):
-        change()
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, uri],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, uri],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process_end = monotonic() + chance.uniform(0.0, 0.15)
-        while monotonic() < process_end:
+        pid = 0
+        for _ in range(50):
+            process.stdin.write("\n")
+            process.stdin.flush()
             change()
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        with following.database.writing() as connection:  # its lease ends
-            connection.execute(update(ResolverState).values(follower=None))
+            while (shown := process.stdout.readline()) == f"{pid}\n":
+                pass  # of the last one
+            pid = int(shown)  # it has stored a page
+            sleep(chance.uniform(0.0, 0.05))
+            os.kill(pid, signal.SIGKILL)
+            with following.database.writing() as connection:  # its lease ends
+                connection.execute(update(ResolverState).values(follower=None))
+        process.stdin.close()
     follower = Follower(following.config, following.database)
     with following.database.writing() as connection:
         connection.execute(update(FollowedArchive).values(due_at=None))

@@ -17,6 +17,7 @@ from support.registries import NOON, SERVICE, a_config, resolver_database
 
 from flask_ibi_archive.core.claim import Claim
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver import claims
 from flask_ibi_archive.resolver.claims import count_contradiction, read_again, store_hidden
 from flask_ibi_archive.resolver.tables import ClaimedName, PrefixHolder, RefusedClaim
 from flask_ibi_archive.server.database.database import Database
@@ -107,6 +108,25 @@ def test_since_is_kept_but_when_the_state_changes(reader: Reader) -> None:
     assert since() == reader.clock.now > first
 
 
+def test_conflicts_are_looked_for_under_all_names_of_items_that_changed(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[str]] = []
+    monkeypatch.setattr(claims, "update_conflicts", lambda *values: seen.append({*values[2]}))
+    reader.archive.set(a_claim(0, aliases=(DOI,)), a_claim(1))
+    reader.read_all()
+    reader.archive.set(a_claim(0, aliases=(DOI,)), a_claim(1))  # as before
+    reader.read_all()
+    reader.archive.set(a_claim(0, State.COPY, aliases=(DOI,)))
+    reader.read_all()
+    reader.archive.set(a_claim(0, State.COPY))
+    reader.read_all()
+    reader.archive.set(a_claim(1, None))
+    reader.read_all()
+    doi = "doi:10.5281/zenodo.1"
+    assert seen == [{an_ibi(0), doi, an_ibi(1)}, {an_ibi(0), doi}, {an_ibi(0), doi}, {an_ibi(1)}]
+
+
 # --- refused lines and pages ---------------------------------------------------------------------
 
 START, TIME = f"item 0 ibi {{rep {an_ibi()}}}", "timestamp 2026-03-01T12:00:00Z"
@@ -148,6 +168,15 @@ def test_an_address_at_the_host_of_the_resolver_is_ignored_and_reported(
     assert set(reader.names()) == {an_ibi(), "url:old.example.org/a"}
     assert "1 addresses that" in caplog.text
     assert reader.rows(RefusedClaim) == []
+
+
+def test_an_archive_with_too_many_refused_lines_is_read_no_further(reader: Reader) -> None:
+    reader.archive.set(*(f"item {number} nonsense" for number in range(1001)))
+    reader.read(limit=1000)
+    assert len(reader.rows(RefusedClaim)) == 1000
+    reader.read()
+    assert reader.row.reason == "sent more than 1000 claims that are refused"
+    assert len(reader.rows(RefusedClaim)) == 1000
 
 
 STRANGER = ClaimingArchive(seed=1)
