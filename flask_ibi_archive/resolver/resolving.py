@@ -279,14 +279,20 @@ class Request(Target):
 class Poll:
     """A question, and all requests that contain it.
 
+    :param second: the Archives that are not ranked and are asked after the head start.
+    :param last: those that are only asked before an alert.
     :ivar ranked: the requests to ranked Archives, in the order of their claims.
-    :ivar others: the other requests; those with answers in the order in which they came.
+    :ivar others: the other requests.
+    :ivar answered: those of them with an answer, in the order in which the answers came.
     :ivar is_for_all: whether all included Archives are asked.
     """
 
     question: Question
     known: Known
     names_item: bool
+    began: float
+    second: Sequence[Planned] = ()
+    last: Sequence[Planned] = ()
     ranked: list[Request] = field(default_factory=list)
     others: list[Request] = field(default_factory=list)
     answered: list[Request] = field(default_factory=list)
@@ -429,8 +435,12 @@ class Resolution:
             names_item = analysis.names_item(question)
             hinted = known.hinted if is_first else None
             planned = plan(known, always, hinted, waits_for_all, names_item)
-            poll = self._polls[question] = Poll(question, known, names_item)
-            self._plan_requests(poll, planned, now)
+            first = [one for one in planned if one.is_ranked or not one.delay]
+            second = [one for one in planned if one.delay == HEAD_START and not one.is_ranked]
+            last = [one for one in planned if one.delay == inf and not one.is_ranked]
+            poll = Poll(question, known, names_item, now, second, last)
+            self._polls[question] = poll
+            self._plan_requests(poll, first, now)
 
     def _plan_requests(self, poll: Poll, planned: Iterable[Planned], now: float) -> list[Request]:
         """Add the requests of a plan to a poll, and return them."""
@@ -502,28 +512,18 @@ class Resolution:
         """Ask those that are only asked before an alert; return whether there are any."""
         if alert.kind is AlertKind.SUSPECTS:
             return False
-        further = [one for poll in polls for one in poll if one.due == inf]
+        further = [one for poll in polls for one in poll.ranked if one.due == inf]
         for request in further:
             request.due = now
         for poll in polls:
+            further += self._plan_requests(poll, poll.last, now)
+            poll.last = ()
             if not poll.is_for_all and any(map(_is_tombstone, poll)):
                 poll.is_for_all = True
                 planned = {one.archive.id for one in poll}
-                url = next(iter(poll)).url
-                for archive in self.archives.archives.values():
-                    if archive.id not in planned:
-                        query = url.partition("?")[2]
-                        new = Request(
-                            archive,
-                            f"{archive.service_url}?{query}",
-                            poll.question,
-                            now,
-                            False,
-                            False,
-                        )
-                        new.is_awaited = False
-                        poll.others.append(new)
-                        further.append(new)
+                rest = [one for one in self.archives.archives if one not in planned]
+                everybody = [Planned(0.0, one, False, False) for one in rest]
+                further += self._plan_requests(poll, everybody, now)
         self._wake = now
         return bool(further)
 
@@ -586,12 +586,18 @@ class Resolution:
     def _send(self, polls: Sequence[Poll], now: float) -> None:
         """Send the requests that are due, and those that wait for nothing any more."""
         unsent = [one for one in _list_planned(polls) if not one.is_sent]
-        waiting = [one for one in unsent if one.due > now]
-        self._send_now([one for one in unsent if one.due <= now], bool(waiting))
-        if any(one.is_open and one.is_sent for one in _list_planned(polls)):
-            self._wake = min(self._wake, *(one.due for one in waiting), self._end)
-        else:  # those before have answered without a redirect
-            self._send_now(waiting)
+        later = [one for one in unsent if one.due > now]
+        ends = [one.due for one in later]
+        ends += [poll.began + HEAD_START for poll in polls if poll.second]
+        self._send_now([one for one in unsent if one.due <= now], bool(ends))
+        is_waiting = any(one.is_open and one.is_sent for one in _list_planned(polls))
+        if ends and is_waiting and now < min(*ends, self._end):
+            self._wake = min(self._wake, *ends)
+            return
+        for poll in polls:  # the head start is over, or those before have answered
+            later += self._plan_requests(poll, poll.second, now)
+            poll.second = ()
+        self._send_now(later)
 
     def _send_now(self, requests: Sequence[Request], is_first: bool = False) -> None:
         """Send requests.
@@ -599,7 +605,7 @@ class Resolution:
         :param is_first: whether others follow if these do not lead to a redirect.
         """
         targets: list[Target] = []
-        #: Whether an Archive is skipped: it gets all questions, or none.
+        # Whether an Archive is skipped: it gets all questions, or none.
         skipped: dict[int, bool] = {}
         waits_for_all = self.request.wanted.requires_original
         for request in requests:
@@ -703,7 +709,7 @@ class Resolution:
         requests: list[Request] = []
         planned = [Planned(0.0, archive_id, False, True) for archive_id in sorted(known)]
         for question in questions:
-            poll = self._polls[question] = Poll(question, NOTHING, False)
+            poll = self._polls[question] = Poll(question, NOTHING, False, self._now)
             requests += self._plan_requests(poll, planned, self._now)
         self._send_now(requests)
         self._wake = self._end
