@@ -70,7 +70,6 @@ class Example:
             "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
             # by default, a resolver sends no requests to private addresses
             "IBI_RESOLVER_INNER_HOSTS": "localhost",
-            "IBI_RESOLVER_CLAIMS_FOLDER": str(self.folder / "resolver_claims"),
             "IBI_RESOLVER_FOLLOW": True,
             "IBI_RESOLVER_REGISTRY": True,
             "IBI_MINT_HOST": "registry.example.org",

@@ -440,8 +440,10 @@ class ReadingStore:
         if reading.items:
             is_listed = is_one_of(_NAME.name, rows), is_one_of(_NAME.item, reading.items)
             before = self._read_rows(archive_id, is_listed[0])
-            states = {one.name: one.state for one in before}
-            changed = {name for name, facts in rows.items() if facts[3] != states.get(name)}
+            grown += len(rows) - len(before)
+            # what an item has lost in an earlier page is new
+            known = {one.name: (one.item, one.kind, one.state) for one in before if one.reading}
+            changed = {name for name, facts in rows.items() if facts[1:4] != known.get(name)}
             lost: set[str] = set()
             if number == row.reading:
                 has_item = (_NAME.reading == number) & is_listed[1]
@@ -451,7 +453,6 @@ class ReadingStore:
             items = {rows[name][1] for name in changed}
             items |= {one.item for one in before if one.name in lost}
             changed = {name for name, facts in rows.items() if facts[1] in items}
-            grown += len(rows) - len(states)
             self._upsert(archive_id, sorted(rows.values()), number)
             if lost:
                 is_lost = _NAME.archive_id == archive_id, is_one_of(_NAME.name, lost)
@@ -469,7 +470,7 @@ class ReadingStore:
         return grown
 
     def _read_rows(self, archive_id: int, condition: Any) -> list[Any]:
-        statement = select(_NAME.name, _NAME.item, _NAME.state, _NAME.reading)
+        statement = select(_NAME.name, _NAME.item, _NAME.kind, _NAME.state, _NAME.reading)
         is_wanted = _NAME.archive_id == archive_id, condition
         return list(self._connection.execute(statement.where(*is_wanted)))
 

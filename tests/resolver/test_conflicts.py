@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from email import message_from_bytes, policy
@@ -16,18 +16,31 @@ from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select, update
 from support.cases import for_each
+from support.claiming import ClaimingArchive, follow_row
+from support.clocks import Clock
 from support.commands import command
 from support.pages import Page
-from support.registries import NOON, SERVICE, a_registry, included, resolver_database
+from support.registries import (
+    NOON,
+    SERVICE,
+    a_config,
+    a_registry,
+    included,
+    resolver_database,
+)
 from support.resolving import app_over, resolver_of, statements_of
 from support.smtp import Post, post_office
 from support.web import Answer, ask
 
+from flask_ibi_archive.core.claim import Claim, fold_name
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import conflicts
+from flask_ibi_archive.resolver.asking import TransferResult
+from flask_ibi_archive.resolver.claims import ReadingStore, list_due, read_result
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.conflicts import (
     MAX_LISTED,
@@ -43,6 +56,7 @@ from flask_ibi_archive.resolver.conflicts import (
 )
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import (
+    STATE_NUMBERS,
     ClaimedName,
     Conflict,
     FollowedArchive,
@@ -55,6 +69,8 @@ from flask_ibi_archive.signals import Notifier, conflict_found
 REP, IBIP = "dpi.inpe.br/banon/2009/02.16.17.53", "8JMKD3MGP8W/34PGRBS"
 OTHER = "8JMKD3MGP8W/35MMLL8"
 DOI, OLD = "doi:10.5281/zenodo.1", "url:old.example.org/handle/1/2"
+ITEM, OLD_URL = "dpi.inpe.br/banon/2009/02.16.17.54", "http://old.example.org/handle/1/2"
+OTHER_SERVICE = "b.br/service/2001/01.01.00.00"
 ORIGINAL, COPY, DELETED = 1, 2, 3
 LATER = NOON + timedelta(hours=1)
 PATH = "/ibi/conflicts"
@@ -266,6 +282,98 @@ def test_open_are_the_conflicts_of_the_present_claims(
         for some, others in ((found, expected), (expected, found)):
             for *pair, names in some:
                 assert any(pair == other[:2] and names & other[2] for other in map(list, others))
+
+
+#: What an Archive claims: the item of each name, and the state of each item.
+_lists = st.tuples(
+    st.dictionaries(st.sampled_from((REP, ITEM, DOI, OLD_URL)), st.sampled_from("ab")),
+    st.fixed_dictionaries({item: st.sampled_from((None, *STATE_NUMBERS)) for item in "ab"}),
+)
+
+
+_same = {"a": State.ORIGINAL, "b": State.ORIGINAL}
+_copies = dict.fromkeys("ab", State.COPY)
+
+
+@given(st.lists(st.tuples(st.sampled_from((0, 1)), _lists, st.integers(0, 3)), max_size=8))
+@example(  # an alias moves to another item, in the same state
+    [
+        (0, ({REP: "a", DOI: "a", ITEM: "b"}, _same), 3),
+        (1, ({REP: "a", DOI: "a"}, _copies), 3),
+        (0, ({REP: "a", DOI: "b", ITEM: "b"}, _same), 3),
+    ]
+)
+@example(  # an identifier becomes an alias
+    [
+        (0, ({REP: "a", ITEM: "a"}, _copies), 3),
+        (1, ({REP: "a"}, _same), 3),
+        (0, ({ITEM: "a", REP: "a"}, _copies), 3),
+    ]
+)
+def test_the_follower_finds_the_conflicts_of_what_was_read(events: Any) -> None:
+    """Two Archives change items, are restored, and are read page by page."""
+    with resolver_database("sqlite://") as database:
+        clock = Clock(NOON)
+        archives = [ClaimingArchive(service, clock, seed) for seed, service in enumerate(SERVICES)]
+        ids = [follow_row(database, archive) for archive in archives[:2]]
+        backups = [archive.save() for archive in archives]
+
+        def read(number: int) -> bool:
+            """Read a page of one claim, and return whether there are more."""
+            clock.wait(60)
+            due = database.read(lambda connection: list_due(connection, clock(), 2))
+            [asked] = [one for one in due if one.archive_id == ids[number]]
+            answer = TransferResult(status=200, body=archives[number].page(asked.position, 1))
+            reading = read_result(asked, answer, clock(), a_config())
+            assert reading.page is not None, reading.reason
+            with database.writing() as connection:
+                ReadingStore(connection, a_config(), clock(), clock()).store([reading])
+            return reading.page.more
+
+        for number, (items, states), then in events:
+            for item in "ab":
+                names = [name for name in items if items[name] == item]
+                rep = next((name for name in names if "/2009/" in name), None)
+                aliases = tuple(name for name in names if name != rep)
+                claim = Claim(item)
+                if rep is not None and states[item] is not None:
+                    original = OTHER_SERVICE if states[item] is State.COPY else None
+                    facts = states[item], "2026-03-01T12:00:00Z", original, aliases
+                    claim = Claim(item, rep, None, *facts)
+                archives[number].set(claim)
+            if then == 1:
+                read(number)
+            elif then == 3:
+                while read(number):
+                    pass
+            elif then == 2:
+                archives[number].restore(backups[number])
+                backups[number] = archives[number].save()
+        for number in (0, 1):
+            while read(number):
+                pass
+        expected = list_contradictions(*(archive.claims.values() for archive in archives[:2]))
+        found = {one.name for one in see(database) if one.ended_at is None}
+        assert found == expected
+
+
+def list_contradictions(first: Iterable[Claim], second: Iterable[Claim]) -> set[str]:
+    """Return the names about which the claims of two Archives contradict each other."""
+    found: set[str] = set()
+    for one in first:
+        for other in second:
+            if one.state is None or other.state is None:
+                continue
+            if one.rep == other.rep:
+                is_twice = one.state is other.state is State.ORIGINAL
+                found |= {fold_name(str(one.rep))} if is_twice else set()
+            elif State.DELETED not in (one.state, other.state):
+                names = [
+                    {fold_name(name) for name in (str(each.rep), *each.aliases)}
+                    for each in (one, other)
+                ]
+                found |= names[0] & names[1]
+    return found
 
 
 @pytest.mark.postgresql
