@@ -445,11 +445,14 @@ def _read_again(connection: Connection) -> None:
     An Archive that did not answer waits for its turn.
     """
     is_new = and_(_IS_NEW, Conflict.ended_at.is_(None))
-    connection.execute(
-        update(FollowedArchive)
+    unread = (
+        select(FollowedArchive.archive_id)
         .where(FollowedArchive.failures == 0, exists(select(Conflict.id).where(is_new, _UNREAD)))
-        .values(due_at=None)
+        .order_by(FollowedArchive.archive_id)  # as the follower locks the rows
+        .with_for_update()
     )
+    is_unread = is_one_of(FollowedArchive.archive_id, connection.scalars(unread))
+    connection.execute(update(FollowedArchive).where(is_unread).values(due_at=None))
 
 
 def _set_time(
