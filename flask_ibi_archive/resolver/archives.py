@@ -158,6 +158,14 @@ class Archive:
         return REGISTERED, self.registered_at
 
     @property
+    def prefixes(self) -> set[str]:
+        """The prefixes of the identifiers that the Archive mints.
+
+        An Archive that did not state them has that of its service IBI.
+        """
+        return {*(self.mints or parse_identifier(self.service_ibi).prefix).split()}
+
+    @property
     def service_url(self) -> str:
         """The URL of the Archive's service ([R] 4.1)."""
         return f"http://{self.address}/{self.service_ibi}"
@@ -694,17 +702,12 @@ Identifiers that exist do not change."""
 def find_clashes(database: Database, service_ibi: str | None = None) -> dict[str, set[str]]:
     """Return the clashes in words, with the e-mail addresses of the administrators.
 
-    An Archive that did not state its prefixes counts with the prefix of its service IBI.
-
     :param service_ibi: return only the clashes of this Archive; None: of all Archives.
     :raises NotReady: if the database is not available or has no tables of the resolver.
     """
-    minters = [
-        (archive, {*(archive.mints or parse_identifier(archive.service_ibi).prefix).split()})
-        for archive in database.read(list_included)
-    ]
     clashes = {}
-    for (first, prefixes), (second, others) in combinations(minters, 2):
+    for first, second in combinations(database.read(list_included), 2):
+        prefixes, others = first.prefixes, second.prefixes
         services = first.service_ibi, second.service_ibi
         has_own_database = first.database is None or first.database != second.database
         if prefixes & others and has_own_database and service_ibi in (None, *services):
@@ -773,7 +776,8 @@ class Known(NamedTuple):
         used: Original before Copy before Deleted; then that whose claim was read first; then that
         which mints with the prefix; then that which was included first (federation CL-8a).
     :param hidden: the Archives with hidden items that have the same prefix.
-    :param recent: the Archives that lately gave items with the same prefix.
+    :param recent: the Archives that mint with the same prefix, or lately gave items with it: they
+        may have got the item since their claims were read.
     :param hinted: the Archive where the item was last found.
     """
 
@@ -791,12 +795,14 @@ class ArchiveList:
     :param archives: the Archives by their ids, in the order of their ids.
     :param always: the ids of those whose claims don't count, so that they are always asked, in the
         same order.
+    :param minters: the ids of the Archives that mint with a prefix.
     :param ends_at: when the list must be read again.
     """
 
     version: int = -1
     archives: Mapping[int, Archive] = field(default_factory=dict)
     always: Collection[int] = ()
+    minters: Mapping[str, Sequence[int]] = field(default_factory=dict)
     ends_at: float = 0.0
 
     @property
@@ -846,9 +852,13 @@ class ArchiveListReader:
         since = datetime.now(timezone.utc) - self._max_age
         included = {one.id: one for one in list_included(connection)}
         always = [key for key, one in included.items() if not (one.read_at and one.read_at > since)]
+        minters: dict[str, list[int]] = {}
+        for key, one in included.items():
+            for prefix in one.prefixes:
+                minters.setdefault(prefix, []).append(key)
         has_claims = any(one.read_at for one in included.values())
         ends_at = monotonic() + RELOAD if has_claims else inf
-        return ArchiveList(version, included, dict.fromkeys(always), ends_at)
+        return ArchiveList(version, included, dict.fromkeys(always), minters, ends_at)
 
 
 def _find_known(archives: ArchiveList, rows: Sequence[Any], name: str, prefix: str) -> Known:
@@ -873,6 +883,6 @@ def _find_known(archives: ArchiveList, rows: Sequence[Any], name: str, prefix: s
     return Known(
         tuple([Claimant(row.id, STATES[row.state], originals.get(row.original)) for row in claims]),
         tuple([row.id for row in rows if row.kind == _HIDDEN and row.text == prefix]),
-        tuple([row.id for row in recent[:MAX_RECENT]]),
+        (*archives.minters.get(prefix, ()), *[row.id for row in recent[:MAX_RECENT]]),
         next((row.id for row in rows if row.kind == _HINT and row.text == name), None),
     )

@@ -29,6 +29,7 @@ from support.resolving import (
 )
 from support.stored_claims import FIRST, Stored, refuse_claim, set_read, store_claims
 
+from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
@@ -251,6 +252,19 @@ def test_each_further_round_reads_the_claims_once(run: Run) -> None:
             assert told(resolver.resolve(wants(f"{X}!"))) == HERE
         assert len(statements) == (expected or len(statements))
     assert asked(archives) == [[f"{X}!"] * 2, [f"{Y}!"] * 2, []]
+
+
+def test_an_item_that_is_not_claimed_yet_is_found_at_the_archive_that_mints_its_prefix(
+    run: Run,
+) -> None:
+    resolver, archives = run({}, {})
+    prefix = parse_identifier(archives[1].service).prefix
+    new = f"{prefix}/2026/01.01.00.00"
+    archives[1].table[new] = leads(HERE)
+    store_claims(resolver.database, {1: {}, 2: {}})
+    assert told(resolver.resolve(wants(new))) == HERE
+    assert told(resolver.resolve(wants(X))) is AlertKind.UNKNOWN
+    assert X not in archives[1].questions
 
 
 def test_archives_that_lately_gave_items_with_the_prefix_are_asked_before_an_alert(
