@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -270,10 +270,12 @@ class Network:
         language: str | None = None,
         documents: ReadDocuments | None = None,
         claimants: Sequence[Claimant] = (),
+        claiming: Collection[int] = (),
     ) -> Redirect | Alert:
         """Resolve a persistent URL. Archives with claims are asked about nothing else.
 
         :param claimants: the Archives that claim the item.
+        :param claiming: further Archives that publish claims.
         """
         fan_out: Any = self
 
@@ -284,7 +286,9 @@ class Network:
         request = wants(text, language)
         resolution = Resolution(
             request,
-            ArchiveList(0, included, included.keys() - {one.archive_id for one in claimants}),
+            ArchiveList(
+                0, included, included.keys() - {one.archive_id for one in claimants} - set(claiming)
+            ),
             {request.wanted.ibi.text: Known(tuple(claimants), hinted=hinted)},
             a_config(IBI_RESOLVER_DEADLINE=DEADLINE, IBI_RESOLVER_MAX_ROUNDS=max_rounds),
             fan_out,
