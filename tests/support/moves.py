@@ -80,6 +80,7 @@ def settings(number: int, address: str) -> dict[str, Any]:
     return {
         "IBI_ARCHIVE_SERVICE_IBI": SERVICES[number],
         "IBI_ARCHIVE_ADDRESS": address,
+        "IBI_PERSISTENT_URL_BASE": f"http://{address}",
         "IBI_MINT_HOST": f"mtc-m{number}.sid.inpe.br",
         "IBI_INNER_HOSTS": HERE,
     }
