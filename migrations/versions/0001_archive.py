@@ -756,6 +756,16 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.PrimaryKeyConstraint("archive_id"),
     )
     sa.Table(
+        "ibi_archive_elsewhere",
+        metadata,
+        sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("service_ibi", sa.String(255), primary_key=True),
+        sa.Column("address", sa.String(255), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_archive_elsewhere_archive"
+        ),
+    )
+    sa.Table(
         "ibi_access",
         metadata,
         sa.Column("id", KEY, autoincrement=True, nullable=False),

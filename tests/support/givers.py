@@ -109,7 +109,7 @@ class Giver:
         if path == "/items":
             return Response(b"".join(map(format_offered, self._select(request))))
         if path == "/switch":
-            asked = parse_switch(json.loads(request.get_data()))
+            asked = parse_switch(json.loads(request.get_data())).items
             return as_json(
                 format_answers([self._switch(item.number, item.version) for item in asked])
             )
@@ -160,7 +160,11 @@ class Taking:
 
     def open(self) -> IncomingOffer:
         source = HttpOffer(
-            OfferAddress(self.url, SECRET), self.inner_hosts, self.seconds, self.waited.append
+            OfferAddress(self.url, SECRET),
+            "taker.example.br",
+            self.inner_hosts,
+            self.seconds,
+            self.waited.append,
         )
         return IncomingOffer(self.archive.without_session().context, source)
 

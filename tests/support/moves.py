@@ -14,6 +14,7 @@ from flask import Flask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.joining.registration_state import store_status
 from support.archives import archive_of, close, make_app
 from support.commands import Outcome, command
 from support.databases import new_database
@@ -79,6 +80,7 @@ def settings(number: int, address: str) -> dict[str, Any]:
     return {
         "IBI_ARCHIVE_SERVICE_IBI": SERVICES[number],
         "IBI_ARCHIVE_ADDRESS": address,
+        "IBI_PERSISTENT_URL_BASE": f"http://{address}",
         "IBI_MINT_HOST": f"mtc-m{number}.sid.inpe.br",
         "IBI_INNER_HOSTS": HERE,
     }
@@ -104,3 +106,17 @@ def open_place(
         later.app = app
         archive_of(app).init()
         yield Place(app, address, SERVICES[number])
+
+
+def confirm(archive: Archive) -> None:
+    """Store that a resolver has confirmed the inclusion of an Archive."""
+    facts = ("http://urlib.net/J8LNKB5R7W/3FUQHC5", archive.config.archive_address, "192.0.2.1")
+    with archive.database.writing() as connection:
+        store_status(
+            connection,
+            archive.served().id,
+            *facts,
+            included=True,
+            confirmed=True,
+            now=archive.clock(),
+        )

@@ -17,13 +17,14 @@ from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, ChangeE
 from flask_ibi_archive.archive.items.tables import (
     AccessCount,
     ArchiveAccessCount,
+    ArchiveElsewhere,
     Registration,
     metadata,
 )
 from flask_ibi_archive.archive.moving.tables import Acceptance, AcceptedItem, Offer, OfferedItem
 from flask_ibi_archive.archive.service.problems import RequestCount
 from flask_ibi_archive.server.database.database import Database
-from support.archives import import_records
+from support.archives import FAR_SERVICE, import_records
 from support.web import REPORT, shelf
 
 #: The service IBI of the second Archive.
@@ -86,6 +87,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             ),
             (VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
             (FileCheck, {"archive_id": 1, "checked_at": MOMENT, "faults": [FAULT]}),
+            (ArchiveElsewhere, {"archive_id": 1, "service_ibi": FAR_SERVICE, "address": "a.br"}),
             (Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
             (Change, {**item, "number": 1, "sets": " a:b ", "digest": "", "claim": "item 1"}),
             (ChangeBatch, {"archive_id": 1, "number": 1, "word": "w", "datestamp": MOMENT}),

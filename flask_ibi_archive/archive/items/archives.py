@@ -12,7 +12,13 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.rules import find_broken_rule
-from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
+from flask_ibi_archive.archive.items.tables import (
+    ArchiveElsewhere,
+    ArchiveRow,
+    Item,
+    ItemIdentifier,
+    Registration,
+)
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
@@ -22,6 +28,7 @@ from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
+from flask_ibi_archive.server.database.dialects import insert_or_update
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -94,6 +101,34 @@ def has_archive(database: Database) -> bool:
         return False
     with database.reading() as connection:
         return database.find_revision(connection) is not None and bool(find_archives(connection))
+
+
+def store_address(connection: Connection, archive_id: int, service_ibi: str, address: str) -> None:
+    """Store the address of an Archive on another server.
+
+    :param archive_id: the id of the Archive here from which it has taken Originals.
+    """
+    key = {"archive_id": archive_id, "service_ibi": service_ibi}
+    statement = insert_or_update(connection, ArchiveElsewhere).values(**key, address=address)
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=[*key], set_={"address": address})
+    )
+
+
+def find_address(connection: Connection, archive_id: int, service_ibi: str) -> str | None:
+    """Return the stored address of an Archive on another server, or None."""
+    address: str | None = connection.scalar(
+        select(ArchiveElsewhere.address).where(
+            ArchiveElsewhere.archive_id == archive_id, ArchiveElsewhere.service_ibi == service_ibi
+        )
+    )
+    return address
+
+
+def is_included(connection: Connection, archive_id: int) -> bool:
+    """Return whether a resolver has confirmed that it includes an Archive."""
+    confirmed_at = select(Registration.confirmed_at).where(Registration.archive_id == archive_id)
+    return connection.scalar(confirmed_at) is not None
 
 
 def create_archive(

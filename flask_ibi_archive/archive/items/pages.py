@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from mimetypes import MimeTypes
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from flask import Response, current_app
 from flask.typing import ResponseReturnValue
@@ -21,15 +21,24 @@ from flask_ibi_archive.archive.items.access import (
     find_refusal,
     select_readable_files,
 )
+from flask_ibi_archive.archive.items.archives import find_address, is_included
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
+from flask_ibi_archive.core.resolution.persistent_url import MOVED_FROM, add_query
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
-from flask_ibi_archive.server.pages.requests import UNKNOWN_USER, current_archive, user_address
+from flask_ibi_archive.server.pages.requests import (
+    UNKNOWN_USER,
+    current_archive,
+    request_host,
+    request_root,
+    user_address,
+)
 from flask_ibi_archive.server.pages.responses import RETRY_AFTER, render_page, set_headers
 from flask_ibi_archive.server.pages.texts import format_date, gettext
 
@@ -227,7 +236,8 @@ def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
 def tombstone(item: ItemView) -> Response:
     """Return the page of a removed item.
 
-    The page shows the reason of the removal and the item that replaces the removed item. For
+    The page shows the reason of the removal, and the item that replaces the removed item, or where
+    the item itself is now. For
     programs, the Link header contains the URL of the replacement (RFC 8288; RFC 5829,
     "successor-version").
     """
@@ -240,6 +250,7 @@ def tombstone(item: ItemView) -> Response:
         "tombstone",
         410,
         item=item,
+        new_place=find_new_place(item, f"/{item.ibi}"),
         work=work,
         shown_authors=SHOWN_AUTHORS,
         stated_title=stated_title,
@@ -253,6 +264,42 @@ def tombstone(item: ItemView) -> Response:
         url = f"{current_archive().config.persistent_url_base}/{instead}"
         response.headers["Link"] = f'<{url}>; rel="successor-version"'
     return response
+
+
+def find_resolver_url(target: str) -> str | None:
+    """Return a persistent URL at the resolver.
+
+    :param target: the persistent URL without host.
+    :returns: None if this host is also the host of the resolver. In this case, a redirect would be
+        an endless loop.
+    """
+    config = current_archive().config
+    base = urlsplit(config.persistent_url_base)
+    own = {normalize_host(host) for host in (request_host(), config.archive_address)}
+    if normalize_host(base.netloc) in own and base.path.rstrip("/") == request_root():
+        return None
+    return config.persistent_url_base + target
+
+
+def find_new_place(item: ItemView, target: str) -> str | None:
+    """Return where readers find an item whose Original is in another Archive.
+
+    This is a resolver that has confirmed that it includes this Archive, since it asks all Archives.
+    Otherwise it is the other Archive itself. Source: federation CL-8b.
+
+    :param target: a persistent URL of the item without host.
+    :returns: the persistent URL there; None if neither is known.
+    """
+    archive, resolver_url = current_archive(), find_resolver_url(target)
+    own, other = archive.served(), item.record.original_elsewhere
+    if other is None:
+        return None
+    with archive.database.reading() as connection:
+        if resolver_url is not None and is_included(connection, own.id):
+            return resolver_url
+        address = find_address(connection, own.id, other)
+    marker = f"{MOVED_FROM}={own.service_ibi}"
+    return None if address is None else add_query(f"http://{address}{target}", marker)
 
 
 def view_item(ibi: str) -> ItemView | None:

@@ -419,3 +419,13 @@ class Registration(Base):
     #: The error of the last request; None: the request succeeded.
     error: Mapped[str | None] = mapped_column(sa.Text)
     error_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+
+class ArchiveElsewhere(Base):
+    """The address of an Archive on another server, which has taken Originals of an Archive here."""
+
+    __tablename__ = "ibi_archive_elsewhere"
+
+    archive_id: Mapped[int] = _belongs_to_archive("archive_elsewhere", primary_key=True)
+    service_ibi: Mapped[str] = mapped_column(sa.String(255), primary_key=True)
+    address: Mapped[str] = mapped_column(sa.String(255))

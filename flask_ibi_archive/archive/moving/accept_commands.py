@@ -98,7 +98,7 @@ def _open(archive: Archive, source: str | None) -> HttpOffer:
             raise FieldError("", "the address has no secret; it should end with # and the secret")
     except FieldError as error:
         raise click.ClickException(error.reason) from None
-    return HttpOffer(address, archive.config.inner_hosts)
+    return HttpOffer(address, archive.config.archive_address, archive.config.inner_hosts)
 
 
 def _ask(name: str) -> str:

@@ -26,6 +26,7 @@ from flask_ibi_archive.core.records.messages import (
     OfferedRecord,
     StoredVersion,
     SwitchAnswer,
+    SwitchRequest,
     format_switch,
     parse_answers,
     parse_offer,
@@ -68,6 +69,7 @@ class HttpOffer:
 
     :ivar name: the address without the secret, for messages, and to find an acceptance again.
     :ivar page_bytes: the number of bytes of the pages that were read.
+    :param taker_address: the host and port of this Archive, which the giver stores.
     :param inner_hosts: the internal hosts that are allowed (IBI_INNER_HOSTS).
     :param seconds: the timeout for one answer. A file may take longer, if each answer within this
         time contains a part of it.
@@ -77,12 +79,14 @@ class HttpOffer:
     def __init__(
         self,
         address: OfferAddress,
+        taker_address: str,
         inner_hosts: InnerHosts,
         seconds: float = 120,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = address.url
         self._headers = {"Authorization": f"Bearer {address.secret}", "Accept": "*/*"}
+        self._taker_address = taker_address
         self._inner_hosts = inner_hosts
         self._seconds = seconds
         self._wait = wait
@@ -181,7 +185,8 @@ class HttpOffer:
     def _switch(
         self, items: Sequence[StoredVersion], waits: Sequence[float]
     ) -> Sequence[SwitchAnswer]:
-        body = json.dumps(format_switch(items)).encode()
+        request = SwitchRequest(tuple(items), self._taker_address)
+        body = json.dumps(format_switch(request)).encode()
         headers = {"Content-Type": "application/json"}
         response = self._send("/switch", limit=MAX_ANSWER, waits=waits, headers=headers, body=body)
         data = self._read_json(response)

@@ -4,6 +4,9 @@ A switch is one transaction. It locks the offer, so that the offer is not withdr
 time, then the items. An item that was switched before gets the same answer again: the answer may
 have been lost, and the offer may have expired since.
 
+The address of the taker is stored in the same transaction. This host redirects readers to it while
+no resolver does.
+
 The daily counts of accesses to the items move along. The counts of the whole Archive remain: they
 say what this Archive has answered.
 """
@@ -17,6 +20,7 @@ from typing import Any, Literal
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.items.archives import store_address
 from flask_ibi_archive.archive.items.import_export import take_counts
 from flask_ibi_archive.archive.items.operations import (
     HasContext,
@@ -37,6 +41,7 @@ from flask_ibi_archive.core.records.messages import (
     DailyCount,
     StoredVersion,
     SwitchAnswer,
+    SwitchRequest,
     format_counts,
     parse_counts,
 )
@@ -46,13 +51,10 @@ from flask_ibi_archive.server.database.dialects import is_one_of, run_on_postgre
 from flask_ibi_archive.signals import moved_away
 
 
-def switch_items(
-    archive: HasContext, public_id: str, stored: Sequence[StoredVersion]
-) -> list[SwitchAnswer]:
+def switch_items(archive: HasContext, public_id: str, asked: SwitchRequest) -> list[SwitchAnswer]:
     """Switch the Originals that the taker has stored, or note that it has made Copies.
 
     :param public_id: the public id of the offer.
-    :param stored: the items that the taker has stored, with their versions.
     :returns: an answer for each of the items, in their order.
     """
     context = archive.context
@@ -61,8 +63,10 @@ def switch_items(
         row = lock_offer(store, public_id)
         offer = KnownOffer(*(getattr(row, name) for name in KnownOffer.__dataclass_fields__))
         switching = _Switching(store, offer, now)
-        answers = switching.answer(stored)
-    return [answers[item.number] for item in stored]
+        answers = switching.answer(asked.items)
+        if offer.kind == MOVE:
+            store_address(store.connection, store.archive_id, offer.taker, asked.address)
+    return [answers[item.number] for item in asked.items]
 
 
 class _Switching:

@@ -156,5 +156,5 @@ def _send(archive: Archive, offer: KnownOffer, number: int, path: str) -> Respon
 
 
 def _switch(archive: Archive, offer: KnownOffer) -> Response:
-    stored = parse_switch(read_json_body(MAX_BODY))
-    return jsonify(format_answers(switching.switch_items(archive, offer.public_id, stored)))
+    asked = parse_switch(read_json_body(MAX_BODY))
+    return jsonify(format_answers(switching.switch_items(archive, offer.public_id, asked)))

@@ -16,20 +16,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import BadHost, NotFound
 from werkzeug.routing import RequestRedirect
 
-from flask_ibi_archive.archive.items.pages import tombstone
+from flask_ibi_archive.archive.items.pages import find_new_place, find_resolver_url, tombstone
 from flask_ibi_archive.archive.items.read import find_owners_and_originals
 from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, Agents
 from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.query_strings import decode_url
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string, decode_url
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
@@ -42,7 +41,11 @@ from flask_ibi_archive.core.resolution.outcome import (
     add_alternatives,
     ask_for_alternatives,
 )
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.core.resolution.persistent_url import (
+    MOVED_FROM,
+    PersistentUrl,
+    parse_persistent_target,
+)
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.pages import alerts, persistent_urls
 from flask_ibi_archive.server.pages.negotiation import add_metadata_step
@@ -68,9 +71,11 @@ class NotHere:
     """This Archive cannot resolve the persistent URL; only the resolver can.
 
     :param is_known: True if this Archive has at least one of the requested items.
+    :param moved: the first of these whose Original is in another Archive, or None.
     """
 
     is_known: bool
+    moved: ItemView | None = None
 
 
 LocalOutcome = Redirect | NotHere | ItemView | Alert
@@ -118,7 +123,7 @@ def resolve_locally(
         if not is_here:
             # Another Archive may have a translation of the item. Without this check, the reader
             # would get the item in its own language instead.
-            return NotHere(is_known)
+            return NotHere(is_known, _find_moved(archive, asked) if is_known else None)
         outcome = analysis.finish_round(asked=1)
         if isinstance(outcome, Redirect):
             return outcome
@@ -129,9 +134,9 @@ def resolve_locally(
     if removed is not None and outcome.kind is AlertKind.REMOVED:
         return removed
     # the Original of a Copy may have more parts
-    items = (archive.get(ibi.text) for ibi in asked)
-    if wanted.requires_original or any(item and item.record.state == State.COPY for item in items):
-        return NotHere(True)
+    moved = _find_moved(archive, asked)
+    if wanted.requires_original or moved is not None:
+        return NotHere(True, moved)
     return add_alternatives(outcome, map(ask, ask_for_alternatives(outcome)))
 
 
@@ -165,6 +170,12 @@ def create_local_acknowledgment(
     if sent is None:
         return None
     return replace(sent, url=decode_url(redirect.url), persistent_url=decode_url(persistent_url))
+
+
+def _find_moved(archive: Archive, asked: Sequence[Identifier]) -> ItemView | None:
+    """Return the first of some items whose Original is in another Archive."""
+    items = (archive.get(ibi.text) for ibi in asked)
+    return next((item for item in items if item and item.record.original_elsewhere), None)
 
 
 def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
@@ -216,7 +227,7 @@ def answer_own_item() -> Response | None:
         archive = current_archive()
         with suppress(NotReady, ConfigError):
             if archive.config.local_resolution and archive.get(wanted.ibi.text) is not None:
-                return resolve(wanted, *parameters)
+                return _find_resolve()(wanted, *parameters)
         return None
 
     return persistent_urls.answer_target(resolve_own, lambda target: False)
@@ -232,7 +243,7 @@ def resolve(
 
     If this Archive has the item, the response redirects to the item. The access is counted in the
     same way as an access that the resolver acknowledges. If this Archive does not have the item,
-    the response redirects to the resolver.
+    the response redirects to the resolver; if the item was moved, to where it is now.
 
     :param wanted: the parsed persistent URL.
     :param persistent_url: the complete persistent URL at the requested host, with port.
@@ -248,22 +259,41 @@ def resolve(
         outcome = resolve_locally(archive, wanted, ranges, addresses)
         if isinstance(outcome, ItemView):
             return _removed_response(archive, outcome, target)
+        if isinstance(outcome, NotHere):
+            return _elsewhere_response(archive, outcome, wanted, target)
     except (NotReady, ConfigError) as error:
         return alerts.unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
-    if isinstance(outcome, Alert):
-        is_missing = outcome.kind is AlertKind.MISSING
-        return alerts.alert_response(
-            outcome, resolver_url=_find_resolver_url(archive, target) if is_missing else None
-        )
+    is_missing = outcome.kind is AlertKind.MISSING
+    return alerts.alert_response(
+        outcome, resolver_url=find_resolver_url(target) if is_missing else None
+    )
+
+
+def _elsewhere_response(
+    archive: Archive, outcome: NotHere, wanted: PersistentUrl, target: str
+) -> Response | None:
+    """Return the redirect to the resolver, or to the Archive that has taken the item.
+
+    A reader who was redirected before, and has come back, sees the tombstone. This ends loops.
+
+    :param target: the persistent URL without host.
+    :returns: None if the URL may be a page of the host.
+    """
     if not outcome.is_known and not persistent_urls.is_plausible_ibi(wanted.ibi, target):
         return None
-    resolver_url = _find_resolver_url(archive, target)
-    if resolver_url is None:
-        return alerts.alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
-    headers = {"Location": encode_word(resolver_url), "Vary": "Accept-Language"}
-    return set_headers(Response(status=302, headers=headers))
+    moved, location = outcome.moved, find_resolver_url(target)
+    is_removed = moved is not None and moved.record.state == State.DELETED
+    if moved is not None and wanted.ibi.text in moved.record.identifiers:
+        location = find_new_place(moved, target) or (None if is_removed else location)
+    marker = (MOVED_FROM, archive.served().service_ibi)
+    if location is not None and marker not in decode_query_string(target.partition("?")[2]):
+        headers = {"Location": encode_word(location), "Vary": "Accept-Language"}
+        return set_headers(Response(status=302, headers=headers))
+    if moved is not None and is_removed:
+        return _removed_response(archive, moved, target)
+    return alerts.alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
 
 
 def redirect_and_count(
@@ -316,13 +346,18 @@ def answer_former_link() -> Response | None:
         return alerts.method_response()
     alias, ibi = found
     link = links[aliases.index(alias)]
-    answer: persistent_urls.Resolve = current_app.extensions.get(persistent_urls.RESOLVE, resolve)
-    return answer(
+    return _find_resolve()(
         add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
         f"{request_origin()}/{ibi}{link.rest}",
         request_addresses(),
         parse_accept_language(",".join(request.headers.getlist("Accept-Language"))),
     )
+
+
+def _find_resolve() -> persistent_urls.Resolve:
+    """Return what answers a persistent URL: the resolver if the app has one, or this module."""
+    answer: persistent_urls.Resolve = current_app.extensions.get(persistent_urls.RESOLVE, resolve)
+    return answer
 
 
 def _is_meant_link() -> bool:
@@ -424,21 +459,7 @@ def _removed_response(archive: Archive, item: ItemView, target: str) -> Response
         (ArchiveSource(archive.served().service_ibi, archive.config.archive_address),),
         timestamp=None if removed_at is None else f"{removed_at:%Y-%m-%dT%H:%M:%SZ}",
     )
-    return alerts.alert_response(alert, resolver_url=_find_resolver_url(archive, target))
-
-
-def _find_resolver_url(archive: Archive, target: str) -> str | None:
-    """Return the same persistent URL at the resolver.
-
-    :param target: the persistent URL without host.
-    :returns: None if this host is also the host of the resolver. In this case, a redirect would be
-        an endless loop.
-    """
-    base = urlsplit(archive.config.persistent_url_base)
-    own = {normalize_host(host) for host in (request_host(), archive.config.archive_address)}
-    if normalize_host(base.netloc) in own and base.path.rstrip("/") == request_root():
-        return None
-    return archive.config.persistent_url_base + target
+    return alerts.alert_response(alert, resolver_url=find_resolver_url(target))
 
 
 def count_after_response(

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.hosts import check_url
+from flask_ibi_archive.core.protocol.hosts import check_url, is_archive_address
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.lines import format_record, parse_record, read_json
 from flask_ibi_archive.core.records.record import Record
@@ -293,27 +293,41 @@ class SwitchAnswer(Struct, frozen=True):
             raise FieldError("counts", "only an item that was switched has counts")
 
 
-class _Switch(Struct, frozen=True):
+def _parse_address(name: str, value: Any) -> str:
+    text = values.parse_text(name, value)
+    if not is_archive_address(text):
+        raise wrong(name, value, "is not the address of an Archive, such as host:8080")
+    return text
+
+
+class SwitchRequest(Struct, frozen=True):
+    """The request of the taker to switch items that it has stored.
+
+    :param address: the host and port of the taker, where readers find the items from now on.
+    """
+
     items: tuple[Parsed[StoredVersion, values.convert_to(StoredVersion)], ...]
+    address: Parsed[str, _parse_address]
 
 
 class _Answers(Struct, frozen=True):
     items: tuple[Parsed[SwitchAnswer, values.convert_to(SwitchAnswer)], ...]
 
 
-def format_switch(items: Iterable[StoredVersion]) -> dict[str, Any]:
+def format_switch(request: SwitchRequest) -> dict[str, Any]:
     """Return a request to switch items as a JSON object."""
-    return {"items": [asdict(item) for item in items]}
+    return {**asdict(request), "items": [asdict(item) for item in request.items]}
 
 
-def parse_switch(data: object) -> tuple[StoredVersion, ...]:
-    """Return the items that a request names."""
-    items = values.convert("", data, _Switch).items
+def parse_switch(data: object) -> SwitchRequest:
+    """Return the request to switch items in a JSON object."""
+    request = values.convert("", data, SwitchRequest)
+    items = request.items
     if not 1 <= len(items) <= MAX_ITEMS:
         raise FieldError("items", f"the list has {len(items)} items, instead of 1 to {MAX_ITEMS}")
     if len({item.number for item in items}) != len(items):
         raise FieldError("items", "an item appears twice")
-    return items
+    return request
 
 
 def format_answers(answers: Iterable[SwitchAnswer]) -> dict[str, Any]:

@@ -52,6 +52,9 @@ MAX_PREFIXES = 16
 SYSTEM_PREFIX = "ibiurl."
 REQUIRED_ITEM_STATUS = "ibiurl.requireditemstatus"
 IBIURL_VERB_LIST = "ibiurl.verblist"
+#: The service IBI of an Archive that redirected the reader to the Archive to which the item was
+#: moved. It redirects a reader only once. All others ignore the pair.
+MOVED_FROM = "ibiurl.movedfrom"
 
 _KINDS = {"!": StepKind.LAST_EDITION, "+": StepKind.TRANSLATION, ":": StepKind.METADATA}
 _SIGNS = {kind: sign for sign, kind in _KINDS.items()}

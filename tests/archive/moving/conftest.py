@@ -19,11 +19,15 @@ from flask_ibi_archive.core.records.messages import (
     OfferedRecord,
     StoredVersion,
     SwitchAnswer,
+    SwitchRequest,
     format_switch,
     parse_address,
     parse_answers,
     parse_offered,
 )
+
+#: The address of the taker.
+FAR_ADDRESS = "mtc-m19.sid.inpe.br:8080"
 
 
 class Taker:
@@ -52,7 +56,8 @@ class Taker:
     def switch(self, items: Sequence[OfferedRecord]) -> tuple[SwitchAnswer, ...]:
         """Switch items in the versions that were read."""
         asked = [StoredVersion(item.number, item.version) for item in items]
-        answer = self("/switch", "POST", json=format_switch(asked))
+        request = SwitchRequest(tuple(asked), FAR_ADDRESS)
+        answer = self("/switch", "POST", json=format_switch(request))
         assert answer.status_code == 200, answer.text
         return parse_answers(json.loads(answer.data), asked)
 

@@ -291,6 +291,7 @@ def test_only_files_of_offered_items_are_sent(archive: Archive, offer: Make) -> 
 # --- wrong requests ------------------------------------------------------------------------------
 
 STORED = {"number": 1, "version": "0" * 64}
+ADDRESS = {"address": "mtc-m19.sid.inpe.br"}
 
 
 WRONG_REQUESTS: list[tuple[str, str, dict[str, Any], int, str]] = [
@@ -305,9 +306,15 @@ WRONG_REQUESTS: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("DELETE", "", {}, 405, "the method DELETE is not allowed; use GET"),
     ("POST", "/switch", {}, 400, "None is not an object"),
     ("POST", "/switch", {"data": b"{"}, 415, "the Content-Type of the body must be "),
-    ("POST", "/switch", {"json": {"items": []}}, 400, "the list has 0 items, instead of 1 to"),
-    ("POST", "/switch", {"json": {"items": [STORED] * 2}}, 400, "an item appears twice"),
-    ("POST", "/switch", {"json": {"items": [1]}}, 400, "1 is not an object"),
+    (
+        "POST",
+        "/switch",
+        {"json": {"items": [], **ADDRESS}},
+        400,
+        "the list has 0 items, instead of 1 to",
+    ),
+    ("POST", "/switch", {"json": {"items": [STORED] * 2, **ADDRESS}}, 400, "an item appears twice"),
+    ("POST", "/switch", {"json": {"items": [1], **ADDRESS}}, 400, "1 is not an object"),
     (
         "POST",
         "/switch",

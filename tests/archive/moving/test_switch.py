@@ -17,6 +17,7 @@ from support.accesses import insert_counts
 from support.archives import FAR_SERVICE, archive_of
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.changes import make_claim
 from flask_ibi_archive.archive.moving.choosing import Terms
 from flask_ibi_archive.archive.moving.offers import make_offer, withdraw_offer
 from flask_ibi_archive.core.protocol.states import State
@@ -58,6 +59,7 @@ def test_a_switch_leaves_a_copy_or_a_tombstone(
     assert states(archive, item, other) == [(state, FAR_SERVICE), ("Original", None)]
     assert [(one["old_state"], one["new_state"]) for one in changes] == [("Original", state)]
     after = record_of(archive, item)
+    assert make_claim("1", after).original_archive == FAR_SERVICE
     assert after.metadata == before.metadata
     if leave == "copy":
         assert (after.files, after.timestamp) == (before.files, before.timestamp)

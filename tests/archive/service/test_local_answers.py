@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.accesses import stored
 from support.archives import FAR_SERVICE, archive_of, import_records
+from support.moves import confirm
 from support.networks import PREFERENCES, make_wanted
 from support.operations import make_archives
 from support.pages import Page
@@ -159,6 +160,7 @@ def test_loops_are_alerts_and_what_a_copy_lacks_is_left_to_the_resolver(app: Fla
     # the same item with another path is not a loop
     assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
     # the missing parts of a copy and a removed copy are left to the resolver
+    confirm(archive_of(app))
     copy = {"state": "Copy", "original_archive": FAR_SERVICE}
     import_records(
         archive_of(app), [{"rep": rep(11), "next_edition": rep(12), **copy}, {"rep": rep(12)}]
@@ -245,6 +247,7 @@ def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     # this Archive does not know that the other Archive removed the item
     here.transfer(rep(3), there.served().service_ibi)
     there.delete(rep(3), "withdrawn")
+    confirm(here)
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=here.served().service_ibi)
     assert redirect_of(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
     assert redirect_of(ask(app, f"/{rep(2)}")) == col(rep(2), "")

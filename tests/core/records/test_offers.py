@@ -19,6 +19,7 @@ from flask_ibi_archive.core.records.messages import (
     OfferDescription,
     StoredVersion,
     SwitchAnswer,
+    SwitchRequest,
     format_answers,
     format_offer,
     format_offered,
@@ -193,7 +194,8 @@ ANSWERS = (
 
 
 def test_requests_and_answers_are_read_as_they_were_written() -> None:
-    assert parse_switch(json.loads(json.dumps(format_switch(ASKED)))) == ASKED
+    request = SwitchRequest(ASKED, "mtc-m19.sid.inpe.br:8080")
+    assert parse_switch(json.loads(json.dumps(format_switch(request)))) == request
     assert parse_answers(json.loads(json.dumps(format_answers(ANSWERS))), ASKED) == ANSWERS
 
 
@@ -202,20 +204,21 @@ def test_requests_and_answers_are_read_as_they_were_written() -> None:
     [
         ({"items": []}, "items: the list has 0 items, instead of 1 to 500"),
         ({"items": [{"number": 1}]}, "items[0].version: the field is missing"),
-        ({"items": [{"number": "1", "version": VERSION}]}, "items[0].number: '1' is not a whole"),
+        ({"address": "http://a.br"}, "address: 'http://a.br' is not the address of an Archive"),
         ({"items": [{"number": 1, "version": "a"}]}, "items[0].version: 'a' is not a SHA-256"),
         ({"items": [{"number": 1, "version": VERSION}] * 2}, "items: an item appears twice"),
     ],
 )
-def test_a_wrong_request_is_refused(data: object, message: str) -> None:
-    assert refusal(parse_switch, data).startswith(message)
+def test_a_wrong_request_is_refused(data: dict[str, Any], message: str) -> None:
+    right = format_switch(SwitchRequest(ASKED, "a.br"))
+    assert refusal(parse_switch, {**right, **data}).startswith(message)
 
 
 def test_a_request_has_at_most_500_items() -> None:
-    items = [StoredVersion(number, VERSION) for number in range(1, 502)]
-    assert len(parse_switch(format_switch(items[:500]))) == 500
+    items = tuple(StoredVersion(number, VERSION) for number in range(1, 502))
+    assert len(parse_switch(format_switch(SwitchRequest(items[:500], "a.br"))).items) == 500
     assert "the list has 501 items, instead of 1 to 500" in refusal(
-        parse_switch, format_switch(items)
+        parse_switch, format_switch(SwitchRequest(items, "a.br"))
     )
 
 
