@@ -26,8 +26,8 @@ The reader waits for the first redirect that nothing can precede. If there is no
 
 Usually one Archive is asked, and has the URL: the first one that is ranked, or where the item was
 found last. The others follow when it has answered without a URL, or after :data:`HEAD_START`.
-Before an alert, Archives are asked that lately gave items with the same prefix; and after a
-tombstone all Archives, because the item may have moved. If the Original is required, all that may
+Before an alert, Archives are asked that mint with the same prefix or lately gave items with it; and
+after a tombstone all Archives, because the item may have moved. If the Original is required, all that may
 have it are asked at once and awaited. Of a silent one its claim counts: two claims of an Original
 are a suspicion.
 
@@ -518,7 +518,7 @@ class Resolution:
         for poll in polls:
             further += self._plan_requests(poll, poll.last, now)
             poll.last = ()
-            if not poll.is_for_all and any(map(_is_tombstone, poll)):
+            if not poll.is_for_all and any(map(self._may_have_moved, poll)):
                 poll.is_for_all = True
                 planned = {one.archive.id for one in poll}
                 rest = [one for one in self.archives.archives if one not in planned]
@@ -526,6 +526,12 @@ class Resolution:
                 further += self._plan_requests(poll, everybody, now)
         self._wake = now
         return bool(further)
+
+    def _may_have_moved(self, request: Request) -> bool:
+        """Return whether an Archive had the item, so that another one may have it now."""
+        state = () if request.answer is None else request.answer.pairs.get("state")
+        is_copy = self.request.wanted.requires_original and state == (State.COPY.value,)
+        return is_copy or state == (State.DELETED.value,)
 
     def _conclude(
         self, number: int, outcome: Redirect | NextRound | Alert, polls: Sequence[Poll]
@@ -752,8 +758,3 @@ NOTHING = Known()
 def _list_planned(polls: Sequence[Poll]) -> list[Request]:
     """Return the requests that do not wait for an alert."""
     return [one for poll in polls for one in poll if one.due < inf]
-
-
-def _is_tombstone(request: Request) -> bool:
-    answer = request.answer
-    return answer is not None and answer.pairs.get("state") == (State.DELETED.value,)

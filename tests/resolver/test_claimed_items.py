@@ -240,6 +240,10 @@ def test_before_a_tombstone_is_shown_all_archives_are_asked(run: Run) -> None:
     # the silence of an Archive that claims something else means nothing
     archives[2].table[X] = http("", "500 No")
     assert told(resolver.resolve(wants(X))) is AlertKind.REMOVED
+    # an Original that was moved, and has left a Copy
+    archives[0].table[X] = leads(THERE, "Copy")
+    archives[2].table[X] = leads(HERE)
+    assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) == HERE
 
 
 def test_each_further_round_reads_the_claims_once(run: Run) -> None:
