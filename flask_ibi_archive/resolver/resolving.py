@@ -27,9 +27,9 @@ The reader waits for the first redirect that nothing can precede. If there is no
 Usually one Archive is asked, and has the URL: the first one that is ranked, or where the item was
 found last. The others follow when it has answered without a URL, or after :data:`HEAD_START`.
 Before an alert, Archives are asked that mint with the same prefix or lately gave items with it; and
-after a tombstone all Archives, because the item may have moved. If the Original is required, all that may
-have it are asked at once and awaited. Of a silent one its claim counts: two claims of an Original
-are a suspicion.
+after a tombstone all Archives, because the item may have moved. If the Original is required, all
+that may have it are asked at once and awaited. Of a silent one its claim counts: two claims of an
+Original are a suspicion.
 
 Archives that failed repeatedly are skipped (asking.py), unless the Original is required. The
 document registry answers only what no Archive can answer: see :meth:`Resolution._add_registered`.

@@ -57,7 +57,6 @@ def fill(app: Flask, address: str | None = FAR, is_confirmed: bool = False) -> N
         confirm(archive)
 
 
-@pytest.mark.rule("CL-8b")
 @for_each(
     ("base", "address", "is_confirmed", "there"),
     [
@@ -102,7 +101,6 @@ def test_persistent_urls_lead_to_the_resolver_or_the_other_archive(
                 assert answer.pairs["state"] == ("Deleted",)
 
 
-@pytest.mark.rule("CL-8b")
 @pytest.mark.parametrize("is_confirmed", [True, False])
 def test_a_reader_who_comes_back_is_not_redirected_again(app: Flask, is_confirmed: bool) -> None:
     fill(app, is_confirmed=is_confirmed)
@@ -157,7 +155,6 @@ def visit(apps: dict[str, Flask], url: str) -> list[tuple[str, int]]:
             return visited
 
 
-@pytest.mark.rule("CL-8b")
 def test_several_moves_lead_on_and_end(chain: dict[str, Flask]) -> None:
     first, second, third = CHAIN
     import_records(archive_of(chain[third]), [{"rep": rep(1)}])
@@ -179,7 +176,6 @@ def test_the_tombstone_of_a_translation_that_was_moved_is_shown(new_app: NewApp)
     assert f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}" in Page(answer.text).links
 
 
-@pytest.mark.rule("CL-8b")
 def test_the_pages_of_a_moved_item_link_to_its_new_place(app: Flask) -> None:
     fill(app)
     place = f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}"
