@@ -113,7 +113,7 @@ class Federation:
 
 
 @pytest.mark.slow
-@pytest.mark.rule("MV-3", "CL-8b")
+@pytest.mark.rule("MV-3")
 @pytest.mark.parametrize("leave", ["tombstone", "copy"])
 @pytest.mark.parametrize("claims", [True, False])
 def test_a_reader_finds_an_item_at_every_moment_of_its_move(
