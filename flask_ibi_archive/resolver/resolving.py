@@ -513,8 +513,6 @@ class Resolution:
         if alert.kind is AlertKind.SUSPECTS:
             return False
         further = [one for poll in polls for one in poll.ranked if one.due == inf]
-        for request in further:
-            request.due = now
         for poll in polls:
             further += self._plan_requests(poll, poll.last, now)
             poll.last = ()
@@ -524,6 +522,8 @@ class Resolution:
                 rest = [one for one in self.archives.archives if one not in planned]
                 everybody = [Planned(0.0, one, False, False) for one in rest]
                 further += self._plan_requests(poll, everybody, now)
+        for request in further:
+            request.due = now
         self._wake = now
         return bool(further)
 

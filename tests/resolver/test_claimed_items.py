@@ -282,6 +282,10 @@ def test_archives_that_lately_gave_items_with_the_prefix_are_asked_before_an_ale
     # the silence of such an Archive means nothing
     assert told(resolver.resolve(wants(Y))) is AlertKind.UNKNOWN
     assert asked(archives) == [[X], [Y], []]
+    # also if another Archive claims the item, but has it no more
+    store_claims(resolver.database, {2: {X: ORIG}})
+    archives[1].table[X] = "state Deleted"
+    assert told(resolver.resolve(wants(X))) == HERE
 
 
 def test_prefixes_are_learned_from_answers_and_hints_only_without_claims(run: Run) -> None:
