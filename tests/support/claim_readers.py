@@ -10,6 +10,7 @@ from sqlalchemy import make_url, text
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.claim import MAX_PAGE, Claim, Page, parse_claim, parse_key, parse_page
+from flask_ibi_archive.server.database.migrate import ARCHIVE
 from support.archives import archive_of
 from support.databases import Schemas, copy_database, schema_of
 
@@ -82,8 +83,7 @@ def keep_database(archive: Archive, folder: Path) -> Callable[[], None]:
 
     def restore() -> None:
         with schemas.engine.connect() as connection:
-            names = [name for names in schemas.tables.values() for name in names]
-            connection.execute(text(schemas._emptying(schema, names)))
+            connection.execute(text(schemas._emptying(schema, schemas.tables[ARCHIVE])))
         schemas.copy_rows(kept, schema)
         schemas.give_back(kept, True)
 
