@@ -3,26 +3,220 @@
 The whole list contains the URLs of the requested item and of all related items. A filtered list
 contains only the pairs that the resolver needs for the verbs of the request.
 
+A host application that needs other URLs provides a function of the type :data:`FindAddress`, or
+replaces the class :class:`ArchiveUrls`.
+
 Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
+from urllib.parse import quote
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
-from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.core.protocol.catalogue import (
+    DUBLIN_CORE,
+    Catalogue,
+    CatalogueItem,
+    OwnMetadata,
+    Scope,
+)
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
-from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
-from flask_ibi_archive.core.protocol.relation_targets import (
+from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
+from flask_ibi_archive.core.protocol.relations import (
+    SHAPES,
+    Relation,
+    RelationPattern,
     RelationTarget,
+    add_prefixes,
     follow_path,
     list_relations,
+    parse_relation,
 )
 from flask_ibi_archive.core.protocol.states import State
+
+
+class Named(Protocol):
+    """An object that has a repository name or an IBIp."""
+
+    @property
+    def rep(self) -> str | None:
+        """The repository name of the object, or None."""
+
+    @property
+    def ibip(self) -> str | None:
+        """The IBIp of the object, or None."""
+
+
+#: The kind of a page of an item.
+PageKind = Literal["item", "file", "file_list", "metadata", "statistics"]
+#: A function that returns the address of a page of an item. The parameters are the kind of the
+#: page, the item, and a text: the path of the file for ``file``, the format or None for
+#: ``metadata``, otherwise None. The result is a path of the app that begins with ``/``, or a
+#: complete URL. None means the usual address.
+FindAddress = Callable[[PageKind, Named, "str | None"], "str | None"]
+
+
+class ArchiveUrls:
+    """Builds the absolute URLs of a running Archive.
+
+    A URL contains the repository name of the item, or the IBIp if the item has no repository name.
+    A URL contains the path of a file in UTF-8. All characters of the path are percent-encoded,
+    except letters, digits, ``-._~`` and ``/``.
+
+    :param origin: the scheme and the archiveaddress of the Archive, such as
+        ``http://mtc-m16c.sid.inpe.br``.
+    :ivar find_root: returns the path under which the app is mounted, such as ``/repository``; "" if
+        the app is at the root of the host.
+    :ivar find_address: the function of the host that changes addresses, or None.
+    """
+
+    find_root: Callable[[], str] | None = None
+    find_address: FindAddress | None = None
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+
+    @property
+    def base(self) -> str:
+        """The beginning of all URLs of the app: the origin and the path of the app."""
+        return self.origin if self.find_root is None else self.origin + self.find_root()
+
+    def service(self, item: Named) -> str:
+        """Return the URL of the Archive service itself ([R] 4.1).
+
+        The path of this URL is only the IBI, even if the app is mounted under a path.
+        """
+        return f"{self.origin}/{item.rep or item.ibip}"
+
+    def item(self, item: Named) -> str:
+        """Return the URL of the landing page of an item."""
+        return self._find("item", item, "/")
+
+    def file(self, item: Named, path: str) -> str:
+        """Return the URL of a file of an item."""
+        return self._find("file", item, f"/doc/{quote(path, safe='/')}", path)
+
+    def file_list(self, item: Named) -> str:
+        """Return the URL of the page that lists the files of an item."""
+        return self._find("file_list", item, "/files")
+
+    def statistics(self, item: Named) -> str:
+        """Return the URL of the access statistics of an item."""
+        return self._find("statistics", item, "/statistics")
+
+    def metadata(self, item: Named, format: str | None = None) -> str:
+        """Return the URL of the metadata of an item.
+
+        :param format: the format of the metadata; None for metadata in free form.
+        """
+        end = f"/metadata?choice={format}" if format else "/metadata"
+        return self._find("metadata", item, end, format)
+
+    def zip_file(self, item: Named) -> str:
+        """Return the URL of all files of an item as one ZIP file."""
+        return f"{self.base}/col/{item.rep or item.ibip}/files.zip"
+
+    def archive_statistics(self) -> str:
+        """Return the URL of the access statistics of the Archive."""
+        return f"{self.base}/ibi/statistics"
+
+    def _find(self, page: PageKind, item: Named, end: str, text: str | None = None) -> str:
+        """Return the URL of a page that the function of the host chooses, or the usual URL.
+
+        If the path does not begin with the path of the app, the path of the app is added.
+
+        :param end: the end of the usual URL, after the identifier of the item.
+        :param text: the text for the function of the host.
+        :raises ValueError: if the function returns something else than a path, a URL or None.
+        """
+        ibi = item.rep or item.ibip
+        found = None if self.find_address is None else self.find_address(page, item, text)
+        if found is None:
+            return f"{self.base}/col/{ibi}{end}"
+        if isinstance(found, str) and found.startswith(("http://", "https://")):
+            return found
+        if not isinstance(found, str) or not found.startswith("/") or found.startswith("//"):
+            raise ValueError(
+                f"the address function returned {found!r} for the page {page!r} of the item {ibi}; "
+                "it should return a path that begins with '/', a URL that begins with http:// or "
+                "https://, or None"
+            )
+        # the base without the origin is the path of the app
+        is_complete = found.startswith(f"{self.base}/"[len(self.origin) :])
+        return (self.origin if is_complete else self.base) + found
+
+
+@dataclass(frozen=True)
+class ArchiveFacts:
+    """The settings and other data of an Archive that are necessary for URL lists.
+
+    :param address: the archiveaddress of the Archive.
+    :param service: the words of ibi.archiveservice, the IBI of the Archive service.
+    :param addresses: builds the URLs of items and files.
+    :param platform_software: the words of ibi.platformsoftware; () if the platform has no IBI.
+    :param relations: the relations that the Archive answers; None for all relations.
+    :param filter_url_list: True if the Archive sends filtered lists.
+    :param follow_editions: True if the Archive finds the last edition by following the next
+        editions in this Archive.
+    :param own_formats: the formats in which the Archive itself writes Dublin Core, and that URL
+        lists contain.
+    :param written_formats: further formats that the Archive writes. URL lists contain such a format
+        only if the request names it, because all of them would make each list longer.
+    :param checks_access: False if the URL list is for a user who may read all files of all items.
+    """
+
+    address: str
+    service: tuple[str, ...]
+    addresses: ArchiveUrls
+    platform_software: tuple[str, ...] = ()
+    relations: tuple[RelationPattern, ...] | None = None
+    filter_url_list: bool = True
+    follow_editions: bool = True
+    own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE)
+    written_formats: frozenset[str] = frozenset()
+    checks_access: bool = True
+
+    @cached_property
+    def shapes(self) -> frozenset[str]:
+        """The shapes of the relations that the Archive answers, and all their beginnings."""
+        if self.relations is None:
+            return SHAPES
+        return add_prefixes({pattern.shape for pattern in self.relations})
+
+    def scope(self, relation: Relation, paths: tuple[str, ...]) -> Scope:
+        """Return the scope for the relations of a relation's shape, and of all its beginnings.
+
+        :param paths: the possible paths of the requested file.
+        """
+        named = {step.parameter for step in relation.steps} & self.written_formats
+        return Scope(
+            add_prefixes({relation.shape}) & self.shapes,
+            next_edition="u" in relation.shape,
+            paths=paths,
+            follow_editions=self.follow_editions,
+            own_formats={**self.own_formats, **dict.fromkeys(named)},
+        )
+
+    def answers(self, name: str) -> bool:
+        """Return True if the Archive answers the relation with a text."""
+        if self.relations is None:
+            return True
+        relation = parse_relation(name)
+        return any(pattern.matches(relation) for pattern in self.relations)
+
+    def may_read(self, item: CatalogueItem, user: str) -> bool:
+        """Return True if a user may read the files of an item, or if access is not checked.
+
+        :param user: the IP address of the user.
+        """
+        return not self.checks_access or item.allows(user)
+
 
 #: The name and the value of a pair. The value is one word or several words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
