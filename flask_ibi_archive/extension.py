@@ -32,7 +32,7 @@ from flask_ibi_archive.archive.service.local_resolution import (
     answer_former_link,
     answer_own_item,
 )
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
+from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_address

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from flask_ibi_archive.core.identifiers import convert_from_decimal
+from flask_ibi_archive.core.identifiers.forms import convert_from_decimal
 from flask_ibi_archive.errors import IdentifierError
 
 Argument = TypeVar("Argument")

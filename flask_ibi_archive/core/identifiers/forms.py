@@ -57,6 +57,14 @@ _DOCUMENTATION = tuple(
 )
 
 
+def unmap(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the IPv4 address of an IPv4-mapped IPv6 address, or any other address itself.
+
+    A socket for both IPv4 and IPv6 shows an IPv4 address as an IPv4-mapped address.
+    """
+    return (ip.ipv4_mapped if isinstance(ip, IPv6Address) else None) or ip
+
+
 def canonical_address(text: str) -> str:
     """Return the canonical text of an IP address.
 
@@ -110,9 +118,7 @@ def _read_address(text: str) -> IPv4Address | IPv6Address:
         ) from exc
     # Newer Python versions write the end of an IPv4-mapped address as an IPv4 address. All other
     # IPv6 addresses have the same text in all Python versions.
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
+    return unmap(address)
 
 
 def check_host(host: str) -> None:
@@ -205,6 +211,14 @@ def build_repository_name(host: str, port: int, date: Fraction) -> Identifier:
             "are allowed; use a shorter host name or a coarser granularity"
         )
     return Identifier(Form.REP, text)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        canonical_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def convert_to_decimal(text: str, base: int) -> int:

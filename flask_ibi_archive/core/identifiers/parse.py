@@ -26,6 +26,12 @@ from itertools import combinations, islice
 from typing import TypeVar
 
 from flask_ibi_archive.core.identifiers.dates import get_posix_seconds, join_seconds
+from flask_ibi_archive.core.identifiers.forms import (
+    DEFAULT_REPOSITORY_PORT,
+    GRAPHEMES,
+    decode_ibip_prefix,
+    decode_ibip_suffix,
+)
 from flask_ibi_archive.core.identifiers.grammar import (
     FOREIGN,
     IBIP,
@@ -35,12 +41,6 @@ from flask_ibi_archive.core.identifiers.grammar import (
     find_word_fault,
     match_identifier,
     month_has_day,
-)
-from flask_ibi_archive.core.identifiers.forms import (
-    DEFAULT_REPOSITORY_PORT,
-    GRAPHEMES,
-    decode_ibip_prefix,
-    decode_ibip_suffix,
 )
 from flask_ibi_archive.errors import IdentifierError, RefusedText
 from flask_ibi_archive.reasons import Reason

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import Protocol
 
-from flask_ibi_archive.core.protocol.hosts import parse_ip
+from flask_ibi_archive.core.identifiers.forms import unmap
 
 #: The value of ``AccessRule.others`` that hides the description of an item.
 HIDDEN = "none"
@@ -46,7 +46,7 @@ def networks_allow(networks: Iterable[str] | None, address: str) -> bool:
     """Return whether an IP address is in one of the networks; None means all networks."""
     if networks is None:
         return True
-    user = parse_ip(address)
+    user = unmap(ip_address(address))
     return any(user in ip_network(network) for network in networks)
 
 

@@ -17,17 +17,20 @@ Source: [R] 5.2, Table 5.2, Examples 5.2 to 5.4.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from flask_ibi_archive.core.identifiers import Identifier, canonical_address, parse_identifier
+from flask_ibi_archive.core.identifiers.forms import canonical_address
+from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import is_archive_address
-from flask_ibi_archive.core.protocol.pairs import format_pairs, join_pairs, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import (
+from flask_ibi_archive.core.protocol.pairs import (
     REPEATED,
     SERVICE_SUBJECT,
+    find_repeated,
+    format_pairs,
     format_query_string,
+    parse_pairs,
     refuse_subject,
 )
 from flask_ibi_archive.errors import PeerProtocolError
@@ -150,7 +153,7 @@ def is_email(text: str) -> bool:
     return _EMAIL.fullmatch(text) is not None
 
 
-def _create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
+def create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
     """Return a parser that checks a text and returns the same text.
 
     :param is_right: returns a true value if a text is right.
@@ -166,16 +169,16 @@ def _create_parser(is_right: Callable[[str], object], expected: str) -> Callable
 
 
 _PARSERS: dict[str, Callable[[str], str]] = {
-    ADDRESS: _create_parser(
+    ADDRESS: create_parser(
         is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"
     ),
     SERVICE_IBI: lambda text: parse_identifier(text).text,
     IP: canonical_address,
-    PROTOCOL: _create_parser(HTTP.__eq__, HTTP),
-    PLATFORM_VERSION: _create_parser(
+    PROTOCOL: create_parser(HTTP.__eq__, HTTP),
+    PLATFORM_VERSION: create_parser(
         _PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"
     ),
-    ADMIN_EMAIL: _create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
+    ADMIN_EMAIL: create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
     REGISTRATION_KEY: parse_key,
 }
 
@@ -239,13 +242,8 @@ def format_registration_request(request: RegistrationRequest) -> str:
     """Return the query string of a request: the eight pairs of the examples, and further ones.
 
     :returns: ASCII text without the "?". The text contains the key.
-    :raises ValueError: if a value is not as [R] Table 5.2 requires.
     Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
     """
-    if request.subject not in RESULTS:
-        raise ValueError(
-            f"{SERVICE_SUBJECT}: {request.subject!r} is not one of {', '.join(RESULTS)}"
-        )
     values = {
         ADDRESS: request.address,
         SERVICE_IBI: request.service_ibi.text,
@@ -255,11 +253,6 @@ def format_registration_request(request: RegistrationRequest) -> str:
         ADMIN_EMAIL: request.admin_email,
         REGISTRATION_KEY: request.key,
     }
-    for name, value in values.items():
-        try:
-            _PARSERS[name](value)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
     values |= {name: value for name in FURTHER if (value := getattr(request, name))}
     return format_query_string([(SERVICE_SUBJECT, request.subject), *values.items()])
 
@@ -277,10 +270,9 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
         as Table 5.2 requires. The message does not show the key.
     Source: [R] 5.2, Table 5.2.
     """
-    values = dict(pairs)
-    counts = Counter(name for name, _ in pairs)
+    values, repeated = dict(pairs), find_repeated(pairs)
     for name in (SERVICE_SUBJECT, *_PARSERS):
-        if counts[name] > 1:
+        if name in repeated:
             raise PeerProtocolError(REPEATED.format(name))
         if not values.get(name):
             raise PeerProtocolError(f"{name} is missing")
@@ -351,10 +343,11 @@ def format_registration_status(status: RegistrationStatus) -> str:
 
     Source: [R] 5.2.
     """
-    lists = [format_pairs([(ARCHIVE_STATUS, status.archive)])]
-    if status.confirmation is not None:
-        lists.append(format_pairs([(CONFIRMATION_STATUS, status.confirmation)]))
-    return join_pairs(*lists, format_clash(status.clash))
+    pairs = [(ARCHIVE_STATUS, status.archive), (CONFIRMATION_STATUS, status.confirmation)]
+    lists = [format_pairs([(name, value)]) for name, value in pairs if value is not None]
+    if status.clash:
+        lists.append(format_clash(status.clash))
+    return " ".join(lists)
 
 
 def format_clash(clash: str) -> str:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -85,6 +86,11 @@ def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
             name, _, value = part.partition("=")
             pairs.append((_decode(name), _decode(value)))
     return pairs
+
+
+def find_repeated(pairs: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the names that several pairs of a query string have."""
+    return {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
 
 
 def refuse_subject(subject: str, known: Iterable[str]) -> PeerProtocolError:

@@ -366,7 +366,7 @@ class RelationTarget(NamedTuple):
         return format is not None and item.state is not None and format not in item.formats
 
     @property
-    def key(self) -> TargetKey:
+    def key(self) -> tuple[int, bool, str | None, int]:
         """A value that is the same for all RelationTarget objects of the same target.
 
         The key consists of the ids of objects, because the items of a host need not be hashable.
@@ -375,7 +375,6 @@ class RelationTarget(NamedTuple):
         return id(self.item), self.own is not None, self.format, id(self.described)
 
 
-TargetKey = tuple[int, bool, "str | None", int]
 #: A list of targets, each after the text of the step or steps that lead to the target.
 Targets = list[tuple[str, RelationTarget]]
 
@@ -474,36 +473,26 @@ def list_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targ
     """Return the texts and the targets of all relations of an item.
 
     :param shapes: the shapes of the relations to follow, and all beginnings of these shapes.
-    :returns: the relations. The text of that of the item to itself is "". Relations with the same
-        target have the same RelationTarget object.
+    :returns: the relations. The text of that of the item to itself is "".
     """
-    return _continue(RelationTarget(item), shapes, {}, {})
+    return list(_continue(RelationTarget(item), shapes))
 
 
 def _continue(
-    target: RelationTarget,
-    shapes: frozenset[str],
-    targets: dict[TargetKey, RelationTarget],
-    continued: dict[tuple[TargetKey, frozenset[str]], Targets],
-) -> Targets:
-    """Return the texts of the relations that begin at a target, and the targets to which they lead.
+    target: RelationTarget, shapes: frozenset[str]
+) -> Iterator[tuple[str, RelationTarget]]:
+    """Yield the texts of the relations that begin at a target, and the targets to which they lead.
 
-    :param target: the target of the steps before.
     :param shapes: the shapes of the relations that begin at the target.
-    :param targets: all targets so far, each once.
-    :param continued: the results so far. Many relations lead to the same target, and then continue
-        in the same way.
     """
-    key = target.key
-    if (key, shapes) not in continued:
-        target = targets.setdefault(key, target)
-        relations = continued[key, shapes] = [("", target)] if target.has_format else []
-        # if the state is None, only the identifier of the item is known
-        for letter, rest in split_shapes(shapes) if target.item.state is not None else ():
-            for step, following in _NEXT_TARGETS[letter](target):
-                ends = _continue(following, rest, targets, continued)
-                relations += [(step + name, end) for name, end in ends]
-    return continued[key, shapes]
+    if target.has_format:
+        yield "", target
+    if target.item.state is None:  # only the identifier of the item is known
+        return
+    for letter, rest in split_shapes(shapes):
+        for step, following in _NEXT_TARGETS[letter](target):
+            for name, end in _continue(following, rest):
+                yield step + name, end
 
 
 def follow_path(

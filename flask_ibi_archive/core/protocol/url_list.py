@@ -194,7 +194,7 @@ class ArchiveFacts:
 
         :param paths: the possible paths of the requested file.
         """
-        named = {step.parameter for step in relation.steps} & self.written_formats
+        named = self.written_formats.intersection([step.parameter for step in relation.steps])
         return Scope(
             add_prefixes({relation.shape}) & self.shapes,
             next_edition="u" in relation.shape,
@@ -261,17 +261,13 @@ def answer_url_request(
     """
     if not facts.filter_url_list:
         return build_url_list(catalogue, request, facts, issue_key, requested_only)
-    verbs = request.verbs
-    shape = verbs.relation.shape
-    paths = (
-        list_candidate_paths(request.filepath) if request.filepath and not verbs.file_list else ()
-    )
-    scope = facts.scope(verbs.relation, paths)
+    relation = request.verbs.relation
+    scope = facts.scope(relation, _list_paths(request))
     item, pairs = _find_item(catalogue, request, facts, scope)
     if item is None:
         return pairs
-    view = _View(request, facts, bool(paths))
-    *intermediate, final = follow_path(item, verbs.relation.steps, scope.shapes)
+    view = _View(request, facts, bool(scope.paths))
+    *intermediate, final = follow_path(item, relation.steps, scope.shapes)
     found = list(view.describe(final))
     pairs += list_ibi_pairs(found)
     url_pairs = list_url_pairs(found)
@@ -279,7 +275,7 @@ def answer_url_request(
         return [*pairs, *url_pairs, ("urlkey", issue_key(item))]
     for targets in intermediate:
         pairs += list_ibi_pairs(view.describe(targets))
-    if "u" in shape:
+    if scope.next_edition:
         pairs += create_next_edition_pair(item)
     return pairs
 
@@ -297,31 +293,28 @@ def build_url_list(
     :param requested_only: if True, the list contains only the relations that the verbs request.
     Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
     """
-    paths = () if request.verbs.file_list else list_candidate_paths(request.filepath)
-    relation = request.verbs.relation
+    relation, paths = request.verbs.relation, _list_paths(request)
     if requested_only:
         scope = facts.scope(relation, paths)
     else:
-        scope = Scope(
-            facts.shapes,
-            next_edition=True,
-            paths=paths,
-            follow_editions=facts.follow_editions,
-            own_formats=facts.own_formats,
-        )
+        scope = Scope(facts.shapes, True, paths, facts.follow_editions, facts.own_formats)
     item, pairs = _find_item(catalogue, request, facts, scope)
     if item is None:
         return pairs
     if scope.next_edition:
         pairs += create_next_edition_pair(item)
     pairs.append(("urlkey", issue_key(item)))
-    view = _View(request, facts, bool(paths))
     if requested_only:
         targets = list(chain.from_iterable(follow_path(item, relation.steps, scope.shapes)))
     else:
         targets = list_relations(item, scope.shapes)
-    described = list(view.describe(targets))
+    described = list(_View(request, facts, bool(paths)).describe(targets))
     return [*pairs, *list_ibi_pairs(described), *list_url_pairs(described)]
+
+
+def _list_paths(request: UrlRequest) -> tuple[str, ...]:
+    """Return the paths that the request may mean; a request for a list of files has none."""
+    return () if request.verbs.file_list else list_candidate_paths(request.filepath)
 
 
 def list_target_urls(
@@ -388,25 +381,26 @@ def _find_item(
     return item, pairs
 
 
+@dataclass(frozen=True)
 class _View:
-    """Finds the URLs that one user gets for one request."""
+    """Finds the URLs that one user gets for one request.
 
-    def __init__(self, request: UrlRequest, facts: ArchiveFacts, has_path: bool) -> None:
-        self._facts = facts
-        self.user = request.client_addresses[0]
-        self.addresses = facts.addresses
-        self.has_path = has_path
-        self.wants_file_list = request.verbs.file_list
-        self._known: dict[int, Description] = {}  # by the id of the target
+    :param has_path: True if the request is for a file.
+    """
+
+    request: UrlRequest
+    facts: ArchiveFacts
+    has_path: bool
+    known: dict[object, Description] = field(default_factory=dict)
 
     def describe(self, targets: Iterable[tuple[str, RelationTarget]]) -> Iterator[DescribedTarget]:
         """Yield the relation and the description of each target that the Archive answers."""
         for name, target in targets:
-            if self._facts.answers(name):
-                found = self._known.get(id(target))
-                if found is None:  # the description keeps the target, so that the id remains valid
-                    found = self._known[id(target)] = self._describe(target)
-                yield name, found
+            if self.facts.answers(name):
+                # the description keeps the objects of the target, so that the key remains valid
+                if target.key not in self.known:
+                    self.known[target.key] = self._describe(target)
+                yield name, self.known[target.key]
 
     def _describe(self, target: RelationTarget) -> Description:
         """Return what the URL list contains about a target, if the user may see it."""
@@ -427,7 +421,7 @@ class _View:
         return Description(target, words, values)
 
     def _may_read(self, item: CatalogueItem) -> bool:
-        return self._facts.may_read(item, self.user)
+        return self.facts.may_read(item, self.request.client_addresses[0])
 
     def _find_written_url(self, target: RelationTarget) -> str | None:
         """Return the URL of metadata without an identifier, or None.
@@ -435,14 +429,14 @@ class _View:
         The metadata are on another server, or the Archive writes the format from Dublin Core.
         """
         own, format = target.own, target.format
-        if self.has_path or self.wants_file_list:
+        if self.has_path or self.request.verbs.file_list:
             return None
         stated = own and (own.url if format is None else own.formats[format])
         described = target.described or target.item
         # the rule of the item applies to the description that the Archive itself shows
         if stated is None and not described.shows_metadata and not self._may_read(described):
             return None
-        return stated or self.addresses.metadata(described, format)
+        return stated or self.facts.addresses.metadata(described, format)
 
     def _find_item_url(self, target: RelationTarget) -> str | None:
         """Return the URL of an item, one of its files or its list of files; None if unknown."""
@@ -450,16 +444,20 @@ class _View:
         if item.state is None:
             return None
         if target.format is not None:
-            has_url = not self.has_path and not self.wants_file_list
+            has_url = not self.has_path and not self.request.verbs.file_list
             return item.formats.get(target.format) if has_url else None
-        if self.wants_file_list:
-            return self.addresses.file_list(item)
+        if self.request.verbs.file_list:
+            return self.facts.addresses.file_list(item)
         file = item.file()
         if file is not None:
-            return file.url or self.addresses.file(item, file.path)
+            return file.url or self.facts.addresses.file(item, file.path)
         if self.has_path:
             return None
-        return self.addresses.service(item) if item.is_service else self.addresses.item(item)
+        return (
+            self.facts.addresses.service(item)
+            if item.is_service
+            else self.facts.addresses.item(item)
+        )
 
     def _find_metadata_url(self, item: CatalogueItem) -> str | None:
         """Return the URL for a user who may not read the files of an item.
@@ -472,10 +470,10 @@ class _View:
         if found is None:
             return None
         if isinstance(found, OwnMetadata):
-            return found.url or self.addresses.metadata(item)
+            return found.url or self.facts.addresses.metadata(item)
         if found.state in (None, State.DELETED) or not self._may_read(found):
             return None
         target = found.target()
         if target is None:
-            return self.addresses.item(found)
-        return target.url or self.addresses.file(found, target.path)
+            return self.facts.addresses.item(found)
+        return target.url or self.facts.addresses.file(found, target.path)

@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.identifier_strategies import addresses
 
-from flask_ibi_archive.core.identifiers import canonical_address, is_private_address
-from flask_ibi_archive.core.identifiers.repository_names import check_port
+from flask_ibi_archive.core.identifiers.forms import (
+    canonical_address,
+    check_port,
+    is_private_address,
+)
 
 
 @pytest.mark.rule("G7-07")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.identifier_strategies import END, dates
 
-from flask_ibi_archive.core.identifiers import format_date, format_decimal, parse_decimal
+from flask_ibi_archive.core.identifiers.dates import format_date, format_decimal, parse_decimal
 
 
 @for_each(

@@ -8,17 +8,10 @@ from support.cases import for_each
 from support.identifier_strategies import get_outcome, ibips, repository_names
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import (
-    Decoded,
-    Form,
-    Identifier,
-    build_ibip,
-    convert_from_decimal,
-    decode_identifier,
-    format_date,
-    parse_decimal,
-    parse_identifier,
-)
+from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
+from flask_ibi_archive.core.identifiers.forms import build_ibip, convert_from_decimal
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import Decoded, decode_identifier, parse_identifier
 from flask_ibi_archive.errors import IdentifierError
 
 VECTORS = load("identifiers.json")

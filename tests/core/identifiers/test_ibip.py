@@ -12,19 +12,19 @@ from support.cases import for_each
 from support.identifier_strategies import END, addresses, dates, ports
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import (
-    Form,
+from flask_ibi_archive.core.identifiers.dates import parse_decimal
+from flask_ibi_archive.core.identifiers.forms import (
     build_ibip,
     build_ibip_prefix,
     build_ibip_suffix,
     canonical_address,
     convert_from_decimal,
     convert_to_decimal,
-    decode_identifier,
-    parse_decimal,
-    parse_identifier,
+    decode_ibip_prefix,
+    decode_ibip_suffix,
 )
-from flask_ibi_archive.core.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 
 VECTORS = load("identifiers.json")
 BASES = {"ipv4": 11, "ipv6": 17}

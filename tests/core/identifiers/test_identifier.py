@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.identifier_strategies import ibips, legacies, repository_names
 
-from flask_ibi_archive.core.identifiers import Form, Identifier, parse_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 
 
 @pytest.mark.rule("G5-01")

@@ -9,9 +9,8 @@ from support.cases import for_each
 from support.identifier_strategies import get_outcome, ibips, legacies, repository_names
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import (
-    Form,
-    Identifier,
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import (
     parse_ibip,
     parse_identifier,
     parse_repository_name,

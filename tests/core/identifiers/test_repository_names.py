@@ -9,16 +9,15 @@ from support.cases import for_each
 from support.identifier_strategies import dates, hosts, ports
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import (
-    Form,
+from flask_ibi_archive.core.identifiers.dates import parse_decimal
+from flask_ibi_archive.core.identifiers.forms import (
     build_repository_name,
     build_repository_prefix,
     build_repository_suffix,
     check_host,
-    decode_identifier,
-    parse_decimal,
-    parse_identifier,
 )
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 
 VECTORS = load("identifiers.json")
 HOST = "mtc-m18.sid.inpe.br"

@@ -17,11 +17,10 @@ from support.identifier_strategies import (
 )
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import (
-    build_ibip,
-    build_repository_name,
+from flask_ibi_archive.core.identifiers import parse
+from flask_ibi_archive.core.identifiers.forms import build_ibip, build_repository_name
+from flask_ibi_archive.core.identifiers.parse import (
     decode_identifier,
-    parse,
     parse_identifier,
     suggest_identifier,
 )

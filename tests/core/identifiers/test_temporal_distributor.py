@@ -10,8 +10,8 @@ from support.cases import for_each
 from support.identifier_strategies import GRANULARITIES, granularities, moments
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import (
-    build_repository_suffix,
+from flask_ibi_archive.core.identifiers.forms import build_repository_suffix
+from flask_ibi_archive.core.identifiers.temporal_distributor import (
     find_creation_date,
     find_granularity,
     next_suffix_date,

@@ -13,8 +13,7 @@ from flask_ibi_archive.core.protocol.messages import (
     build_response,
     parse_request,
 )
-from flask_ibi_archive.core.protocol.pairs import format_pairs, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, format_pairs, parse_pairs
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 
 X, Y = rep_of(0), rep_of(1)

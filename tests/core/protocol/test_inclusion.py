@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import is_archive_address
 from flask_ibi_archive.core.protocol.inclusion import (
     EXCLUSION_REQUEST,
@@ -23,7 +23,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     parse_registration_answer,
     parse_registration_request,
 )
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.errors import (
     PeerProtocolError,
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.core.protocol.query_strings import contains_key, hide_keys
+from flask_ibi_archive.core.protocol.pairs import contains_key, hide_keys
 
 SECRET = "1398434126-9174368274"
 

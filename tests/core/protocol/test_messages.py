@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.vectors import FOLDER, load
 
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import parse_client_addresses
 from flask_ibi_archive.core.protocol.inclusion import InclusionConfirmationRequest
 from flask_ibi_archive.core.protocol.messages import (
@@ -23,7 +24,7 @@ from flask_ibi_archive.core.protocol.messages import (
     parse_ibi_forms,
     parse_request,
 )
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string, decode_url
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, decode_url
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.errors import (
     PeerProtocolError,

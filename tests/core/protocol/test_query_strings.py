@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.vectors import load
 
-from flask_ibi_archive.core.protocol.query_strings import (
+from flask_ibi_archive.core.protocol.pairs import (
     decode_escapes,
     decode_query_string,
     decode_url,

@@ -6,7 +6,7 @@ import pytest
 from support.cases import for_each
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import (
     build_confirmation_email,
     build_registration_email,

@@ -11,7 +11,7 @@ import pytest
 from support.cases import for_each
 from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_of, rep_of
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request

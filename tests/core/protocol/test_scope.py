@@ -5,8 +5,7 @@ from __future__ import annotations
 from support.cases import for_each
 from support.stores import MemoryCatalogue, moment_of, rep_of
 
-from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import (
@@ -17,7 +16,7 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_relation_pattern,
     parse_verb_list,
 )
-from flask_ibi_archive.core.protocol.url_list import build_url_list
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, ArchiveUrls, build_url_list
 
 FORMATS = {"oai_dc": None, "mods": None}
 STEPS = {

@@ -18,12 +18,16 @@ from support.stores import (
     make_request,
 )
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import format_pairs
-from flask_ibi_archive.core.protocol.relation_targets import step_matches
-from flask_ibi_archive.core.protocol.relations import Relation, parse_relation, parse_verb_list
+from flask_ibi_archive.core.protocol.relations import (
+    Relation,
+    parse_relation,
+    parse_verb_list,
+    step_matches,
+)
 from flask_ibi_archive.core.protocol.url_list import (
     NEXT_EDITION,
     URL_PAIR_NAMES,

@@ -13,8 +13,8 @@ from support.cases import for_each
 from support.identifier_strategies import ibips, legacies, repository_names
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.relations import (
     NO_VERBS,
     SHAPES,

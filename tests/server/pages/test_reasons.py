@@ -13,7 +13,7 @@ from support.cases import for_each
 from support.pages import Page, reading
 from support.web import Answer, ask, resolver_app
 
-from flask_ibi_archive.core.identifiers import decode_identifier, parse_ibip
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_ibip
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.reasons import ENGLISH, Reason
