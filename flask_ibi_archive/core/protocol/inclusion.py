@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from flask_ibi_archive.core.identifiers.forms import canonical_address
 from flask_ibi_archive.core.identifiers.grammar import Identifier
@@ -130,10 +131,8 @@ CONFIRMATION_STATUS = "status.confirmation"
 RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
 CONFIRMATIONS = ("successful", "unsuccessful")
 
-#: The names of the pairs that follow the subject, in the order of the examples ([R] Table 5.2).
-ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
-PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
-ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
+SERVICE_IBI = "archiveserviceibi"
+REGISTRATION_KEY = "registrationkey"
 #: Further pairs of our requests, and of the answers (federation CF-2).
 FURTHER, CLASH = ("mints", "database"), "clash"
 #: The subject of the question whether an Archive clashes with others.
@@ -168,18 +167,25 @@ def create_parser(is_right: Callable[[str], object], expected: str) -> Callable[
     return parse
 
 
-_PARSERS: dict[str, Callable[[str], str]] = {
-    ADDRESS: create_parser(
-        is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"
+#: The pairs that follow the subject, in the order of the examples ([R] Table 5.2). Each pair has an
+#: attribute of :class:`RegistrationRequest`, and a parser of its value.
+_PAIRS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "archiveaddress": (
+        "address",
+        create_parser(is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"),
     ),
-    SERVICE_IBI: lambda text: parse_identifier(text).text,
-    IP: canonical_address,
-    PROTOCOL: create_parser(HTTP.__eq__, HTTP),
-    PLATFORM_VERSION: create_parser(
-        _PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"
+    SERVICE_IBI: ("service_ibi", parse_identifier),
+    "archiveip": ("ip", canonical_address),
+    "archiveprotocol": ("protocol", create_parser(HTTP.__eq__, HTTP)),
+    "archiveplatformversion": (
+        "platform_version",
+        create_parser(_PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"),
     ),
-    ADMIN_EMAIL: create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
-    REGISTRATION_KEY: parse_key,
+    "archiveadmemailaddress": (
+        "admin_email",
+        create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
+    ),
+    REGISTRATION_KEY: ("key", parse_key),
 }
 
 
@@ -204,6 +210,7 @@ class RegistrationRequest:
     :param key: the registration key. ``repr`` and messages do not show the key.
     :param mints: the prefixes of new identifiers, separated by a space; "" if they are unknown.
     :param database: a random word that the Archives of one database have in common; "" if unknown.
+    :param protocol: HTTP, which is the only protocol.
     Source: [R] 5.2, Table 5.2.
     """
 
@@ -216,6 +223,7 @@ class RegistrationRequest:
     key: str = field(repr=False)
     mints: str = ""
     database: str = ""
+    protocol: str = HTTP
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,15 +252,7 @@ def format_registration_request(request: RegistrationRequest) -> str:
     :returns: ASCII text without the "?". The text contains the key.
     Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
     """
-    values = {
-        ADDRESS: request.address,
-        SERVICE_IBI: request.service_ibi.text,
-        IP: request.ip,
-        PROTOCOL: HTTP,
-        PLATFORM_VERSION: request.platform_version,
-        ADMIN_EMAIL: request.admin_email,
-        REGISTRATION_KEY: request.key,
-    }
+    values = {name: str(getattr(request, attribute)) for name, (attribute, _) in _PAIRS.items()}
     values |= {name: value for name in FURTHER if (value := getattr(request, name))}
     return format_query_string([(SERVICE_SUBJECT, request.subject), *values.items()])
 
@@ -271,34 +271,28 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
     Source: [R] 5.2, Table 5.2.
     """
     values, repeated = dict(pairs), find_repeated(pairs)
-    for name in (SERVICE_SUBJECT, *_PARSERS):
+    for name in (SERVICE_SUBJECT, *_PAIRS):
         if name in repeated:
             raise PeerProtocolError(REPEATED.format(name))
         if not values.get(name):
             raise PeerProtocolError(f"{name} is missing")
         if name == SERVICE_SUBJECT and values[name] not in RESULTS:
             raise refuse_subject(values[name], RESULTS)
-    parsed = {name: _parse_value(name, values[name]) for name in _PARSERS}
+    parsed: dict[str, Any] = {
+        attribute: _parse_value(name, values[name], parse)
+        for name, (attribute, parse) in _PAIRS.items()
+    }
     further = {name: values[name] for name in FURTHER if _PRINTABLE.fullmatch(values.get(name, ""))}
-    return RegistrationRequest(
-        subject=values[SERVICE_SUBJECT],
-        address=parsed[ADDRESS],
-        service_ibi=parse_identifier(parsed[SERVICE_IBI]),
-        ip=parsed[IP],
-        platform_version=parsed[PLATFORM_VERSION],
-        admin_email=parsed[ADMIN_EMAIL],
-        key=parsed[REGISTRATION_KEY],
-        **further,
-    )
+    return RegistrationRequest(values[SERVICE_SUBJECT], **parsed, **further)
 
 
-def _parse_value(name: str, text: str) -> str:
+def _parse_value(name: str, text: str, parse: Callable[[str], object]) -> object:
     try:
         if len(text) > MAX_VALUE and name != REGISTRATION_KEY:
             raise ValueError(
                 f"the value has {len(text)} characters; at most {MAX_VALUE} are allowed"
             )
-        return _PARSERS[name](text)
+        return parse(text)
     except ValueError as error:
         raise PeerProtocolError(f"{name}: {error}") from error
 

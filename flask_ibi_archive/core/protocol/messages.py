@@ -267,13 +267,12 @@ def format_request(request: Request) -> str:
     elif isinstance(request, Acknowledgment):
         forms = {name_form(identifier): identifier.text for identifier in request.ibi or ()}
         values = {
+            name: getattr(request, attribute)
+            for name, (attribute, _) in _ACKNOWLEDGMENT_PAIRS.items()
+        }
+        values |= {
             SERVICE_SUBJECT: ACKNOWLEDGMENT,
             CLIENT_ADDRESSES: " ".join(request.client_addresses or ()),
-            CONTENT_TYPE: request.content_type,
-            STATE: request.state,
-            URL: request.url,
-            PERSISTENT_URL: request.persistent_url,
-            URL_KEY: request.url_key,
             IBI: " ".join(list_ibi_words(**forms)),
         }
     else:

@@ -150,11 +150,6 @@ class RelationPattern:
     steps: tuple[tuple[StepKind, str | None], ...]
 
     @property
-    def name(self) -> str:
-        """The text of the pattern in a setting, such as ``.translation(*)``."""
-        return "".join([_format_step(kind, parameter) for kind, parameter in self.steps])
-
-    @property
     def shape(self) -> str:
         """The shape of the relations that match the pattern, such as "um"."""
         return "".join([_LETTERS[kind] for kind, _ in self.steps])

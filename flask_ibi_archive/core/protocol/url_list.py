@@ -250,71 +250,42 @@ def answer_url_request(
     issue_key: Callable[[CatalogueItem], str],
     requested_only: bool = False,
 ) -> Sequence[UrlPair]:
-    """Return the URL list for a request. The settings decide if the list is filtered.
+    """Return the URL list for a request, in no particular order.
 
-    For a filtered list, the function computes only the pairs of the filtered list.
+    The settings decide if the list is filtered. For a filtered list, the function computes only the
+    pairs of the filtered list.
 
     :param issue_key: returns a new URL key for an item.
     :param requested_only: if True, an unfiltered list contains only the relations that the verbs
         request.
-    Source: [R] 7.2, Algorithm 1, lines 16 and 17.
+    Source: [R] 7.2, Algorithm 1, lines 16 and 17; Algorithm 2 (MONTARLISTADEURL).
     """
-    if not facts.filter_url_list:
-        return build_url_list(catalogue, request, facts, issue_key, requested_only)
     relation = request.verbs.relation
-    scope = facts.scope(relation, _list_paths(request))
-    item, pairs = _find_item(catalogue, request, facts, scope)
-    if item is None:
-        return pairs
-    view = _View(request, facts, bool(scope.paths))
-    *intermediate, final = follow_path(item, relation.steps, scope.shapes)
-    found = list(view.describe(final))
-    pairs += list_ibi_pairs(found)
-    url_pairs = list_url_pairs(found)
-    if url_pairs:
-        return [*pairs, *url_pairs, ("urlkey", issue_key(item))]
-    for targets in intermediate:
-        pairs += list_ibi_pairs(view.describe(targets))
-    if scope.next_edition:
-        pairs += create_next_edition_pair(item)
-    return pairs
-
-
-def build_url_list(
-    catalogue: Catalogue,
-    request: UrlRequest,
-    facts: ArchiveFacts,
-    issue_key: Callable[[CatalogueItem], str],
-    requested_only: bool = False,
-) -> Sequence[UrlPair]:
-    """Return the whole URL list of an item, in no particular order.
-
-    :param issue_key: returns a new URL key for an item.
-    :param requested_only: if True, the list contains only the relations that the verbs request.
-    Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
-    """
-    relation, paths = request.verbs.relation, _list_paths(request)
-    if requested_only:
+    paths = () if request.verbs.file_list else list_candidate_paths(request.filepath)
+    if facts.filter_url_list or requested_only:
         scope = facts.scope(relation, paths)
     else:
         scope = Scope(facts.shapes, True, paths, facts.follow_editions, facts.own_formats)
     item, pairs = _find_item(catalogue, request, facts, scope)
     if item is None:
         return pairs
-    if scope.next_edition:
-        pairs += create_next_edition_pair(item)
-    pairs.append(("urlkey", issue_key(item)))
-    if requested_only:
-        targets = list(chain.from_iterable(follow_path(item, relation.steps, scope.shapes)))
+    view = _View(request, facts, bool(paths))
+    if not facts.filter_url_list:
+        levels = [list_relations(item, scope.shapes)]
+        if requested_only:
+            levels = follow_path(item, relation.steps, scope.shapes)
+        found = list(view.describe(chain.from_iterable(levels)))
+        pairs += [("urlkey", issue_key(item)), *list_ibi_pairs(found), *list_url_pairs(found)]
     else:
-        targets = list_relations(item, scope.shapes)
-    described = list(_View(request, facts, bool(paths)).describe(targets))
-    return [*pairs, *list_ibi_pairs(described), *list_url_pairs(described)]
-
-
-def _list_paths(request: UrlRequest) -> tuple[str, ...]:
-    """Return the paths that the request may mean; a request for a list of files has none."""
-    return () if request.verbs.file_list else list_candidate_paths(request.filepath)
+        *intermediate, final = follow_path(item, relation.steps, scope.shapes)
+        found = list(view.describe(final))
+        pairs += list_ibi_pairs(found)
+        if url_pairs := list_url_pairs(found):
+            return [*pairs, *url_pairs, ("urlkey", issue_key(item))]
+        pairs += list_ibi_pairs(view.describe(chain.from_iterable(intermediate)))
+    if scope.next_edition and (following := item.next_edition()) is not None:
+        pairs.append((NEXT_EDITION, list_ibi_words(following.rep, following.ibip)))
+    return pairs
 
 
 def list_target_urls(
@@ -345,17 +316,6 @@ def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
         for position, kind in enumerate(URL_PAIR_NAMES)
         for name, values in shown
     ]
-
-
-def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
-    """Return the ``ibi.nextedition`` pair of an item ([R] 7.2, CRIARPARNEXTEDITION).
-
-    :returns: a list of one pair; [] if the item has no next edition.
-    """
-    following = item.next_edition()
-    if following is None:
-        return []
-    return [(NEXT_EDITION, list_ibi_words(following.rep, following.ibip))]
 
 
 def _find_item(
@@ -440,24 +400,20 @@ class _View:
 
     def _find_item_url(self, target: RelationTarget) -> str | None:
         """Return the URL of an item, one of its files or its list of files; None if unknown."""
-        item = target.item
+        item, addresses = target.item, self.facts.addresses
         if item.state is None:
             return None
         if target.format is not None:
             has_url = not self.has_path and not self.request.verbs.file_list
             return item.formats.get(target.format) if has_url else None
         if self.request.verbs.file_list:
-            return self.facts.addresses.file_list(item)
+            return addresses.file_list(item)
         file = item.file()
         if file is not None:
-            return file.url or self.facts.addresses.file(item, file.path)
+            return file.url or addresses.file(item, file.path)
         if self.has_path:
             return None
-        return (
-            self.facts.addresses.service(item)
-            if item.is_service
-            else self.facts.addresses.item(item)
-        )
+        return addresses.service(item) if item.is_service else addresses.item(item)
 
     def _find_metadata_url(self, item: CatalogueItem) -> str | None:
         """Return the URL for a user who may not read the files of an item.

@@ -9,7 +9,7 @@ from enum import Enum
 from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.core.protocol.messages import Acknowledgment
-from flask_ibi_archive.core.protocol.relations import Relation, StepKind, VerbList
+from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind, VerbList
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.reasons import Reason, ask_if_meant
