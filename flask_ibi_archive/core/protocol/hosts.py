@@ -186,11 +186,8 @@ class InnerHosts:
         try:
             ip = ip_address(name.strip("[]"))
         except ValueError:
-            if len(name) > MAX_NAME:  # The next lines would need too much memory.
-                return False
-            labels = name.split(".")
-            ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
-            return not self.names.isdisjoint([name, *ends])
+            endings = tuple([inner for inner in self.names if inner.startswith(".")])
+            return name in self.names or name.endswith(endings)
         return self._contains_ip(ip)
 
     def allow(self, host: str, ip: IP) -> bool:

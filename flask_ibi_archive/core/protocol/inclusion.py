@@ -282,8 +282,8 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
         attribute: _parse_value(name, values[name], parse)
         for name, (attribute, parse) in _PAIRS.items()
     }
-    further = {name: values[name] for name in FURTHER if _PRINTABLE.fullmatch(values.get(name, ""))}
-    return RegistrationRequest(values[SERVICE_SUBJECT], **parsed, **further)
+    parsed |= {name: values[name] for name in FURTHER if _PRINTABLE.fullmatch(values.get(name, ""))}
+    return RegistrationRequest(values[SERVICE_SUBJECT], **parsed)
 
 
 def _parse_value(name: str, text: str, parse: Callable[[str], object]) -> object:
