@@ -225,7 +225,7 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
         }
         return delivered | {("urlkey", values_by_name["urlkey"])}, set()
     ahead = {found for length in range(len(steps) + 1) for found in values("ibi", length)}
-    if "GetLastEdition" in verbs.verbs and "ibi.nextedition" in values_by_name:
+    if "u" in verbs.relation.shape and "ibi.nextedition" in values_by_name:
         ahead.add(("ibi.nextedition", values_by_name["ibi.nextedition"]))
     return set(), ahead
 

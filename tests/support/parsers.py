@@ -10,7 +10,7 @@ from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers.dates import parse_decimal
 from flask_ibi_archive.core.identifiers.forms import canonical_address, check_host
-from flask_ibi_archive.core.identifiers.grammar import Form, Identifier, match_identifier
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.identifiers.parse import (
     decode_identifier,
     explain_refusal,
@@ -153,15 +153,14 @@ PARSERS: dict[str, Parser] = {
     "an identifier, matched": match_identifier,
     "an identifier, explained": explain_refusal,
     "an identifier, repaired": suggest_identifier,
-    "an identifier, decoded": lambda text: decode_identifier(Identifier(Form.IBIP, text)),
-    "a repository name, decoded": lambda text: decode_identifier(Identifier(Form.REP, text)),
+    "an identifier, decoded": lambda text: decode_identifier(parse_identifier(text)),
     "a decimal": parse_decimal,
     "a granularity": parse_granularity,
     "an address": canonical_address,
     "a host to mint with": check_host,
     "an archive address": is_archive_address,
     "a host": is_host,
-    "a Host header": is_host_and_port.__wrapped__,
+    "a Host header": is_host_and_port,
     "a public host": is_public_host,
     "an inner host": InnerHosts().__contains__,
     "a key": is_key,

@@ -21,7 +21,7 @@ _UNIX = datetime(1970, 1, 1)
 # An identifier has at most 255 characters. This limit also keeps the integers small.
 _MAX_DIGITS = 255
 
-_DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
 
 def split_seconds(date: Fraction) -> tuple[int, str]:
@@ -77,7 +77,7 @@ def format_date(date: Fraction) -> str:
 
 
 def format_decimal(date: Fraction) -> str:
-    """Return the exact decimal text of a date that is not before 1970.
+    """Return the exact decimal text of a date.
 
     The database stores this text.
 
@@ -85,6 +85,8 @@ def format_decimal(date: Fraction) -> str:
     :returns: a text such as ``1287587646.4``, without an exponent and without trailing zeros.
     :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
+    if date < 0:
+        return f"-{format_decimal(-date)}"
     seconds, digits = split_seconds(date)
     return f"{seconds}.{digits}" if digits else str(seconds)
 

@@ -187,7 +187,8 @@ class InnerHosts:
             ip = ip_address(name.strip("[]"))
         except ValueError:
             endings = tuple([inner for inner in self.names if inner.startswith(".")])
-            return name in self.names or name.endswith(endings)
+            is_known = name in self.names or name.endswith(endings)
+            return is_known and len(name) <= MAX_NAME
         return self._contains_ip(ip)
 
     def allow(self, host: str, ip: IP) -> bool:

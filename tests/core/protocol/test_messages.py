@@ -323,14 +323,6 @@ def test_an_acknowledgment_without_pairs_is_read():
     assert format_request(Acknowledgment()) == "servicesubject=acknowledgment"
 
 
-@pytest.mark.parametrize("addresses", [(), ("here",), ("1.2.3.4", "fe80::1%eth0")])
-def test_a_request_without_real_addresses_is_not_written(addresses):
-    with pytest.raises(ValueError):
-        format_request(UrlRequest(IBIP, addresses))
-    with pytest.raises(ValueError):
-        format_request(Acknowledgment(client_addresses=addresses))
-
-
 def test_the_escapes_of_a_path_are_not_encoded_again():
     query = format_request(UrlRequest(IBIP, ("::1",), "/Relat%f3rio 100%.pdf"))
     assert "parsedibiurl.filepath=/Relat%f3rio%20100%25.pdf" in query.split("&")

@@ -11,7 +11,6 @@ from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.core.protocol.pairs import (
-    decode_escapes,
     decode_query_string,
     decode_url,
     encode_url,
@@ -47,11 +46,6 @@ def test_table_4_1_is_followed():
         assert decode_query_string(f"a={encoded}") == [("a", character)]
     assert encode_value(table["decoded"]) == table["encoded"]
     assert decode_query_string("t=" + table["encoded"]) == [("t", table["decoded"])]
-
-
-@given(st.text("%0aFg+\xff").map(lambda text: text.encode("latin-1")))
-def test_escapes_are_read_as_by_urllib(raw):
-    assert decode_escapes(raw) == unquote_to_bytes(raw)
 
 
 def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():

@@ -16,7 +16,7 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_relation_pattern,
     parse_verb_list,
 )
-from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, ArchiveUrls, build_url_list
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, ArchiveUrls, answer_url_request
 
 FORMATS = {"oai_dc": None, "mods": None}
 STEPS = {
@@ -60,8 +60,10 @@ def test_the_whole_list_needs_all_relations_unless_only_those_of_the_verbs_are_r
     request = UrlRequest(
         parse_identifier(rep_of(0)), ("192.0.2.1",), "/a", parse_verb_list("GetMetadata")
     )
-    facts = ArchiveFacts("a.br", (), URLS, follow_editions=False, own_formats=FORMATS)
-    build_url_list(world, request, facts, lambda item: "1234567890-0", requested_only)
+    facts = ArchiveFacts(
+        "a.br", (), URLS, filter_url_list=False, follow_editions=False, own_formats=FORMATS
+    )
+    answer_url_request(world, request, facts, lambda item: "1234567890-0", requested_only)
     shapes, has_editions = ({"", "m"}, False) if requested_only else (SHAPES, True)
     assert world.scope == Scope(frozenset(shapes), has_editions, ("a",), False, FORMATS)
 
