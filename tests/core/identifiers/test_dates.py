@@ -7,21 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
 from support.identifier_strategies import END, dates
+from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.dates import format_date, format_decimal, parse_decimal
+
+CASES = load("core/identifiers_dates.json")
 
 
 @for_each(
     ("decimal", "text"),
-    [
-        ("1234806360", "2009-02-16T17:46:00Z"),
-        ("1234806360.05", "2009-02-16T17:46:00.05Z"),
-        ("1234806365.25", "2009-02-16T17:46:05.25Z"),
-        ("807235200", "1995-08-01T00:00:00Z"),
-        ("-0.5", "1969-12-31T23:59:59.5Z"),
-        ("-62135596800", "0001-01-01T00:00:00Z"),
-        ("253402300799.999999", "9999-12-31T23:59:59.999999Z"),
-    ],
+    CASES["a date is written in utc"],
 )
 def test_a_date_is_written_in_utc(decimal: str, text: str) -> None:
     assert format_date(parse_decimal(decimal)) == text
@@ -86,23 +81,7 @@ def test_a_fraction_of_255_places_is_written(places: int) -> None:
 
 @for_each(
     "text",
-    [
-        "",
-        ".",
-        "1.",
-        ".5",
-        "+1",
-        "1e3",
-        "1/2",
-        " 1",
-        "1\n",
-        "1_0",
-        "0x1",
-        "--1",
-        "nan",
-        "١",
-        "1" * 999,
-    ],
+    CASES["a text that is not a decimal number is refused"],
 )
 def test_a_text_that_is_not_a_decimal_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a decimal number such as"):

@@ -14,46 +14,15 @@ from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import Decoded, decode_identifier, parse_identifier
 from flask_ibi_archive.errors import IdentifierError
 
+CASES = load("core/identifiers_decode.json")
+
 VECTORS = load("identifiers.json")
 
 
 @pytest.mark.rule("G5-06", "P3-01")
 @for_each(
     ("text", "host", "port", "date"),
-    [
-        (
-            "sid.inpe.br/mtc-m18/2009/02.16.17.46",
-            "mtc-m18.sid.inpe.br",
-            80,
-            "2009-02-16T17:46:00Z",
-        ),
-        (
-            "sid.inpe.br/MTC-m18@80/2009/02.16.17.46",
-            "mtc-m18.sid.inpe.br",
-            80,
-            "2009-02-16T17:46:00Z",
-        ),
-        (
-            "sid.inpe.br/mtc-m18.80/2009/02.16.17.46.05",
-            "mtc-m18.sid.inpe.br",
-            80,
-            "2009-02-16T17:46:05Z",
-        ),
-        (
-            "sid.inpe.br/mtc-m18@1905/2009/02.16.17.46.00",
-            "mtc-m18.sid.inpe.br",
-            1905,
-            "2009-02-16T17:46:00Z",
-        ),
-        (
-            "sid.inpe.br./mtc-m18.8080/2009/02.16.17.46.05.250",
-            "mtc-m18.sid.inpe.br.",
-            8080,
-            "2009-02-16T17:46:05.25Z",
-        ),
-        ("dpi.inpe.br/banon/1998/08.02.08.56", "banon.dpi.inpe.br", 80, "1998-08-02T08:56:00Z"),
-        ("br/inpe/0001/01.01.00.00", "inpe.br", 80, "0001-01-01T00:00:00Z"),
-    ],
+    CASES["a repository name contains host port and date"],
 )
 def test_a_repository_name_contains_host_port_and_date(
     text: str, host: str, port: int, date: str
@@ -112,27 +81,7 @@ def test_a_decoded_ibip_can_be_built_again(text: str) -> None:
 @pytest.mark.rule("G7-02")
 @for_each(
     ("text", "rule"),
-    [
-        (
-            "8W/34PGRBS",
-            "the first part does not contain an address and a port: '8' is the code of '6', which",
-        ),
-        ("BJMKD3MGP8W/34PGRBS", "the first part does not contain an address and a port: "),
-        (
-            "8JMKD3MGP8W34K/34PGRBS",
-            "the first part does not contain an address and a port: 150.163.34.243",
-        ),
-        ("8JMKD3MGP8W/UUUUUUUUU", "the second part does not contain a date: "),
-        (
-            "8JMKD3MGP8W/234PGRBS",
-            "the second part does not contain a date: the date is written '34PGRBS'",
-        ),
-        ("sid.inpe.br/m.0/2009/02.16.17.46", "the port, 0, is not a number from 1 to 65535"),
-        (
-            "sid.inpe.br/m.65536/2009/02.16.17.46",
-            "the port, 65536, is not a number from 1 to 65535",
-        ),
-    ],
+    CASES["the part that cannot be decoded is named"],
 )
 def test_the_part_that_cannot_be_decoded_is_named(text: str, rule: str) -> None:
     identifier = parse_identifier(text)

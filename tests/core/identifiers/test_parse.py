@@ -11,6 +11,8 @@ from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.errors import IBIError, IdentifierError
 
+CASES = load("core/identifiers_parse.json")
+
 VECTORS = load("identifiers.json")
 
 
@@ -50,19 +52,7 @@ def test_both_forms_of_one_item_are_read(row: list[str]) -> None:
 @pytest.mark.rule("G6-04", "G6-06")
 @for_each(
     "text",
-    [
-        "sid.inpe.br/mtc-m18/2004/02.16.09.30.00",
-        "sid.inpe.br/mtc-m18/2004/02.29.09.30",
-        "sid.inpe.br/mtc-m18/2000/02.29.09.30",
-        "sid.inpe.br/mtc-m18/2004/02.16.09.30.00.000",
-        "sid.inpe.br/mtc-m13@80/2004/02.16.09.30",
-        "sid.inpe.br/mtc-m13@1905/2004/02.16.09.30",
-        "sid.inpe.br/mtc-m13.080/2004/02.16.09.30",
-        "a/1/0001/01.01.00.00",
-        "1.a--b/c-1/9999/12.31.23.59.59.9",
-        "8W/8",
-        "2X2/2W2",
-    ],
+    CASES["a text of the grammar is an identifier"],
 )
 def test_a_text_of_the_grammar_is_an_identifier(text: str) -> None:
     assert parse_identifier(text).text == text
@@ -76,16 +66,7 @@ def test_three_spellings_of_port_80_are_three_prefixes() -> None:
 
 @for_each(
     "text",
-    [
-        "8JMKD3MGP8W/34PGRBZ",
-        "z8W/3",
-        "8JMKD3MGP8W/Z",
-        "zz/ZZ",
-        "/Z",
-        "Z/a-b",
-        "Z.a/b",
-        "Z/a/b",
-    ],
+    CASES["a legacy identifier has an upper case z in its first word"],
 )
 def test_a_legacy_identifier_has_an_upper_case_z_in_its_first_word(text: str) -> None:
     with pytest.raises(IdentifierError):
@@ -185,13 +166,7 @@ def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("front", "end"),
-    [
-        ("a/", "/2009/02.16.17.46"),
-        ("a/b.", "/2009/02.16.17.46"),
-        ("8W/", ""),
-        ("8", "X/8"),
-        ("Z/", ""),
-    ],
+    CASES["255 characters are an identifier and 256 are not"],
 )
 def test_255_characters_are_an_identifier_and_256_are_not(front: str, end: str) -> None:
     text = front + "8" * (255 - len(front + end)) + end

@@ -27,32 +27,15 @@ from flask_ibi_archive.core.identifiers.parse import (
 )
 from flask_ibi_archive.errors import IdentifierError
 
+CASES = load("core/identifiers_suggest.json")
+
 REP = "sid.inpe.br/mtc-m19/2010/08.25.12.38"
 VECTORS = load("identifiers.json")
 
 
 @for_each(
     ("text", "suggestion"),
-    [
-        ("sid.inpe.br/mtc-m19/2O10/08.25.12.38", REP),
-        ("sid.inpe.br/mtc-m19/2o10/08.25.12.38", REP),
-        ("sid.inpe.br/mtc-m19/20I0/08.25.12.38", REP),
-        ("sid.inpe.br/mtc-m19/20i0/08.25.12.38", REP),
-        ("sid.inpe.br/mtc-m19/2010/0B.25.12.38", REP),
-        ("sid.inpe.br/mtc-m19/2010/08.2S.12.38", REP),
-        ("sid.inpe.br/mtc-m19/2OIO/OB.2S.I2.3B", REP),
-        ("SID.inpe.8R/mtc-m19/2010/08.25.12.38", REP),
-        ("sid.inpe.8r/mtc-m19/2O10/08.25.12.38", REP),
-        ("sid.inpe.8r./mtc-m19/2010/08.25.12.38", "sid.inpe.br./mtc-m19/2010/08.25.12.38"),
-        (
-            "sid.inpe.br/mtc-m18@8O/2009/02.16.17.46",
-            "sid.inpe.br/mtc-m18@80/2009/02.16.17.46",
-        ),
-        (
-            "sid.inpe.br/mtc-m18.BO8O/2009/02.16.17.46.OS.2S",
-            "sid.inpe.br/mtc-m18.8080/2009/02.16.17.46.05.25",
-        ),
-    ],
+    CASES["letters for digits in a repository name are repaired"],
 )
 def test_letters_for_digits_in_a_repository_name_are_repaired(text: str, suggestion: str) -> None:
     assert suggest_identifier(text) == suggestion
@@ -60,19 +43,7 @@ def test_letters_for_digits_in_a_repository_name_are_repaired(text: str, suggest
 
 @for_each(
     ("text", "suggestion"),
-    [
-        ("8JMKD3MGP8W/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
-        ("8jmkd3mgp8w/v4pgrb5", "8JMKD3MGP8W/U4PGRB5"),
-        # V is replaced by U, and one replacement makes the first part the code of an address
-        ("BJMKD3MGP8W/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
-        ("bjmkd3mgp8w/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
-        # two replacements, because one is not enough
-        ("7URMDHLL955N2D89MX/34PGRBS", "7URMDHLL9SSN2D89MX/34PGRBS"),
-        # the longest text that an identifier may have
-        (f"8JMKD3MGP8W/34PGRBVW{'2' * 234}3", f"8JMKD3MGP8W/34PGRBUW{'2' * 234}3"),
-        # follows the grammar, but is not the code of an address
-        ("BJMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBS"),
-    ],
+    CASES["wrong graphemes of an ibip are repaired"],
 )
 def test_wrong_graphemes_of_an_ibip_are_repaired(text: str, suggestion: str) -> None:
     assert suggest_identifier(text) == suggestion

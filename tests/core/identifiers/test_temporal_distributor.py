@@ -18,6 +18,8 @@ from flask_ibi_archive.core.identifiers.temporal_distributor import (
     wait_until,
 )
 
+CASES = load("core/identifiers_temporal_distributor.json")
+
 
 def next_suffix_date(
     now: Fraction, last: Fraction | None, granularity: Fraction
@@ -206,16 +208,7 @@ def test_a_wrong_granularity_is_refused_with_the_right_ones(text: str) -> None:
 
 @for_each(
     ("count", "wait", "granularity"),
-    [
-        (1, "60", "60"),
-        (1, "59.9", "1"),
-        (5, "5", "1"),
-        (6, "5", "0.1"),
-        (50, "5", "0.1"),
-        (51, "5", "0.01"),
-        (100_000, "5", "0.00001"),
-        (1, "0.001", "0.001"),
-    ],
+    CASES["the coarsest sufficient granularity is found"],
 )
 def test_the_coarsest_sufficient_granularity_is_found(
     count: int, wait: str, granularity: str

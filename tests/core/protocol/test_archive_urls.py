@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
+from support.vectors import load
 
 from flask_ibi_archive.core.protocol.url_list import ArchiveUrls
+
+CASES = load("core/protocol_archive_urls.json")
 
 REP, IBIP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "8JMKD3MGP8W/35MME4E"
 BOTH = SimpleNamespace(rep=REP, ibip=IBIP)
@@ -39,16 +42,7 @@ def test_every_address_is_that_of_the_interface() -> None:
 @pytest.mark.rule("R4-15", "R72-22")
 @for_each(
     ("path", "written"),
-    [
-        ("@relatorio.pdf", "%40relatorio.pdf"),
-        ("a+b=c.txt", "a%2Bb%3Dc.txt"),
-        ("a/b-._~9Z.txt", "a/b-._~9Z.txt"),
-        ("CCSDS 643.0-B-1.pdf", "CCSDS%20643.0-B-1.pdf"),
-        ("Relatório", "Relat%C3%B3rio"),
-        ("100%", "100%25"),
-        ("a?b#c", "a%3Fb%23c"),
-        ("!()':,;&$*", "%21%28%29%27%3A%2C%3B%26%24%2A"),
-    ],
+    CASES["a path is utf8 with all but plain characters encoded"],
 )
 def test_a_path_is_utf8_with_all_but_plain_characters_encoded(path: str, written: str) -> None:
     assert HTTP.file(BOTH, path) == f"http://mtc-m16c.sid.inpe.br/col/{REP}/doc/{written}"

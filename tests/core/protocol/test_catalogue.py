@@ -5,24 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 
 from support.cases import for_each
+from support.vectors import load
 
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, File, Scope
+
+CASES = load("core/protocol_catalogue.json")
 
 
 @for_each(
     ("states", "last"),
-    [
-        ([], 0),
-        (["Original"], 1),
-        (["Original", "Copy"], 2),
-        (["Original", "Deleted"], 1),
-        (["Deleted", "Original", "Deleted", "Deleted"], 2),
-        (["Deleted", "Deleted"], 0),
-        ([None], None),
-        (["Original", None], None),
-        ([None, "Original"], 2),
-        (["Original", None, "Deleted"], None),
-    ],
+    CASES["the last edition is the last one that is not deleted"],
 )
 def test_the_last_edition_is_the_last_one_that_is_not_deleted(
     states: list[str | None], last: int | None

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
+from support.vectors import load
 
 from flask_ibi_archive.core.protocol.languages import COUNTRIES, LANGUAGES
 from flask_ibi_archive.core.protocol.relations import (
@@ -15,6 +16,8 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_relation,
     parse_relation_pattern,
 )
+
+CASES = load("core/protocol_relations.json")
 
 LAST_EDITION = Step(StepKind.LAST_EDITION)
 LANGUAGE = st.builds(
@@ -80,28 +83,7 @@ def test_a_relation_has_kinds_and_parameters_of_steps():
 @pytest.mark.rule("R72-17")
 @for_each(
     ("text", "reason"),
-    [
-        ("lastedition", "'lastedition' is not a step"),
-        (".", "'.' is not a step"),
-        (".metadados", "'.metadados' is not a step"),
-        (".lastEdition", "'.lastEdition' is not a step"),
-        (".lastedition ", "' ' is not a step"),
-        (".lastedition\n", r"'\n' is not a step"),
-        (".lastedition(pt)", "has no parameter; remove 'pt'"),
-        (".translation()", "'' is not a language"),
-        (".translation(pt-br)", "write pt-BR"),
-        (".translation(*)", "'*' is not a language"),
-        (".translation(pt", "'(pt' is not a step"),
-        (".metadata()", "'' is not a format"),
-        (".metadata(a b)", "'a b' is not a format"),
-        (".metadata(*)", "'*' is not a format"),
-        (".metadata(é)", r"'\xe9' is not a format"),
-        (".metadata.lastedition", ".lastedition may not follow .metadata"),
-        (".metadata(oai_dc).metadata", ".metadata may not follow .metadata(oai_dc)"),
-        (".translation.translation", ".translation may not follow .translation"),
-        (".lastedition.lastedition", ".lastedition may not follow .lastedition"),
-        (".metadata.translation.lastedition", ".lastedition may not follow .translation"),
-    ],
+    CASES["an error about a relation names the wrong step"],
 )
 def test_an_error_about_a_relation_names_the_wrong_step(text, reason):
     for parse in (parse_relation, parse_relation_pattern):
@@ -124,22 +106,7 @@ def test_an_illegal_relation_cannot_be_created():
 
 @for_each(
     ("pattern", "matching", "others"),
-    [
-        ("", [""], [".lastedition", ".metadata"]),
-        (".metadata", [".metadata"], ["", ".metadata(oai_dc)", ".lastedition.metadata"]),
-        (".metadata(oai_dc)", [".metadata(oai_dc)"], [".metadata", ".metadata(OAI_DC)"]),
-        (".metadata(*)", [".metadata(oai_dc)", ".metadata(BibINPE)"], [".metadata", ""]),
-        (
-            ".translation(*)",
-            [".translation(pt)", ".translation(pt-BR)"],
-            [".translation", ".translation(pt).metadata", ".lastedition"],
-        ),
-        (
-            ".translation(*).metadata.translation(*)",
-            [".translation(pt).metadata.translation(en)"],
-            [".translation(pt).metadata.translation", ".translation(pt).metadata"],
-        ),
-    ],
+    CASES["a star matches every parameter but not a missing one"],
 )
 def test_a_star_matches_every_parameter_but_not_a_missing_one(pattern, matching, others):
     found = parse_relation_pattern(pattern)

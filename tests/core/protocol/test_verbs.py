@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
+from support.vectors import load
 
 from flask_ibi_archive.core.protocol.relations import (
     NO_VERBS,
@@ -15,6 +16,8 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_verb,
     parse_verb_list,
 )
+
+CASES = load("core/protocol_verbs.json")
 
 STEPS = {
     "u": st.just(".lastedition"),
@@ -35,31 +38,7 @@ VERB_LISTS = st.builds(
 @pytest.mark.rule("R61-14")
 @for_each(
     ("text", "relation", "file_list"),
-    [
-        ("", "", False),
-        (" + ", "", False),
-        ("GetTranslation", ".translation", False),
-        ("GetTranslation(pt)", ".translation(pt)", False),
-        ("GetTranslation(pt-BR)", ".translation(pt-BR)", False),
-        ("GetLastEdition", ".lastedition", False),
-        ("GetMetadata", ".metadata", False),
-        ("GetMetadata(oai_dc)", ".metadata(oai_dc)", False),
-        ("GetFileList", "", True),
-        ("GetLastEdition GetMetadata(oai_dc)", ".lastedition.metadata(oai_dc)", False),
-        ("GetLastEdition+GetMetadata(oai_dc)", ".lastedition.metadata(oai_dc)", False),
-        ("  GetLastEdition ++ GetMetadata+", ".lastedition.metadata", False),
-        ("GetFileList GetLastEdition", ".lastedition", True),
-        ("GetLastEdition GetFileList GetMetadata", ".lastedition.metadata", True),
-        ("GetFileList GetFileList", "", True),
-        ("GetLastEdition GetLastEdition", ".lastedition", False),
-        ("GetMetadata " * 600, ".metadata", False),
-        ("GetTranslation GetMetadata GetTranslation", ".translation.metadata.translation", False),
-        (
-            "GetTranslation GetLastEdition GetMetadata GetTranslation(en)",
-            ".translation.lastedition.metadata.translation(en)",
-            False,
-        ),
-    ],
+    CASES["a verb list has a relation"],
 )
 def test_a_verb_list_has_a_relation(text, relation, file_list):
     verbs = parse_verb_list(text)
@@ -77,35 +56,7 @@ def test_a_verb_list_has_its_single_verbs():
 
 @for_each(
     ("text", "reason"),
-    [
-        ("GetNothing", "'GetNothing' is not a verb"),
-        ("getmetadata", "'getmetadata' is not a verb"),
-        ("GetLastEdition\tGetMetadata", r"'GetLastEdition\tGetMetadata' is not a verb"),
-        ("GetLastEdition,GetMetadata", "is not a verb"),
-        ("GetFileList(x)", "'GetFileList(x)' is not a verb"),
-        ("GetMetadata(oai_dc", "'GetMetadata(oai_dc' is not a verb"),
-        ("GetMetadata\n", r"'GetMetadata\n' is not a verb"),
-        ("GetMetadata\udcf3", r"'GetMetadata\udcf3' is not a verb"),
-        ("GetLastEdition(pt)", "GetLastEdition: a last edition has no parameter"),
-        ("GetTranslation(xx)", "GetTranslation: 'xx' is not a language"),
-        ("GetTranslation(pt-br)", "GetTranslation: 'pt-br' is not a language"),
-        ("GetTranslation()", "GetTranslation: '' is not a language"),
-        ("GetMetadata(a.b)", "GetMetadata: 'a.b' is not a format"),
-        ("GetMetadata(*)", "GetMetadata: '*' is not a format"),
-        ("GetMetadata GetLastEdition", "GetLastEdition may not follow GetMetadata"),
-        (
-            "GetMetadata(oai_dc) GetFileList GetMetadata",
-            "GetMetadata may not follow GetMetadata(oai_dc)",
-        ),
-        (
-            "GetTranslation(en) GetTranslation(pt)",
-            "GetTranslation(pt) may not follow GetTranslation(en)",
-        ),
-        (
-            "GetMetadata GetMetadata(oai_dc) " * 300,
-            "GetMetadata(oai_dc) may not follow GetMetadata",
-        ),
-    ],
+    CASES["an error about a verb list names the wrong verb"],
 )
 def test_an_error_about_a_verb_list_names_the_wrong_verb(text, reason):
     with pytest.raises(ValueError) as caught:
