@@ -11,13 +11,10 @@ from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.dates import format_date, format_decimal, parse_decimal
 
-CASES = load("core/identifiers_dates.json")
+CASES = load("core/dates.json")
 
 
-@for_each(
-    ("decimal", "text"),
-    CASES["a date is written in utc"],
-)
+@for_each(("decimal", "text"), CASES["a date is written in utc"])
 def test_a_date_is_written_in_utc(decimal: str, text: str) -> None:
     assert format_date(parse_decimal(decimal)) == text
 
@@ -79,10 +76,7 @@ def test_a_fraction_of_255_places_is_written(places: int) -> None:
         assert parse_decimal(text) == date
 
 
-@for_each(
-    "text",
-    CASES["a text that is not a decimal number is refused"],
-)
+@for_each("text", CASES["a text that is not a decimal number is refused"])
 def test_a_text_that_is_not_a_decimal_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a decimal number such as"):
         parse_decimal(text)

@@ -21,7 +21,7 @@ from flask_ibi_archive.core.identifiers.foreign import (
 )
 from flask_ibi_archive.errors import IdentifierError
 
-CASES = load("core/identifiers_foreign.json")
+CASES = load("core/foreign.json")
 
 PRINTED = load("foreign_identifiers.json")
 SCHEMES = {
@@ -87,28 +87,19 @@ def test_each_printed_spelling_is_read(source: str, spelling: str, canonical: st
 
 
 @pytest.mark.rule("FI-1")
-@for_each(
-    "same",
-    CASES["spellings of one identifier have one digest"],
-)
+@for_each("same", CASES["spellings of one identifier have one digest"])
 def test_spellings_of_one_identifier_have_one_digest(same: list[str]) -> None:
     assert len({parse_foreign(text).digest for text in same}) == 1
 
 
 @pytest.mark.rule("FI-1")
-@for_each(
-    ("one", "other"),
-    CASES["different identifiers have different digests"],
-)
+@for_each(("one", "other"), CASES["different identifiers have different digests"])
 def test_different_identifiers_have_different_digests(one: str, other: str) -> None:
     assert parse_foreign(one).digest != parse_foreign(other).digest
 
 
 @pytest.mark.rule("FI-1")
-@for_each(
-    "text",
-    CASES["other texts are no foreign identifier"],
-)
+@for_each("text", CASES["other texts are no foreign identifier"])
 def test_other_texts_are_no_foreign_identifier(text: str) -> None:
     with pytest.raises(IdentifierError) as caught:
         parse_foreign(text)
@@ -119,10 +110,7 @@ def test_other_texts_are_no_foreign_identifier(text: str) -> None:
     assert message.startswith(("'", '"'))
 
 
-@for_each(
-    ("text", "right"),
-    CASES["a message says what would be right"],
-)
+@for_each(("text", "right"), CASES["a message says what would be right"])
 def test_a_message_says_what_would_be_right(text: str, right: str) -> None:
     with pytest.raises(IdentifierError, match="is not a foreign identifier: ") as caught:
         parse_foreign(text)
@@ -137,10 +125,7 @@ def test_a_text_that_is_too_long_is_refused() -> None:
             parse_foreign(text)
 
 
-@for_each(
-    ("text", "url"),
-    CASES["the url at which an identifier is resolved"],
-)
+@for_each(("text", "url"), CASES["the url at which an identifier is resolved"])
 def test_the_url_at_which_an_identifier_is_resolved(text: str, url: str | None) -> None:
     identifier = parse_foreign(text)
     assert identifier.url == url
@@ -148,10 +133,7 @@ def test_the_url_at_which_an_identifier_is_resolved(text: str, url: str | None) 
         assert parse_foreign(url) == identifier
 
 
-@for_each(
-    ("path", "text"),
-    CASES["identifiers in paths are decoded"],
-)
+@for_each(("path", "text"), CASES["identifiers in paths are decoded"])
 def test_identifiers_in_paths_are_decoded(path: str, text: str) -> None:
     assert parse_foreign_path(path).text == text
 

@@ -18,7 +18,7 @@ from flask_ibi_archive.core.identifiers.temporal_distributor import (
     wait_until,
 )
 
-CASES = load("core/identifiers_temporal_distributor.json")
+CASES = load("core/temporal_distributor.json")
 
 
 def next_suffix_date(
@@ -206,10 +206,7 @@ def test_a_wrong_granularity_is_refused_with_the_right_ones(text: str) -> None:
         parse_granularity(text)
 
 
-@for_each(
-    ("count", "wait", "granularity"),
-    CASES["the coarsest sufficient granularity is found"],
-)
+@for_each(("count", "wait", "granularity"), CASES["the coarsest sufficient granularity is found"])
 def test_the_coarsest_sufficient_granularity_is_found(
     count: int, wait: str, granularity: str
 ) -> None:

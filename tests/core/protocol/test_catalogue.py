@@ -9,13 +9,10 @@ from support.vectors import load
 
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, File, Scope
 
-CASES = load("core/protocol_catalogue.json")
+CASES = load("core/catalogue.json")
 
 
-@for_each(
-    ("states", "last"),
-    CASES["the last edition is the last one that is not deleted"],
-)
+@for_each(("states", "last"), CASES["the last edition is the last one that is not deleted"])
 def test_the_last_edition_is_the_last_one_that_is_not_deleted(
     states: list[str | None], last: int | None
 ) -> None:

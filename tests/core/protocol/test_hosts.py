@@ -1,4 +1,4 @@
-"""Tests the checks of hosts; werkzeug must accept every host that these checks accept."""
+"""Tests the checks of hosts, URLs and IP addresses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from flask_ibi_archive.core.protocol.hosts import (
     is_public_host,
     is_public_ip,
     normalize_host,
+    parse_client_addresses,
     parse_inner_hosts,
 )
 
-CASES = load("core/protocol_hosts.json")
+CASES = load("core/hosts.json")
 
 
 @for_each(
@@ -34,20 +35,17 @@ def test_these_are_hosts(host: str) -> None:
     assert is_host(host)
 
 
-@for_each(
-    "host",
-    CASES["these are not hosts"],
-)
+@for_each("host", CASES["these are not hosts"])
 def test_these_are_not_hosts(host: str) -> None:
     assert not is_host(host)
 
 
-@for_each("url", ["http://a.br"])
+@for_each("url", CASES["these are urls"])
 def test_these_are_urls(url: str) -> None:
     check_url(url)
 
 
-@for_each(("url", "reason"), [("ftp://a.br", "is not a URL such as")])
+@for_each(("url", "reason"), CASES["these are not urls"])
 def test_these_are_not_urls_that_an_archive_can_give(url: str, reason: str) -> None:
     with pytest.raises(ValueError) as caught:
         check_url(url)
@@ -67,20 +65,7 @@ def test_a_redirect_to_every_accepted_host_works(host: str, port: str) -> None:
         assert iri_to_uri(url).startswith("http://")
 
 
-INTERNAL = """
-    0.0.0.0 10.255.255.255 100.127.255.255 127.255.255.254 169.254.169.254 172.31.0.1 192.0.0.1
-    192.0.2.1 192.168.0.1 198.19.0.1 198.51.100.1 203.0.113.1 224.0.0.251 239.255.255.255
-    240.0.0.1 255.255.255.255
-    :: ::1 ::127.0.0.1 ::ffff:10.0.0.1 ::ffff:224.0.0.1 64:ff9b::10.0.0.1 64:ff9b::150.163.34.243
-    64:ff9b:1::1 100::1 2001::1 2001:db8::1 2002:7f00:1::1 2002:a9fe:a9fe::1 2002:e000:1::1 fc00::1
-    fd00:ec2::254 fe80::1 fe80::1%eth0 fec0::1 ff02::1
-"""
-
-
-@for_each(
-    ("ip", "is_public"),
-    CASES["an ip address is public or internal"],
-)
+@for_each(("ip", "is_public"), CASES["an ip address is public or internal"])
 def test_an_ip_address_is_public_or_internal(ip: str, is_public: bool) -> None:
     assert is_public_ip(ip_address(ip)) is is_public
     assert NO_INNER_HOSTS.allow("a.br", ip_address(ip)) is is_public
@@ -98,10 +83,7 @@ def test_an_internal_address_is_allowed_by_its_network_or_its_host_name(
     assert parse_inner_hosts([setting]).allow(host, ip_address(ip)) is is_allowed
 
 
-@for_each(
-    ("host", "is_public"),
-    CASES["a name with a top level name of the internet is public"],
-)
+@for_each(("host", "is_public"), CASES["a name with a top level name of the internet is public"])
 def test_a_name_with_a_top_level_name_of_the_internet_is_public(host: str, is_public: bool) -> None:
     assert is_public_host(host) is is_public
 
@@ -115,18 +97,12 @@ def test_other_texts_are_not_internal_hosts(item: str) -> None:
     assert str(refusal.value).startswith(repr(item))
 
 
-@for_each(
-    ("host", "normalized"),
-    CASES["hosts are compared in lower case without default ports"],
-)
+@for_each(("host", "normalized"), CASES["hosts are compared in lower case without default ports"])
 def test_hosts_are_compared_in_lower_case_without_default_ports(host: str, normalized: str) -> None:
     assert normalize_host(host) == normalized
 
 
-@for_each(
-    ("address", "is_right"),
-    CASES["an archiveaddress is a host with or without a port"],
-)
+@for_each(("address", "is_right"), CASES["an archiveaddress is a host with or without a port"])
 def test_an_archiveaddress_is_a_host_with_or_without_a_port(address: str, is_right: bool) -> None:
     assert is_archive_address(address) is is_right
 
@@ -157,3 +133,36 @@ def test_an_ipv6_address_with_an_internal_ipv4_address_is_internal(ip: IPv4Addre
 def test_an_address_has_a_host(address: str, host: str) -> None:
     assert is_archive_address(address)
     assert extract_host(address) == host
+
+
+EMPTY = "the list of IP addresses is empty; the IP address of the user is missing"
+
+
+@for_each(
+    ("text", "addresses"),
+    [
+        ("150.163.2.175", ("150.163.2.175",)),
+        ("150.163.2.175 10.0.0.1", ("150.163.2.175", "10.0.0.1")),
+        (" 0.0.0.0  255.255.255.255 ", ("0.0.0.0", "255.255.255.255")),
+        ("2001:DB8:0::1 10.0.0.1", ("2001:db8::1", "10.0.0.1")),
+    ],
+)
+def test_the_user_is_the_first_address(text: str, addresses: tuple[str, ...]) -> None:
+    assert parse_client_addresses(text) == addresses
+
+
+@for_each("text", ["", "  "])
+def test_a_list_without_an_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_client_addresses(text)
+    assert str(caught.value) == EMPTY
+
+
+@for_each(
+    "text", ["010.0.0.1", "1.2.3", "1.2.3.256", "fe80::1%eth0", "::1\t::2", "1.2.3.4,1.2.3.5", "a"]
+)
+def test_a_word_that_is_not_an_address_is_refused_and_named(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not an IP address|zone") as caught:
+        parse_client_addresses(f"150.163.2.175 {text}")
+    assert ascii(text)[1:-1] in str(caught.value)
+    assert "150.163.2.175" not in str(caught.value)

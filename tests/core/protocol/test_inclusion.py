@@ -1,4 +1,4 @@
-"""Tests the requests and answers of inclusion and exclusion ([R] 5.2)."""
+"""Tests the registration, inclusion and exclusion of an Archive ([R] 5.1 and 5.2)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from flask_ibi_archive.core.protocol.inclusion import (
     INCLUSION_REQUEST,
     RegistrationRequest,
     RegistrationStatus,
+    build_confirmation_email,
+    build_registration_email,
     format_registration_request,
     format_registration_status,
+    is_key,
+    parse_key,
     parse_registration_answer,
     parse_registration_request,
 )
@@ -28,9 +32,67 @@ from flask_ibi_archive.errors import (
     PeerProtocolError,
 )
 
-CASES = load("core/protocol_inclusion.json")
+CASES = load("core/inclusion.json")
 
 VECTORS = load("messages.json")
+KEYS = VECTORS["keys"]
+
+
+@pytest.mark.rule("R5-01")
+@pytest.mark.parametrize("text", KEYS["valid"])
+def test_a_key_of_table_5_1_is_read(text):
+    assert is_key(text)
+    assert parse_key(text) == text
+
+
+@pytest.mark.rule("R5-01")
+@for_each(
+    "text",
+    [
+        *KEYS["invalid"],
+        "1234567890\n",
+        " 1234567890",
+        "-1234567890",
+        "1234567890--1234567890",
+        "١٢٣٤٥٦٧٨٩٠",
+    ],
+)
+def test_a_text_that_is_not_a_key_is_refused_without_being_shown(text):
+    assert not is_key(text)
+    with pytest.raises(ValueError) as caught:
+        parse_key(text)
+    assert "ten or more digits" in str(caught.value)
+    assert not text or text not in str(caught.value)
+
+
+def test_a_long_text_is_refused_quickly():
+    assert not is_key("1" * 100_000 + "-" + "1" * 9)
+
+
+@pytest.mark.rule("R5-02")
+def test_the_email_is_that_of_the_example_byte_for_byte() -> None:
+    example = VECTORS["email"]
+    service = parse_identifier(example["archiveserviceibi"])
+    subject, body = build_registration_email(service, example["registrationkey"])
+    assert subject == example["subject"]
+    assert body.encode() == example["body"].encode()
+
+
+@pytest.mark.rule("R5-04")
+def test_the_confirmation_explains_the_next_step_in_both_languages() -> None:
+    ibi = parse_identifier(VECTORS["email"]["archiveserviceibi"])
+    subject, body = build_confirmation_email(ibi, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
+    assert subject == "Confirmação do cadastro de um Arquivo / Archive registered"
+    for line in (
+        f"archiveserviceibi = {ibi.text}",
+        "IBI_RESOLVER_URL = http://urlib.net/J8LNKB5R7W/3FUQHC5",
+        "flask ibi register-archive",
+    ):
+        assert body.splitlines().count(line) == 2
+    without = [line for line in body.splitlines() if "IBI_RESOLVER_URL" not in line]
+    assert build_confirmation_email(ibi, None)[1].splitlines() == without
+
+
 EXAMPLES = {case["source"]: case["url"] for case in VECTORS["requests"]}
 REQUEST = RegistrationRequest(
     subject=INCLUSION_REQUEST,
@@ -222,10 +284,7 @@ def test_another_subject_is_an_error(subject: str) -> None:
 
 
 @pytest.mark.rule("R5-07")
-@for_each(
-    ("name", "values"),
-    CASES["a wrong value is one line that names its pair"],
-)  # fmt: skip
+@for_each(("name", "values"), CASES["a wrong value is one line that names its pair"])  # fmt: skip
 def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[str]) -> None:
     for value in values:
         with pytest.raises(PeerProtocolError) as refusal:
@@ -235,10 +294,7 @@ def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[s
         assert len(str(refusal.value)) < 1000
 
 
-@for_each(
-    ("name", "value", "message"),
-    CASES["the error says how a value should be"],
-)
+@for_each(("name", "value", "message"), CASES["the error says how a value should be"])
 def test_the_error_says_how_a_value_should_be(name: str, value: str, message: str) -> None:
     with pytest.raises(PeerProtocolError) as refusal:
         parse_registration_request(pairs(**{name: value}))
