@@ -92,7 +92,7 @@ class IBIArchive:
     templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
     :param addresses: a subclass of
-        :class:`~flask_ibi_archive.core.protocol.archive_urls.ArchiveUrls`, if the method
+        :class:`~flask_ibi_archive.core.protocol.url_list.ArchiveUrls`, if the method
         :meth:`address` is not sufficient.
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as

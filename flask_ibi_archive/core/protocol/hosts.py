@@ -215,15 +215,16 @@ def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
         try:
             networks.append(ip_network(item.strip("[]")))
         except ValueError:
-            prefix = "." if item.startswith(".") else ""
-            name = item.removeprefix(".").rstrip(".").lower()
+            name = item.rstrip(".").lower()
             # a last label without letters is the number of a malformed IP address
-            is_name = is_host(name) and re.search("[a-z]", name.rpartition(".")[2])
+            is_name = is_host(name.removeprefix(".")) and re.search(
+                "[a-z]", name.rpartition(".")[2]
+            )
             if not is_name or "/" in item:
                 raise ValueError(
                     f"{item!r} is not a host name, an IP address or a network"
                 ) from None
-            names.add(prefix + name)
+            names.add(name)
     return InnerHosts(frozenset(names), tuple(networks))
 
 

@@ -41,7 +41,6 @@ from flask_ibi_archive.errors import PeerProtocolError
 _NUMBER = "[0-9]{10,}"
 _KEY = re.compile(rf"{_NUMBER}(?:-{_NUMBER})?")
 
-EMAIL_SUBJECT = "Cadastro de um novo Arquivo"
 _EMAIL_BODY = """\
 IBI do serviço de Arquivo:
 archiveserviceibi = {service_ibi}
@@ -49,7 +48,6 @@ archiveserviceibi = {service_ibi}
 Chave de cadastro:
 registrationkey = {key}"""
 
-CONFIRMATION_SUBJECT = "Confirmação do cadastro de um Arquivo / Archive registered"
 _CONFIRMATION_BODY = """\
 O serviço de Arquivo com este IBI está cadastrado:
 archiveserviceibi = {service_ibi}
@@ -100,7 +98,7 @@ def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, st
     :param key: the registration key. The body contains the key.
     Source: [R] 5.1, Example 5.1.
     """
-    return EMAIL_SUBJECT, _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
+    return "Cadastro de um novo Arquivo", _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
 
 
 def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
@@ -112,7 +110,7 @@ def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) 
     """
     settings = "" if resolver_url is None else f"IBI_RESOLVER_URL = {resolver_url}\n"
     body = _CONFIRMATION_BODY.format(service_ibi=service_ibi.text, settings=settings)
-    return CONFIRMATION_SUBJECT, body
+    return "Confirmação do cadastro de um Arquivo / Archive registered", body
 
 
 INCLUSION_REQUEST = "inclusionRequest"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -69,7 +68,6 @@ CONTENT_TYPES = frozenset({"Data", "Metadata"})
 #: The states of items that can be delivered ([R] Table 6.11).
 DELIVERED_STATES = frozenset({State.ORIGINAL.value, State.COPY.value})
 
-_URL_REQUEST_PAIRS = (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST)
 
 #: The subjects of the requests that an Archive answers.
 SUBJECTS = (URL_REQUEST, ACKNOWLEDGMENT, INCLUSION_CONFIRMATION_REQUEST)
@@ -153,8 +151,8 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
     raise refuse_subject(subject, SUBJECTS)
 
 
-def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> UrlRequest:
-    for name in _URL_REQUEST_PAIRS:
+def _parse_url_request(values: Mapping[str, str], repeated: set[str]) -> UrlRequest:
+    for name in (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST):
         if name in repeated:
             raise PeerProtocolError(REPEATED.format(name))
     for name in (REQUESTED_IBI, CLIENT_ADDRESSES):
@@ -172,7 +170,7 @@ def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) ->
     return UrlRequest(ibi, client_addresses, values.get(FILE_PATH, ""), verbs)
 
 
-def _parse_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) -> Acknowledgment:
+def _parse_acknowledgment(values: Mapping[str, str], repeated: set[str]) -> Acknowledgment:
     found: dict[str, Any] = {}
     wrong = set()
     for name, (attribute, parse) in _ACKNOWLEDGMENT_PAIRS.items():

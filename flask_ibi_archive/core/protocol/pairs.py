@@ -299,25 +299,22 @@ def _split_elements(text: str) -> Iterator[tuple[int, str, bool]]:
 
 def _find_end(text: str, start: int) -> int:
     """Return the position after the element at a position."""
-    opened = depth = 0
+    opened: list[int] = []  # the positions of the open braces
     for mark in _MARK.finditer(text, start):
-        sign = mark[0]
+        sign, position = mark[0], mark.start()
         if sign == "}":
-            if not depth:
-                raise PeerProtocolError("a closing brace has no opening brace", mark.start())
-            depth -= 1
-        elif sign[0] == "{" and sign[-1] != "}":
-            if not depth:
-                opened = mark.start()
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise PeerProtocolError(
-                    f"braces are nested more than {MAX_DEPTH} deep", mark.start()
-                )
-        elif sign[0] != "{" and not depth:
-            return mark.start()
-    if depth:
-        raise PeerProtocolError("an opening brace has no closing brace", opened)
+            if not opened:
+                raise PeerProtocolError("a closing brace has no opening brace", position)
+            opened.pop()
+        elif sign[0] == "{":
+            if sign[-1] != "}":
+                opened.append(position)
+            if len(opened) > MAX_DEPTH:
+                raise PeerProtocolError(f"braces are nested more than {MAX_DEPTH} deep", position)
+        elif not opened:
+            return position
+    if opened:
+        raise PeerProtocolError("an opening brace has no closing brace", opened[0])
     return len(text)
 
 

@@ -128,10 +128,6 @@ class Relation:
         """The letters of the steps, such as "um"."""
         return "".join([step.letter for step in self.steps])
 
-    def __bool__(self) -> bool:
-        """Return True if the relation has a step."""
-        return bool(self.steps)
-
 
 #: The relation of an item to itself.
 EMPTY = Relation()
@@ -266,7 +262,7 @@ class VerbList:
 
     def __bool__(self) -> bool:
         """Return True if the list has a verb."""
-        return self.file_list or bool(self.relation)
+        return self.file_list or bool(self.relation.steps)
 
 
 #: The empty verb list. It requests the item itself.
@@ -443,13 +439,10 @@ def _find_metadata(target: RelationTarget) -> Targets:
         free, formats = found, _formats_of_translations(found.item)
     else:
         return []
-    return [
-        (".metadata", free),
-        *(
-            (f".metadata({name})", RelationTarget(free.item, free.own, name, item))
-            for name in formats
-        ),
-    ]
+    targets = [(".metadata", free)]
+    for name in formats:
+        targets.append((f".metadata({name})", RelationTarget(free.item, free.own, name, item)))
+    return targets
 
 
 _NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}

@@ -205,10 +205,9 @@ class ArchiveFacts:
 
     def answers(self, name: str) -> bool:
         """Return True if the Archive answers the relation with a text."""
-        if self.relations is None:
-            return True
-        relation = parse_relation(name)
-        return any(pattern.matches(relation) for pattern in self.relations)
+        return self.relations is None or any(
+            pattern.matches(parse_relation(name)) for pattern in self.relations
+        )
 
     def may_read(self, item: CatalogueItem, user: str) -> bool:
         """Return True if a user may read the files of an item, or if access is not checked.
@@ -266,9 +265,18 @@ def answer_url_request(
         scope = facts.scope(relation, paths)
     else:
         scope = Scope(facts.shapes, True, paths, facts.follow_editions, facts.own_formats)
-    item, pairs = _find_item(catalogue, request, facts, scope)
-    if item is None:
-        return pairs
+    item = catalogue.find(request.ibi.text, scope)
+    if item is None or item.state is None:
+        return []
+    pairs: list[UrlPair] = [
+        ("archiveaddress", facts.address),
+        ("ibi", list_ibi_words(item.rep, item.ibip)),
+        ("ibi.archiveservice", facts.service),
+        ("ibi.platformsoftware", facts.platform_software),
+    ]
+    if item.state == State.DELETED:
+        removed_at = format_timestamp(item.timestamp) or ""
+        return [*pairs, ("state", State.DELETED.value), ("timestamp", removed_at)]
     view = _View(request, facts, bool(paths))
     if not facts.filter_url_list:
         levels = [list_relations(item, scope.shapes)]
@@ -310,35 +318,11 @@ def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
 
     Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
     """
-    shown = [(name, target.values) for name, target in found if target.values is not None]
     return [
-        (kind + name, values[position])
-        for position, kind in enumerate(URL_PAIR_NAMES)
-        for name, values in shown
+        (kind + name, value)
+        for name, description in found
+        for kind, value in zip(URL_PAIR_NAMES, description.values or (), strict=False)
     ]
-
-
-def _find_item(
-    catalogue: Catalogue, request: UrlRequest, facts: ArchiveFacts, scope: Scope
-) -> tuple[CatalogueItem | None, list[UrlPair]]:
-    """Return the requested item, and the pairs that describe the item and the Archive.
-
-    If the item is unknown or deleted, the function returns None instead of the item. In this case,
-    the pairs are the whole URL list.
-    """
-    item = catalogue.find(request.ibi.text, scope)
-    if item is None or item.state is None:
-        return None, []
-    pairs: list[UrlPair] = [
-        ("archiveaddress", facts.address),
-        ("ibi", list_ibi_words(item.rep, item.ibip)),
-        ("ibi.archiveservice", facts.service),
-        ("ibi.platformsoftware", facts.platform_software),
-    ]
-    if item.state == State.DELETED:
-        removed_at = format_timestamp(item.timestamp) or ""
-        return None, [*pairs, ("state", State.DELETED.value), ("timestamp", removed_at)]
-    return item, pairs
 
 
 @dataclass(frozen=True)

@@ -532,7 +532,7 @@ class Analysis:
 
     def names_item(self, question: Question) -> bool:
         """Return whether the reader wants the item of a question itself, not a related item."""
-        return not question.verbs.relation  # with remaining steps, a question has steps, too
+        return not question.verbs.relation.steps  # with remaining steps, a question has steps, too
 
     def has_redirect(self) -> bool:
         """Return whether an answer of this round contains an acceptable URL."""

@@ -15,8 +15,13 @@ from flask_ibi_archive.core.protocol.hosts import (
     NO_INNER_HOSTS,
     check_url,
     extract_host,
+    extract_port,
+    find_client,
+    group_sender,
     is_archive_address,
     is_host,
+    is_host_and_port,
+    is_like_ipv4,
     is_public_host,
     is_public_ip,
     normalize_host,
@@ -166,3 +171,34 @@ def test_a_word_that_is_not_an_address_is_refused_and_named(text: str) -> None:
         parse_client_addresses(f"150.163.2.175 {text}")
     assert ascii(text)[1:-1] in str(caught.value)
     assert "150.163.2.175" not in str(caught.value)
+
+
+@for_each(("address", "anonymous", "sender"), CASES["the address of a user is shortened"])
+def test_the_address_of_a_user_is_shortened(address: str, anonymous: str, sender: str) -> None:
+    assert find_client((address, "192.0.2.1"), anonymises=True) == anonymous
+    assert find_client((address,), anonymises=False) == address
+    assert group_sender(address) == sender
+
+
+def test_a_request_without_addresses_has_no_user() -> None:
+    assert find_client((), anonymises=True) is find_client(None, anonymises=False) is None
+
+
+@pytest.mark.parametrize(("address", "port"), [("a.br", None), ("a.br:80", 80), ("[::1]:1", 1)])
+def test_an_address_has_a_port_or_none(address: str, port: int | None) -> None:
+    assert extract_port(address) == port
+
+
+@for_each(("host", "is_ipv4"), [("a.br", False), ("1.2.3", True), ("a.0x7f", True)])
+def test_browsers_read_a_last_label_that_is_a_number_as_an_ipv4_address(
+    host: str, is_ipv4: bool
+) -> None:
+    assert is_like_ipv4(host) is is_ipv4
+
+
+@for_each(
+    ("host", "is_right"),
+    [("a.br", True), ("a.br:80", True), ("[::1]:", True), ("a.br:65536", False), ("a.br:x", False)],
+)
+def test_a_host_header_is_a_host_and_a_port(host: str, is_right: bool) -> None:
+    assert is_host_and_port(host) is is_right

@@ -68,7 +68,7 @@ EXAMPLE_7_5 = [
 def test_a_relation_of_the_grammar_is_read_and_written_again(text):
     relation = parse_relation(text)
     assert relation.name == text
-    assert bool(relation) is bool(text)
+    assert bool(relation.steps) is bool(text)
 
 
 @pytest.mark.rule("R72-17")
