@@ -229,7 +229,7 @@ def test_a_date_before_august_1995_has_no_ibip() -> None:
             build_ibip_suffix(date)
 
 
-def test_a_date_without_a_suffix_is_refused_in_ibip() -> None:
+def test_a_date_without_an_ibip_suffix_is_refused() -> None:
     assert decode_ibip_suffix(build_ibip_suffix(Fraction(END - 1))) == END - 1
     with pytest.raises(ValueError, match="years 0001 to 9999"):
         build_ibip_suffix(Fraction(END))

@@ -272,7 +272,7 @@ def test_only_the_escapes_of_urls_are_not_encoded_again() -> None:
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS)))
-def test_pairs_written_are_read_again_in_query_strings(pairs):
+def test_a_query_string_that_was_written_is_read_again(pairs):
     text = format_query_string(pairs)
     assert text.isascii()
     assert not set(text) & set(" #?+\r\n")

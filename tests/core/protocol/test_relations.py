@@ -152,7 +152,7 @@ def test_any_text_is_a_relation_or_a_refusal_of_one_line(text):
         assert message.isprintable()
 
 
-VERBS_STEPS = {
+VERB_STEPS = {
     "u": st.just(".lastedition"),
     "t": st.sampled_from([".translation", ".translation(pt)", ".translation(pt-BR)"]),
     "m": st.sampled_from([".metadata", ".metadata(oai_dc)", ".metadata(BibINPE)"]),
@@ -160,7 +160,7 @@ VERBS_STEPS = {
 VERB_LISTS = st.builds(
     VerbList,
     st.sampled_from(sorted(SHAPES)).flatmap(
-        lambda shape: st.tuples(*[VERBS_STEPS[letter] for letter in shape]).map(
+        lambda shape: st.tuples(*[VERB_STEPS[letter] for letter in shape]).map(
             lambda steps: parse_relation("".join(steps))
         )
     ),
