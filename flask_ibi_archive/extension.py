@@ -32,7 +32,7 @@ from flask_ibi_archive.archive.service.local_resolution import (
     answer_former_link,
     answer_own_item,
 )
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
+from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_address
@@ -92,7 +92,7 @@ class IBIArchive:
     templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
     :param addresses: a subclass of
-        :class:`~flask_ibi_archive.core.protocol.archive_urls.ArchiveUrls`, if the method
+        :class:`~flask_ibi_archive.core.protocol.url_list.ArchiveUrls`, if the method
         :meth:`address` is not sufficient.
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as

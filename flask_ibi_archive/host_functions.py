@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from flask_ibi_archive.archive.harvest.messages import FindItemSets, HarvestSets
 from flask_ibi_archive.archive.items.access import AccessPolicy
-from flask_ibi_archive.core.protocol.archive_urls import FindAddress
+from flask_ibi_archive.core.protocol.url_list import FindAddress
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat, Writer
 
 #: Returns the language that the host chose for the reader of the current request, such as ``pt`` or

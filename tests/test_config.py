@@ -21,8 +21,8 @@ from support.commands import process
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.core.protocol.hosts import extract_host
+from flask_ibi_archive.core.protocol.url_list import ArchiveUrls
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys

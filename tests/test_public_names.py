@@ -11,7 +11,6 @@ from support.commands import ROOT
 
 import flask_ibi_archive
 from flask_ibi_archive import errors, resolver
-from flask_ibi_archive.core import identifiers
 
 
 def test_the_package_exports_the_names_that_hosts_use() -> None:
@@ -43,25 +42,6 @@ def test_importing_the_package_imports_neither_flask_nor_sqlalchemy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
-
-
-def test_identifiers_exports_the_public_functions() -> None:
-    assert len(set(identifiers.__all__)) == len(identifiers.__all__)
-    for name in identifiers.__all__:
-        assert hasattr(identifiers, name)
-    assert {
-        "Decoded",
-        "Form",
-        "Identifier",
-        "build_ibip",
-        "build_repository_name",
-        "decode_identifier",
-        "next_suffix_date",
-        "parse_ibip",
-        "parse_identifier",
-        "parse_repository_name",
-        "suggest_identifier",
-    } <= set(identifiers.__all__)
 
 
 def test_every_name_in_an_all_exists() -> None:

@@ -29,15 +29,13 @@ from support.stores import (
 from support.vectors import FOLDER, load
 from support.web import ask
 
-from flask_ibi_archive.core.identifiers import (
+from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
+from flask_ibi_archive.core.identifiers.forms import (
     build_repository_name,
     build_repository_suffix,
     convert_from_decimal,
-    decode_identifier,
-    format_date,
-    parse_decimal,
-    parse_identifier,
 )
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import VerbList
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
@@ -227,7 +225,7 @@ def finish(pairs: list[UrlPair], verbs: VerbList) -> tuple[set[Any], set[Any]]:
         }
         return delivered | {("urlkey", values_by_name["urlkey"])}, set()
     ahead = {found for length in range(len(steps) + 1) for found in values("ibi", length)}
-    if "GetLastEdition" in verbs.verbs and "ibi.nextedition" in values_by_name:
+    if "u" in verbs.relation.shape and "ibi.nextedition" in values_by_name:
         ahead.add(("ibi.nextedition", values_by_name["ibi.nextedition"]))
     return set(), ahead
 

@@ -34,12 +34,16 @@ from flask_ibi_archive.archive.items.operations import (
 from flask_ibi_archive.archive.items.sessions import HostSession
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
 from flask_ibi_archive.archive.service.url_keys import URLKeys
-from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.protocol.url_list import (
+    ArchiveFacts,
+    ArchiveUrls,
+    UrlPair,
+    answer_url_request,
+)
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry
 from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.core.records.values import quoted

@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host
 from flask_ibi_archive.core.protocol.inclusion import CLASH, CLASH_REQUEST, SERVICE_IBI
-from flask_ibi_archive.core.protocol.query_strings import format_query_string
+from flask_ibi_archive.core.protocol.pairs import format_query_string
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import (

@@ -54,8 +54,8 @@ from flask_ibi_archive.core.claim import (
     format_key,
     format_page,
 )
-from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.server.database.database import lock_table_setup

@@ -33,9 +33,8 @@ from urllib.parse import quote, unquote
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import ClaimError, IdentifierError, PeerProtocolError

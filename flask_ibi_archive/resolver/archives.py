@@ -65,12 +65,8 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.core.claim import parse_key
-from flask_ibi_archive.core.identifiers import (
-    Decoded,
-    Identifier,
-    decode_identifier,
-    parse_identifier,
-)
+from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.parse import Decoded, decode_identifier, parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.core.protocol.hosts import extract_host, extract_port, group_sender
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest, RegistrationStatus

@@ -68,8 +68,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.core.claim import MAX_PAGE, Page, fold_name, parse_claim, parse_page
-from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.core.protocol.relations import NO_VERBS

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, select
 
-from flask_ibi_archive.core.identifiers import MAX_LENGTH
+from flask_ibi_archive.core.identifiers.grammar import MAX_LENGTH
 from flask_ibi_archive.resolver.tables import FailedUrl
 from flask_ibi_archive.server.database.dialects import insert_or_update
 

@@ -14,7 +14,9 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive import errors
-from flask_ibi_archive.core.identifiers import Form, Identifier, decode_identifier, format_date
+from flask_ibi_archive.core.identifiers.dates import format_date
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol.inclusion import (
     CLASH_REQUEST,
     SERVICE_IBI,
@@ -23,7 +25,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     parse_registration_request,
 )
 from flask_ibi_archive.core.protocol.languages import LanguageRange
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string, hide_keys
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import (

@@ -48,7 +48,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from flask import Response, current_app
 
-from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict

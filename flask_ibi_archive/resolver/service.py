@@ -9,7 +9,7 @@ from dataclasses import replace
 from random import random
 from typing import TYPE_CHECKING
 
-from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect

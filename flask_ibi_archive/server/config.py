@@ -24,16 +24,14 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote, urlsplit
 
-from flask_ibi_archive.core.identifiers import (
-    Form,
-    Identifier,
+from flask_ibi_archive.core.identifiers.forms import (
     build_ibip_prefix,
     build_repository_name,
     canonical_address,
-    parse_granularity,
-    parse_identifier,
 )
-from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
+from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY, Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.identifiers.temporal_distributor import parse_granularity
 from flask_ibi_archive.core.protocol.hosts import (
     InnerHosts,
     extract_host,

@@ -14,7 +14,7 @@ from flask_ibi_archive.archive.items.operations import (
     ItemRecord,
     require_ibi,
 )
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.testing.fixtures import FixedClock
 from flask_ibi_archive.testing.servers import Pairs, Reader

@@ -13,7 +13,7 @@ from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, RegistrationRequest
 from flask_ibi_archive.core.protocol.messages import (
     Acknowledgment,

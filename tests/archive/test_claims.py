@@ -36,8 +36,8 @@ from flask_ibi_archive.archive.items.changes import Change, ChangeNote
 from flask_ibi_archive.archive.items.operations import change_names
 from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, SameAs
 from flask_ibi_archive.core.claim import MAX_NAME, MAX_NAMES, Claim, parse_key, parse_page
-from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
 

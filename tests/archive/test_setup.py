@@ -12,7 +12,8 @@ from support.archives import SERVICE
 from support.cases import for_each
 from support.commands import command
 
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.server.database.migrate import head_revision
 
 pytestmark = pytest.mark.no_tables

@@ -11,7 +11,7 @@ from dataclasses import replace
 from support.claimed_networks import ClaimedNetwork
 from support.federations import DELAYS, Federation, Wanted
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, SHAPES
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect

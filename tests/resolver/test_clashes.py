@@ -21,7 +21,7 @@ from support.resolving import app_over, resolver_of
 from support.smtp import Post, post_office
 
 from flask_ibi_archive.archive.identification.api_keys import create_key
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.archives import Archive, Registry, find_clashes
 from flask_ibi_archive.resolver.commands import ibi_resolver

@@ -21,7 +21,7 @@ from support.loopback import PATIENCE, nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, confirms
 from support.smtp import post_office
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, build_confirmation_email
 from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.commands import ibi_resolver

@@ -35,7 +35,7 @@ from support.resolving import (
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
-from flask_ibi_archive.core.protocol.query_strings import encode_url
+from flask_ibi_archive.core.protocol.pairs import encode_url
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.errors import NotReady

@@ -19,9 +19,9 @@ from flask_ibi_archive.archive.accesses.rows import (
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.relations import COUNTING, STORING
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Item
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
-from flask_ibi_archive.core.protocol.query_strings import decode_url
+from flask_ibi_archive.core.protocol.pairs import decode_url
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 USER = "150.163.2.175"

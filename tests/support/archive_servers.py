@@ -13,7 +13,7 @@ from threading import Semaphore, Thread
 from time import monotonic
 from typing import TypeAlias
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.resolver.archives import Archive

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
-from flask_ibi_archive.core.identifiers import Identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
+from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request, parse_request
-from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import Pair, decode_query_string, pairs_as_dict
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.url_list import answer_url_request
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl

@@ -10,7 +10,13 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from flask_ibi_archive.core.identifiers import convert_from_decimal
+from flask_ibi_archive.core.identifiers.forms import (
+    build_ibip_prefix,
+    build_ibip_suffix,
+    convert_from_decimal,
+)
+from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.errors import IdentifierError
 
 Argument = TypeVar("Argument")
@@ -25,6 +31,11 @@ def get_outcome(
         return function(argument)
     except IdentifierError as refusal:
         return refusal
+
+
+def build_ibip(ip: str, port: int, date: Fraction) -> Identifier:
+    """Return the IBIp that a server assigns at a date."""
+    return parse_identifier(f"{build_ibip_prefix(ip, port)}/{build_ibip_suffix(date)}")
 
 
 ALPHANUM = string.ascii_letters + string.digits

@@ -15,7 +15,7 @@ import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 
 #: The timeout in seconds for events that must happen; a test fails after it.
 PATIENCE = 300

@@ -18,7 +18,7 @@ from flask_ibi_archive.core.protocol.messages import (
     build_response,
     parse_request,
 )
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 from support.archive_servers import AND_SO_ON, THE_END, Server, Servers, hangs, http, servers
 from support.loopback import nobody

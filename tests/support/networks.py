@@ -11,15 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.languages import LanguageRange, find_language
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request, parse_request
-from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_word
 from flask_ibi_archive.core.protocol.relations import SHAPES, parse_verb_list
-from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect

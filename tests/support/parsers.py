@@ -8,17 +8,15 @@ from contextlib import suppress
 
 from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.service.url_keys import URLKeys
-from flask_ibi_archive.core.identifiers import (
-    Form,
-    Identifier,
+from flask_ibi_archive.core.identifiers.dates import parse_decimal
+from flask_ibi_archive.core.identifiers.forms import canonical_address, check_host
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.identifiers.parse import (
     decode_identifier,
+    explain_refusal,
     parse_identifier,
     suggest_identifier,
 )
-from flask_ibi_archive.core.identifiers.dates import parse_decimal
-from flask_ibi_archive.core.identifiers.grammar import match_identifier
-from flask_ibi_archive.core.identifiers.parse import explain_refusal
-from flask_ibi_archive.core.identifiers.repository_names import canonical_address, check_host
 from flask_ibi_archive.core.identifiers.temporal_distributor import parse_granularity
 from flask_ibi_archive.core.protocol.hosts import (
     InnerHosts,
@@ -41,13 +39,15 @@ from flask_ibi_archive.core.protocol.languages import (
     parse_language,
 )
 from flask_ibi_archive.core.protocol.messages import parse_ibi_forms, parse_request
-from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import (
+from flask_ibi_archive.core.protocol.pairs import (
     contains_key,
     decode_query_string,
     decode_url,
     encode_url,
+    encode_word,
     list_candidate_paths,
+    pairs_as_dict,
+    parse_pairs,
 )
 from flask_ibi_archive.core.protocol.relations import (
     parse_relation,
@@ -153,15 +153,14 @@ PARSERS: dict[str, Parser] = {
     "an identifier, matched": match_identifier,
     "an identifier, explained": explain_refusal,
     "an identifier, repaired": suggest_identifier,
-    "an identifier, decoded": lambda text: decode_identifier(Identifier(Form.IBIP, text)),
-    "a repository name, decoded": lambda text: decode_identifier(Identifier(Form.REP, text)),
+    "an identifier, decoded": lambda text: decode_identifier(parse_identifier(text)),
     "a decimal": parse_decimal,
     "a granularity": parse_granularity,
     "an address": canonical_address,
     "a host to mint with": check_host,
     "an archive address": is_archive_address,
     "a host": is_host,
-    "a Host header": is_host_and_port.__wrapped__,
+    "a Host header": is_host_and_port,
     "a public host": is_public_host,
     "an inner host": InnerHosts().__contains__,
     "a key": is_key,

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import (
     INCLUSION_REQUEST,
@@ -19,8 +19,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     format_registration_status,
     parse_registration_request,
 )
-from flask_ibi_archive.core.protocol.pairs import format_alert
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import ALERT, decode_query_string, format_pairs
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -171,9 +170,9 @@ def answer_of(registry: Registry, query: str) -> tuple[int, str]:
     try:
         status = registry.process(parse_registration_request(decode_query_string(query)))
     except RegistrationRefused as error:
-        return error.status, format_alert(str(error))
+        return error.status, format_pairs([(ALERT, str(error))])
     except PeerProtocolError as error:
-        return 400, format_alert(str(error))
+        return 400, format_pairs([(ALERT, str(error))])
     return 200, format_registration_status(status)
 
 

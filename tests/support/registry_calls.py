@@ -11,7 +11,7 @@ from typing import Any
 from flask import Flask
 from lxml import etree
 
-from flask_ibi_archive.core.protocol.query_strings import format_query_string
+from flask_ibi_archive.core.protocol.pairs import format_query_string
 from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
 from support.registries import CHEAP
 from support.resolving import app_over, resolver_of

@@ -15,8 +15,7 @@ from sqlalchemy import event
 from flask_ibi_archive.core.protocol.inclusion import InclusionConfirmationRequest
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_request
-from flask_ibi_archive.core.protocol.pairs import Pair, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import Pair, decode_query_string, parse_pairs
 from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from support.networks import service_of
 from support.stores import Json, identifiers_of
 

@@ -17,19 +17,25 @@ from itertools import pairwise, product
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import File, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
-from flask_ibi_archive.core.protocol.relation_targets import step_matches
 from flask_ibi_archive.core.protocol.relations import (
     SHAPES,
     VerbList,
     parse_relation,
     parse_relation_pattern,
     parse_verb_list,
+    step_matches,
 )
-from flask_ibi_archive.core.protocol.url_list import NEXT_EDITION, URL_PAIR_NAMES, UrlPair
+from flask_ibi_archive.core.protocol.url_list import (
+    NEXT_EDITION,
+    URL_PAIR_NAMES,
+    ArchiveFacts,
+    ArchiveUrls,
+    UrlPair,
+)
 from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,

@@ -21,15 +21,14 @@ from flask_ibi_archive.archive.accesses.visitors import (
 from flask_ibi_archive.archive.items.relations import COUNTING
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import messages
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, find_client
-from flask_ibi_archive.core.protocol.query_strings import decode_url, to_bytes
+from flask_ibi_archive.core.protocol.pairs import decode_url, to_bytes
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.url_list import list_target_urls
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, list_target_urls
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.signals import Notice, access_acknowledged
 

@@ -13,8 +13,8 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from msgspec import Struct
 
 from flask_ibi_archive.archive.items.access import logging_failure
-from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, XSI, element

@@ -44,7 +44,7 @@ from flask_ibi_archive.archive.items.minting import Minted, find_issued_prefixes
 from flask_ibi_archive.archive.items.operations import OperationContext
 from flask_ibi_archive.archive.items.sessions import find_part, get_part
 from flask_ibi_archive.archive.items.write import KeyHolder, find_holders
-from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.errors import RowError, StorageError
 
 #: Returns a number of new identifiers.

@@ -28,8 +28,8 @@ from flask_ibi_archive.archive.service.catalogue import (
     KeyedFile,
     RecordSource,
 )
-from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
 from flask_ibi_archive.core.records.record import ItemView, MetadataItem, Record
 from flask_ibi_archive.errors import NotReady, StorageError, one_line

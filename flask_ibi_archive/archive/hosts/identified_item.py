@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.hosts.current_archive import get_archive
 from flask_ibi_archive.archive.hosts.row_keys import find_row_key
 from flask_ibi_archive.archive.items.operations import Identified, name_field
 from flask_ibi_archive.archive.items.rules import explain_refusal
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Tombstone
 from flask_ibi_archive.core.records.values import FieldError, quoted

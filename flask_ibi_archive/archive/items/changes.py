@@ -36,8 +36,8 @@ from sqlalchemy.orm import Mapped, aliased, mapped_column
 from flask_ibi_archive.archive.items.read import ItemReader, primary_form
 from flask_ibi_archive.archive.items.tables import Base, Item
 from flask_ibi_archive.core.claim import Claim, format_claim
-from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, insert_or_update, is_one_of

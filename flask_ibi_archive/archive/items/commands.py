@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.core.identifiers import decode_identifier, format_date, parse_identifier
-from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.dates import format_date, format_timestamp
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.server.commands import group, terminal
 

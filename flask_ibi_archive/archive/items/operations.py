@@ -45,9 +45,9 @@ from flask_ibi_archive.archive.items.write import (
     find_holders,
     free_keys,
 )
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
 from flask_ibi_archive.core.records import lines
 from flask_ibi_archive.core.records.description import (

@@ -27,14 +27,13 @@ from flask_ibi_archive.archive.items.tables import (
     TombstoneRow,
     Translation,
 )
-from flask_ibi_archive.core.identifiers import Form, Identifier, parse_identifier
-from flask_ibi_archive.core.protocol.access import HIDDEN
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
-from flask_ibi_archive.core.protocol.catalogue import Catalogue
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.protocol.catalogue import HIDDEN, Catalogue
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.url_list import answer_url_request
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
     FIELDS,

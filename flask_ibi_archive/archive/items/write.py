@@ -35,8 +35,9 @@ from flask_ibi_archive.archive.items.tables import (
     TombstoneRow,
     metadata,
 )
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.lines import (
     find_wrong_names,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from flask_ibi_archive import errors
 from flask_ibi_archive.archive.joining import registration_state
 from flask_ibi_archive.archive.joining.resolver_answer import MAX_ANSWER, Endpoint, read_answer
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch

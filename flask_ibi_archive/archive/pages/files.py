@@ -12,7 +12,7 @@ from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import check_access, select_readable_files
 from flask_ibi_archive.archive.pages.metadata import add_part_links, find_formats, negotiate, share
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
-from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
+from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.server.pages.negotiation import prefers_metadata
 from flask_ibi_archive.server.pages.requests import (

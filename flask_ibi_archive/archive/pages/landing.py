@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.items.operations import Identified
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages.metadata import add_links, describe_head, list_links, negotiate
 from flask_ibi_archive.archive.pages.zip import offer_zip
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.description import AccessRight, Name, Text
 from flask_ibi_archive.core.records.formats import MetadataFormat

@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.items.access import (
     select_readable_files,
 )
 from flask_ibi_archive.archive.items.read import find_metadata_url
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head

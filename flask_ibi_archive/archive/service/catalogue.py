@@ -35,12 +35,17 @@ from flask_ibi_archive.archive.items.tables import (
     Translation,
 )
 from flask_ibi_archive.archive.items.write import find_same_as_holders, has_addresses
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
-from flask_ibi_archive.core.protocol.access import HIDDEN
-from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
-from flask_ibi_archive.core.protocol.relation_targets import list_next_items
-from flask_ibi_archive.core.protocol.relations import split_shapes
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.protocol.catalogue import (
+    HIDDEN,
+    Catalogue,
+    CatalogueItem,
+    OwnMetadata,
+    Scope,
+)
+from flask_ibi_archive.core.protocol.relations import list_next_items, split_shapes
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView, Record
 from flask_ibi_archive.errors import StorageError

@@ -23,12 +23,12 @@ from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.archive.items.pages import find_new_place, find_resolver_url, tombstone
 from flask_ibi_archive.archive.items.read import find_owners_and_originals
-from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
+from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, Agents
-from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string, decode_url
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, decode_url, encode_word
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question

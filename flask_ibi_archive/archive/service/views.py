@@ -12,10 +12,10 @@ from functools import partial
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.hosts import find_client
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.protocol.url_list import UrlPair
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.server.pages import responses

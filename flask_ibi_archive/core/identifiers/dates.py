@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
-from functools import lru_cache
 from typing import overload
 
 from flask_ibi_archive.errors import RefusedText
@@ -18,14 +17,11 @@ FIRST_IBIP_SECOND = 807235200
 """1995-08-01T00:00:00Z in POSIX seconds; IBIp suffixes count from here ([G] 7, Algorithm 6)."""
 
 _UNIX = datetime(1970, 1, 1)
-_FIRST_SECOND = int((datetime.min - _UNIX).total_seconds())
-_END_SECOND = int((datetime(9999, 12, 31) - _UNIX).total_seconds()) + 86400
 
 # An identifier has at most 255 characters. This limit also keeps the integers small.
 _MAX_DIGITS = 255
-_MAX_DENOMINATOR = 10**_MAX_DIGITS
 
-_DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
+_DECIMAL = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 
 
 def split_seconds(date: Fraction) -> tuple[int, str]:
@@ -33,18 +29,14 @@ def split_seconds(date: Fraction) -> tuple[int, str]:
 
     :returns: ``(seconds, digits)``. ``seconds`` is the date rounded down. ``digits`` are the digits
         after the decimal point, without trailing zeros; "" if the date has no fraction.
-    :raises TypeError: if the date is not an exact number.
     :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
-    if not isinstance(date, (Fraction, int)):
-        raise TypeError(f"a date is a Fraction of POSIX seconds, not {date!r}")
-    seconds, rest = divmod(date.numerator, date.denominator)
-    if not rest:
-        return seconds, ""
-    places = _count_places(date.denominator)
-    if not places:
-        raise RefusedText("endless_fraction", limit=_MAX_DIGITS)
-    return seconds, str(rest * 10**places // date.denominator).zfill(places)
+    seconds, rest = divmod(date, 1)
+    for places in range(_MAX_DIGITS + 1):
+        digits = rest * 10**places
+        if digits.denominator == 1:
+            return seconds, str(digits).zfill(places) if places else ""
+    raise RefusedText("endless_fraction", limit=_MAX_DIGITS)
 
 
 def join_seconds(seconds: int, digits: str) -> Fraction:
@@ -55,22 +47,21 @@ def join_seconds(seconds: int, digits: str) -> Fraction:
     return Fraction(seconds * unit + int(digits), unit)
 
 
-@lru_cache(maxsize=16)  # identifiers of the same second follow each other
 def get_calendar_date(seconds: int) -> datetime:
     """Return the calendar date of POSIX seconds, in UTC.
 
     :returns: a ``datetime`` without ``tzinfo``.
     :raises RefusedText: if the year is not in 0001 to 9999.
     """
-    if not _FIRST_SECOND <= seconds < _END_SECOND:
-        raise RefusedText("year_range", second=_shorten(seconds))
-    return _UNIX + timedelta(seconds=seconds)
+    try:
+        return _UNIX + timedelta(seconds=seconds)
+    except OverflowError:
+        raise RefusedText("year_range", second=seconds) from None
 
 
 def get_posix_seconds(calendar_date: datetime) -> int:
     """Return the POSIX seconds of a calendar date (UTC, without ``tzinfo``)."""
-    since = calendar_date - _UNIX
-    return since.days * 86400 + since.seconds
+    return (calendar_date - _UNIX) // timedelta(seconds=1)
 
 
 def format_date(date: Fraction) -> str:
@@ -94,10 +85,10 @@ def format_decimal(date: Fraction) -> str:
     :returns: a text such as ``1287587646.4``, without an exponent and without trailing zeros.
     :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
-    is_negative = date < 0
-    seconds, digits = split_seconds(-date if is_negative else date)
-    sign = "-" if is_negative else ""
-    return f"{sign}{seconds}.{digits}" if digits else f"{sign}{seconds}"
+    if date < 0:
+        return f"-{format_decimal(-date)}"
+    seconds, digits = split_seconds(date)
+    return f"{seconds}.{digits}" if digits else str(seconds)
 
 
 def parse_decimal(text: str) -> Fraction:
@@ -106,39 +97,9 @@ def parse_decimal(text: str) -> Fraction:
     :returns: POSIX seconds, exact.
     :raises ValueError: if the text is not a decimal number.
     """
-    found = _DECIMAL.fullmatch(text) if len(text) <= 2 * _MAX_DIGITS else None
-    if found is None:
+    if len(text) > 2 * _MAX_DIGITS or not _DECIMAL.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is not a decimal number such as 1287587646.4")
-    whole, digits = found.groups()
-    date = join_seconds(abs(int(whole)), digits or "")
-    return -date if whole.startswith("-") else date
-
-
-@lru_cache(maxsize=16)
-def _count_places(denominator: int) -> int | None:
-    """Return how many decimal places the fractions with this denominator need.
-
-    :returns: the number of places; None if 255 places are not enough.
-    """
-    if denominator.bit_length() > 4 * _MAX_DIGITS or _MAX_DENOMINATOR % denominator:
-        return None
-    # the denominator is 2**twos * 5**fives; each place is one factor 10, that is 2 * 5
-    twos = (denominator & -denominator).bit_length() - 1
-    odd = denominator >> twos
-    fives = 0
-    while odd > 1:
-        odd //= 5
-        fives += 1
-    return max(twos, fives)
-
-
-def _shorten(seconds: int) -> str:
-    """Return the text of a number for a message.
-
-    A very long number becomes a power of ten.
-    """
-    digits = round(seconds.bit_length() * 0.30103)  # a bit is log10(2) digits
-    return str(seconds) if digits <= 60 else f"{'-' * (seconds < 0)}10^{digits}"
+    return Fraction(text)
 
 
 @overload

@@ -68,9 +68,6 @@ LEGACY = re.compile(rf"(?=[^/]*Z){_ALPHANUM}+/{_ALPHANUM}+")
 FOREIGN = re.compile(r"[^A-Za-z0-9./@-]")
 """Matches a character that is not allowed in identifiers."""
 
-DIGITS = re.compile("[0-9]+")
-"""Matches decimal digits. Only ASCII digits are allowed."""
-
 _NO_WORD_CHARACTER = re.compile("[^A-Za-z0-9-]")
 
 
@@ -129,23 +126,16 @@ class Identifier:
     @property
     def prefix(self) -> str:
         """The part that names the server, such as ``sid.inpe.br/mtc-m18`` or ``8JMKD3MGP8W``."""
-        return self.text[: self._find_end_of_prefix()]
+        parts = self.text.split("/")
+        return "/".join(parts[: len(parts) // 2])
 
     @property
     def suffix(self) -> str:
         """The part that the server assigns, such as ``2009/02.16.17.46`` or ``34PGRBS``."""
-        return self.text[self._find_end_of_prefix() + 1 :]
-
-    def __hash__(self) -> int:
-        # a resolution hashes identifiers often, and the text alone hardly ever occurs in two forms
-        return hash(self.text)
+        return self.text.removeprefix(f"{self.prefix}/")
 
     def __str__(self) -> str:
         return self.text
-
-    def _find_end_of_prefix(self) -> int:
-        slash = self.text.index("/")
-        return self.text.index("/", slash + 1) if self.form is Form.REP else slash
 
 
 def match_identifier(text: str) -> Identifier | None:
@@ -159,8 +149,7 @@ def match_identifier(text: str) -> Identifier | None:
         return Identifier(Form.IBIP, text.upper())
     if match := REPOSITORY.fullmatch(text):
         year, month, day = match.groups()
-        # every month has 28 days: the calendar decides about later days only
-        if year == "0000" or (day > "28" and not month_has_day(year, month, day)):
+        if year == "0000" or not month_has_day(year, month, day):
             return None
         return Identifier(Form.REP, text.lower())
     if LEGACY.fullmatch(text):
@@ -169,10 +158,10 @@ def match_identifier(text: str) -> Identifier | None:
 
 
 def month_has_day(year: str, month: str, day: str) -> bool:
-    """Return True if a month has a certain day.
+    """Return True if a month has a certain day, which is 01 or later.
 
-    :param year: the digits of the year.
+    :param year: the digits of the year, 0001 to 9999.
     :param month: the digits of the month, 01 to 12.
     :param day: the digits of the day.
     """
-    return 1 <= int(day) <= monthrange(int(year), int(month))[1]
+    return int(day) <= monthrange(int(year), int(month))[1]

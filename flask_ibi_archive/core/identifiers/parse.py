@@ -22,11 +22,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, islice
+from typing import TypeVar
 
 from flask_ibi_archive.core.identifiers.dates import get_posix_seconds, join_seconds
+from flask_ibi_archive.core.identifiers.forms import (
+    DEFAULT_REPOSITORY_PORT,
+    GRAPHEMES,
+    decode_ibip_prefix,
+    decode_ibip_suffix,
+)
 from flask_ibi_archive.core.identifiers.grammar import (
-    DIGITS,
     FOREIGN,
     IBIP,
     MAX_LENGTH,
@@ -36,12 +42,6 @@ from flask_ibi_archive.core.identifiers.grammar import (
     match_identifier,
     month_has_day,
 )
-from flask_ibi_archive.core.identifiers.ibip import (
-    GRAPHEMES,
-    decode_ibip_prefix,
-    decode_ibip_suffix,
-)
-from flask_ibi_archive.core.identifiers.repository_names import DEFAULT_PORT
 from flask_ibi_archive.errors import IdentifierError, RefusedText
 from flask_ibi_archive.reasons import Reason
 
@@ -79,9 +79,6 @@ def decode_identifier(identifier: Identifier) -> Decoded:
 
     Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
     """
-    if match_identifier(identifier.text) != identifier:
-        reason = "the text is not the canonical text of an identifier of the form"
-        raise IdentifierError(identifier.text, f"{reason} {identifier.form}")
     if identifier.form is Form.LEGACY:
         return Decoded(Form.LEGACY)
     if identifier.form is Form.IBIP:
@@ -90,29 +87,24 @@ def decode_identifier(identifier: Identifier) -> Decoded:
 
 
 def _decode_ibip(identifier: Identifier) -> Decoded:
+    code = "no_address_and_port"
     try:
         ip, port = decode_ibip_prefix(identifier.prefix)
-    except RefusedText as error:
-        reason = Reason("no_address_and_port", problem=error.reason)
-        raise IdentifierError(identifier.text, reason) from error
-    try:
+        code = "no_date"
         date = decode_ibip_suffix(identifier.suffix)
     except RefusedText as error:
-        reason = Reason("no_date", problem=error.reason)
-        raise IdentifierError(identifier.text, reason) from error
+        raise IdentifierError(identifier.text, Reason(code, problem=error.reason)) from error
     return Decoded(Form.IBIP, ip=ip, port=port, date=date)
 
 
 def _decode_repository_name(identifier: Identifier) -> Decoded:
     subdomain, word, year, rest = identifier.text.split("/")
     word, _, digits = word.replace("@", ".").partition(".")
-    port = int(digits) if digits else DEFAULT_PORT
+    port = int(digits or DEFAULT_REPOSITORY_PORT)
     if not 1 <= port <= 65535:
         raise IdentifierError(identifier.text, Reason("port_range", port=digits[:20]))
-    month, day, hour, minute, *seconds = rest.split(".")
-    second = int(seconds[0]) if seconds else 0
-    fraction = seconds[1] if len(seconds) == 2 else ""
-    moment = datetime(int(year), int(month), int(day), int(hour), int(minute), second)
+    month, day, hour, minute, second, fraction = [*rest.split("."), "0", "0"][:6]
+    moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second))
     date = join_seconds(get_posix_seconds(moment), fraction)
     return Decoded(Form.REP, host=f"{word}.{subdomain}", port=port, date=date)
 
@@ -125,7 +117,6 @@ _DATE_FIELDS = (
     ("second", 0, 59),
 )
 _PUNCTUATION = re.compile("[.@-]")
-_TWO_DIGITS = re.compile("[0-9]{2}")
 _PORT_SIGN = re.compile("[.@]")
 _SEPARATOR = re.compile("[WX]")
 
@@ -197,13 +188,13 @@ def _explain_word_and_port(part: str) -> Reason | None:
         return Reason("word_after_subdomain", word=word, problem=fault)
     if port and not port[0]:
         return Reason("port_missing", sign=part[-1])
-    if port and not DIGITS.fullmatch(port[0]):
+    if port and not port[0].isdigit():
         return Reason("port_not_digits", port=port[0])
     return None
 
 
 def _explain_year(year: str) -> Reason | None:
-    if len(year) != 4 or not DIGITS.fullmatch(year) or year == "0000":
+    if len(year) != 4 or not year.isdigit() or year == "0000":
         return Reason("year", value=year)
     return None
 
@@ -211,7 +202,7 @@ def _explain_year(year: str) -> Reason | None:
 def _explain_date(year: str, rest: str) -> Reason:
     fields = rest.split(".")
     for (name, least, most), field in zip(_DATE_FIELDS, fields, strict=False):
-        if not _TWO_DIGITS.fullmatch(field) or not least <= int(field) <= most:
+        if len(field) != 2 or not field.isdigit() or not least <= int(field) <= most:
             return Reason(name, value=field)
     if len(fields) < 4:
         return Reason(f"{_DATE_FIELDS[len(fields)][0]}_missing")
@@ -226,6 +217,8 @@ _TWO_WORDS = re.compile("[A-Za-z0-9]+/[A-Za-z0-9]+")
 _TO_DIGIT = str.maketrans("oibs", "0185")
 _TO_LETTER = str.maketrans("0185", "oibs")
 _EXCHANGED = {"8": "B", "B": "8", "5": "S", "S": "5"}
+
+_Text = TypeVar("_Text", str, Identifier)
 
 _MAX_EXCHANGES = 2
 _MAX_CANDIDATES = 200
@@ -257,15 +250,7 @@ def _repair_repository_name(text: str) -> str | None:
     if repaired == text:
         return None
     identifier = match_identifier(repaired)
-    return repaired if identifier and _can_decode(identifier) else None
-
-
-def _can_decode(identifier: Identifier) -> bool:
-    try:
-        decode_identifier(identifier)
-    except IdentifierError:
-        return False
-    return True
+    return repaired if identifier and _is_right(identifier, decode_identifier) else None
 
 
 def _repair_ibip(text: str) -> str | None:
@@ -288,21 +273,21 @@ def _repair_code(part: str, decode: Callable[[str], object]) -> str | None:
     """
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):
-        found = None
-        for candidate in _list_replacements(part, exchanges):
-            tried += 1
-            if tried > _MAX_CANDIDATES:
-                return None
-            try:
-                decode(candidate)
-            except ValueError:
-                continue
-            if found:
-                return None
-            found = candidate
-        if found:
-            return found
+        candidates = list(islice(_list_replacements(part, exchanges), _MAX_CANDIDATES + 1))
+        tried += len(candidates)
+        if tried > _MAX_CANDIDATES:
+            return None
+        if right := [candidate for candidate in candidates if _is_right(candidate, decode)]:
+            return right[0] if len(right) == 1 else None
     return None
+
+
+def _is_right(text: _Text, decode: Callable[[_Text], object]) -> bool:
+    try:
+        decode(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _list_replacements(part: str, exchanges: int) -> Iterator[str]:
@@ -321,40 +306,11 @@ def parse_identifier(text: str) -> Identifier:
     :param text: a repository name or an IBIp in upper or lower case, or a legacy identifier.
     :raises IdentifierError: if the text is not an identifier. The error contains the reason. The
         error also contains a suggestion if
-        :func:`~flask_ibi_archive.core.identifiers.suggest_identifier` returns a suggestion.
+        :func:`suggest_identifier` returns a suggestion.
 
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """
     identifier = match_identifier(text)
     if identifier is None:
         raise IdentifierError(text, explain_refusal(text), suggest_identifier(text))
-    return identifier
-
-
-def parse_repository_name(text: str) -> Identifier:
-    """Parse a repository name.
-
-    :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
-
-    Source: [G] Table 6.1.
-    """
-    return _parse_form(text, Form.REP)
-
-
-def parse_ibip(text: str) -> Identifier:
-    """Parse an IBIp.
-
-    :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
-
-    Source: [G] Table 7.1.
-    """
-    return _parse_form(text, Form.IBIP)
-
-
-def _parse_form(text: str, form: Form) -> Identifier:
-    identifier = parse_identifier(text)
-    if identifier.form is not form:
-        wanted = "a repository name" if form is Form.REP else "an IBIp"
-        reason = f"the text is an identifier of the form {identifier.form}; {wanted} is required"
-        raise IdentifierError(text, reason)
     return identifier

@@ -1,17 +1,54 @@
-"""The interface through which the URL list reads the items of an Archive.
+"""The interface through which the URL list reads the items of an Archive, and who may read them.
 
 A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`: the list of
 the data that the caller will read. Therefore a database can fetch all the data with few statements.
+
+All users may read the files of an item without an access rule and without an embargo. During an
+embargo, nobody may read the files. Otherwise, users whose IP address is in a network of the access
+rule may. The description of the item is hidden from the other users if the rule says so
+(:data:`HIDDEN`). A host's access policy (:mod:`flask_ibi_archive.archive.items.access`) may decide
+otherwise for the pages of the Archive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from ipaddress import ip_address, ip_network
 from typing import Protocol
 
-from flask_ibi_archive.core.protocol.access import may_read
+from flask_ibi_archive.core.identifiers.forms import unmap
+
+#: The value of ``AccessRule.others`` that hides the description of an item.
+HIDDEN = "none"
+
+
+def may_read(
+    networks: Iterable[str] | None, embargo: date | None, address: str, today: date
+) -> bool:
+    """Return whether a user may read the files of an item.
+
+    :param networks: the networks of the access rule, in CIDR form; None: there is no access rule.
+    :param embargo: the first day (UTC) on which users may read the files, or None.
+    :param address: the IP address of the user.
+    :param today: the current day (UTC).
+    """
+    return not is_closed(embargo, today) and networks_allow(networks, address)
+
+
+def is_closed(embargo: date | None, today: date) -> bool:
+    """Return whether an embargo closes the files of an item to all users."""
+    return embargo is not None and today < embargo
+
+
+def networks_allow(networks: Iterable[str] | None, address: str) -> bool:
+    """Return whether an IP address is in one of the networks; None means all networks."""
+    if networks is None:
+        return True
+    user = unmap(ip_address(address))
+    return any(user in ip_network(network) for network in networks)
+
 
 #: The formats of Dublin Core that every Archive writes and lists.
 DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
-from flask_ibi_archive.core.identifiers import canonical_address
+from flask_ibi_archive.core.identifiers.forms import canonical_address, unmap
 
 IP = IPv4Address | IPv6Address
 
@@ -36,11 +35,6 @@ GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _USER = re.compile("[^/?#]*//[^/?#]*@")
 _PORT = re.compile(r":[0-9]*\Z")
-#: Matches most URLs that :func:`check_url` accepts, and no other text.
-_PLAIN_URL = re.compile(
-    r"https?://(?=[^/:?#]{1,253}(?:[/:?#]|\Z))[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*"
-    r"(?::[1-9][0-9]{0,3})?(?:[/?#][A-Za-z0-9._~:/?#@!$&'()*+,;=%-]*)?"
-)
 _NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
@@ -71,7 +65,6 @@ def is_host(text: str) -> bool:
     )
 
 
-@lru_cache(maxsize=128)
 def is_host_and_port(text: str) -> bool:
     """Return True if a text is a host, or a host and a port, as in a Host header.
 
@@ -88,8 +81,6 @@ def check_url(text: str) -> None:
 
     :raises ValueError: if the text is not such a URL. The message does not show a password.
     """
-    if _PLAIN_URL.fullmatch(text):
-        return
     if _USER.match(text):  # The message must not show the password.
         raise ValueError(
             "the URL has a user name or password, which every reader could see; remove that part"
@@ -160,9 +151,8 @@ def is_public_ip(ip: IP) -> bool:
     addresses are not public. An IPv6 address that contains such an IPv4 address is not public
     either.
     """
+    ip = unmap(ip)
     if isinstance(ip, IPv6Address):
-        if ip.ipv4_mapped is not None:
-            return is_public_ip(ip.ipv4_mapped)
         if ip.sixtofour is not None:  # versions of Python differ about is_global of these addresses
             return is_public_ip(ip.sixtofour)
         # This check also excludes the addresses of NAT64.
@@ -196,11 +186,9 @@ class InnerHosts:
         try:
             ip = ip_address(name.strip("[]"))
         except ValueError:
-            if len(name) > MAX_NAME:  # The next lines would need too much memory.
-                return False
-            labels = name.split(".")
-            ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
-            return not self.names.isdisjoint([name, *ends])
+            endings = tuple([inner for inner in self.names if inner.startswith(".")])
+            is_known = name in self.names or name.endswith(endings)
+            return is_known and len(name) <= MAX_NAME
         return self._contains_ip(ip)
 
     def allow(self, host: str, ip: IP) -> bool:
@@ -208,9 +196,7 @@ class InnerHosts:
         return is_public_ip(ip) or self._contains_ip(ip) or host in self
 
     def _contains_ip(self, ip: IP) -> bool:
-        # an IPv4-mapped IPv6 address is in the networks of its IPv4 address
-        plain = (ip.ipv4_mapped if isinstance(ip, IPv6Address) else None) or ip
-        return any(plain in network for network in self.networks)
+        return any(unmap(ip) in network for network in self.networks)
 
 
 NO_INNER_HOSTS = InnerHosts()
@@ -229,27 +215,20 @@ def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
         try:
             networks.append(ip_network(item.strip("[]")))
         except ValueError:
-            prefix = "." if item.startswith(".") else ""
-            name = item.removeprefix(".").rstrip(".").lower()
+            name = item.rstrip(".").lower()
             # a last label without letters is the number of a malformed IP address
-            is_name = is_host(name) and re.search("[a-z]", name.rpartition(".")[2])
+            is_name = is_host(name.removeprefix(".")) and re.search(
+                "[a-z]", name.rpartition(".")[2]
+            )
             if not is_name or "/" in item:
                 raise ValueError(
                     f"{item!r} is not a host name, an IP address or a network"
                 ) from None
-            names.add(prefix + name)
+            names.add(name)
     return InnerHosts(frozenset(names), tuple(networks))
 
 
-#: The number of bits of an IPv4 or IPv6 address that are not set to zero.
-STORED_BITS = {4: 24, 6: 48}
-
-
 CLIENT_ADDRESSES = "clientinformation.ipaddress"
-
-_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-# This pattern makes the usual case fast: nearly all addresses are IPv4 addresses in canonical text.
-_IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 
 
 def parse_client_addresses(text: str) -> tuple[str, ...]:
@@ -262,26 +241,10 @@ def parse_client_addresses(text: str) -> tuple[str, ...]:
         address with leading zeros and an address with a zone are also wrong.
     Source: [R] Table 6.10.
     """
-    if _IPV4.fullmatch(text):
-        return (text,)
     words = [word for word in text.split(" ") if word]
     if not words:
         raise ValueError("the list of IP addresses is empty; the IP address of the user is missing")
-    return tuple([word if _IPV4.fullmatch(word) else canonical_address(word) for word in words])
-
-
-def format_client_addresses(addresses: tuple[str, ...]) -> str:
-    """Return the text of a list of IP addresses, separated by spaces.
-
-    :raises ValueError: if the list is empty or contains a text that is not an IP address.
-    Source: [R] Table 6.10.
-    """
-    text = " ".join(addresses)
-    try:
-        parse_client_addresses(text)
-    except ValueError as error:
-        raise ValueError(f"{CLIENT_ADDRESSES}: {error}") from error
-    return text
+    return tuple(map(canonical_address, words))
 
 
 def anonymise(address: str) -> str:
@@ -292,10 +255,8 @@ def anonymise(address: str) -> str:
     :param address: an IPv4 or IPv6 address. An IPv4-mapped IPv6 address is treated as IPv4 address.
     :raises ValueError: if the text is not an IP address.
     """
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    network = ip_network((found, STORED_BITS[found.version]), strict=False)
+    found = unmap(ip_address(address.partition("%")[0]))
+    network = ip_network((found, 24 if found.version == 4 else 48), strict=False)
     return str(network.network_address)
 
 

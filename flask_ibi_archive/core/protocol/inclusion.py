@@ -17,17 +17,21 @@ Source: [R] 5.2, Table 5.2, Examples 5.2 to 5.4.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from flask_ibi_archive.core.identifiers import Identifier, canonical_address, parse_identifier
+from flask_ibi_archive.core.identifiers.forms import canonical_address
+from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import is_archive_address
-from flask_ibi_archive.core.protocol.pairs import format_pairs, join_pairs, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import (
+from flask_ibi_archive.core.protocol.pairs import (
     REPEATED,
     SERVICE_SUBJECT,
+    find_repeated,
+    format_pairs,
     format_query_string,
+    parse_pairs,
     refuse_subject,
 )
 from flask_ibi_archive.errors import PeerProtocolError
@@ -37,7 +41,6 @@ from flask_ibi_archive.errors import PeerProtocolError
 _NUMBER = "[0-9]{10,}"
 _KEY = re.compile(rf"{_NUMBER}(?:-{_NUMBER})?")
 
-EMAIL_SUBJECT = "Cadastro de um novo Arquivo"
 _EMAIL_BODY = """\
 IBI do serviço de Arquivo:
 archiveserviceibi = {service_ibi}
@@ -45,7 +48,6 @@ archiveserviceibi = {service_ibi}
 Chave de cadastro:
 registrationkey = {key}"""
 
-CONFIRMATION_SUBJECT = "Confirmação do cadastro de um Arquivo / Archive registered"
 _CONFIRMATION_BODY = """\
 O serviço de Arquivo com este IBI está cadastrado:
 archiveserviceibi = {service_ibi}
@@ -96,7 +98,7 @@ def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, st
     :param key: the registration key. The body contains the key.
     Source: [R] 5.1, Example 5.1.
     """
-    return EMAIL_SUBJECT, _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
+    return "Cadastro de um novo Arquivo", _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
 
 
 def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
@@ -108,7 +110,7 @@ def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) 
     """
     settings = "" if resolver_url is None else f"IBI_RESOLVER_URL = {resolver_url}\n"
     body = _CONFIRMATION_BODY.format(service_ibi=service_ibi.text, settings=settings)
-    return CONFIRMATION_SUBJECT, body
+    return "Confirmação do cadastro de um Arquivo / Archive registered", body
 
 
 INCLUSION_REQUEST = "inclusionRequest"
@@ -127,10 +129,8 @@ CONFIRMATION_STATUS = "status.confirmation"
 RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
 CONFIRMATIONS = ("successful", "unsuccessful")
 
-#: The names of the pairs that follow the subject, in the order of the examples ([R] Table 5.2).
-ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
-PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
-ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
+SERVICE_IBI = "archiveserviceibi"
+REGISTRATION_KEY = "registrationkey"
 #: Further pairs of our requests, and of the answers (federation CF-2).
 FURTHER, CLASH = ("mints", "database"), "clash"
 #: The subject of the question whether an Archive clashes with others.
@@ -150,7 +150,7 @@ def is_email(text: str) -> bool:
     return _EMAIL.fullmatch(text) is not None
 
 
-def _create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
+def create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
     """Return a parser that checks a text and returns the same text.
 
     :param is_right: returns a true value if a text is right.
@@ -165,18 +165,25 @@ def _create_parser(is_right: Callable[[str], object], expected: str) -> Callable
     return parse
 
 
-_PARSERS: dict[str, Callable[[str], str]] = {
-    ADDRESS: _create_parser(
-        is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"
+#: The pairs that follow the subject, in the order of the examples ([R] Table 5.2). Each pair has an
+#: attribute of :class:`RegistrationRequest`, and a parser of its value.
+_PAIRS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "archiveaddress": (
+        "address",
+        create_parser(is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"),
     ),
-    SERVICE_IBI: lambda text: parse_identifier(text).text,
-    IP: canonical_address,
-    PROTOCOL: _create_parser(HTTP.__eq__, HTTP),
-    PLATFORM_VERSION: _create_parser(
-        _PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"
+    SERVICE_IBI: ("service_ibi", parse_identifier),
+    "archiveip": ("ip", canonical_address),
+    "archiveprotocol": ("protocol", create_parser(HTTP.__eq__, HTTP)),
+    "archiveplatformversion": (
+        "platform_version",
+        create_parser(_PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"),
     ),
-    ADMIN_EMAIL: _create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
-    REGISTRATION_KEY: parse_key,
+    "archiveadmemailaddress": (
+        "admin_email",
+        create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
+    ),
+    REGISTRATION_KEY: ("key", parse_key),
 }
 
 
@@ -201,6 +208,7 @@ class RegistrationRequest:
     :param key: the registration key. ``repr`` and messages do not show the key.
     :param mints: the prefixes of new identifiers, separated by a space; "" if they are unknown.
     :param database: a random word that the Archives of one database have in common; "" if unknown.
+    :param protocol: HTTP, which is the only protocol.
     Source: [R] 5.2, Table 5.2.
     """
 
@@ -213,6 +221,7 @@ class RegistrationRequest:
     key: str = field(repr=False)
     mints: str = ""
     database: str = ""
+    protocol: str = HTTP
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,27 +248,9 @@ def format_registration_request(request: RegistrationRequest) -> str:
     """Return the query string of a request: the eight pairs of the examples, and further ones.
 
     :returns: ASCII text without the "?". The text contains the key.
-    :raises ValueError: if a value is not as [R] Table 5.2 requires.
     Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
     """
-    if request.subject not in RESULTS:
-        raise ValueError(
-            f"{SERVICE_SUBJECT}: {request.subject!r} is not one of {', '.join(RESULTS)}"
-        )
-    values = {
-        ADDRESS: request.address,
-        SERVICE_IBI: request.service_ibi.text,
-        IP: request.ip,
-        PROTOCOL: HTTP,
-        PLATFORM_VERSION: request.platform_version,
-        ADMIN_EMAIL: request.admin_email,
-        REGISTRATION_KEY: request.key,
-    }
-    for name, value in values.items():
-        try:
-            _PARSERS[name](value)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
+    values = {name: str(getattr(request, attribute)) for name, (attribute, _) in _PAIRS.items()}
     values |= {name: value for name in FURTHER if (value := getattr(request, name))}
     return format_query_string([(SERVICE_SUBJECT, request.subject), *values.items()])
 
@@ -277,36 +268,29 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
         as Table 5.2 requires. The message does not show the key.
     Source: [R] 5.2, Table 5.2.
     """
-    values = dict(pairs)
-    counts = Counter(name for name, _ in pairs)
-    for name in (SERVICE_SUBJECT, *_PARSERS):
-        if counts[name] > 1:
+    values, repeated = dict(pairs), find_repeated(pairs)
+    for name in (SERVICE_SUBJECT, *_PAIRS):
+        if name in repeated:
             raise PeerProtocolError(REPEATED.format(name))
         if not values.get(name):
             raise PeerProtocolError(f"{name} is missing")
         if name == SERVICE_SUBJECT and values[name] not in RESULTS:
             raise refuse_subject(values[name], RESULTS)
-    parsed = {name: _parse_value(name, values[name]) for name in _PARSERS}
-    further = {name: values[name] for name in FURTHER if _PRINTABLE.fullmatch(values.get(name, ""))}
-    return RegistrationRequest(
-        subject=values[SERVICE_SUBJECT],
-        address=parsed[ADDRESS],
-        service_ibi=parse_identifier(parsed[SERVICE_IBI]),
-        ip=parsed[IP],
-        platform_version=parsed[PLATFORM_VERSION],
-        admin_email=parsed[ADMIN_EMAIL],
-        key=parsed[REGISTRATION_KEY],
-        **further,
-    )
+    parsed: dict[str, Any] = {
+        attribute: _parse_value(name, values[name], parse)
+        for name, (attribute, parse) in _PAIRS.items()
+    }
+    parsed |= {name: values[name] for name in FURTHER if _PRINTABLE.fullmatch(values.get(name, ""))}
+    return RegistrationRequest(values[SERVICE_SUBJECT], **parsed)
 
 
-def _parse_value(name: str, text: str) -> str:
+def _parse_value(name: str, text: str, parse: Callable[[str], object]) -> object:
     try:
         if len(text) > MAX_VALUE and name != REGISTRATION_KEY:
             raise ValueError(
                 f"the value has {len(text)} characters; at most {MAX_VALUE} are allowed"
             )
-        return _PARSERS[name](text)
+        return parse(text)
     except ValueError as error:
         raise PeerProtocolError(f"{name}: {error}") from error
 
@@ -351,10 +335,11 @@ def format_registration_status(status: RegistrationStatus) -> str:
 
     Source: [R] 5.2.
     """
-    lists = [format_pairs([(ARCHIVE_STATUS, status.archive)])]
-    if status.confirmation is not None:
-        lists.append(format_pairs([(CONFIRMATION_STATUS, status.confirmation)]))
-    return join_pairs(*lists, format_clash(status.clash))
+    pairs = [(ARCHIVE_STATUS, status.archive), (CONFIRMATION_STATUS, status.confirmation)]
+    lists = [format_pairs([(name, value)]) for name, value in pairs if value is not None]
+    if status.clash:
+        lists.append(format_clash(status.clash))
+    return " ".join(lists)
 
 
 def format_clash(clash: str) -> str:

@@ -13,28 +13,26 @@ Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
-from flask_ibi_archive.core.identifiers import Form, Identifier, parse_identifier
-from flask_ibi_archive.core.protocol.hosts import (
-    CLIENT_ADDRESSES,
-    format_client_addresses,
-    parse_client_addresses,
-)
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, parse_client_addresses
 from flask_ibi_archive.core.protocol.inclusion import (
     CONFIRMATION,
     INCLUSION_CONFIRMATION_REQUEST,
     InclusionConfirmationRequest,
-    is_key,
+    create_parser,
+    parse_key,
 )
-from flask_ibi_archive.core.protocol.pairs import format_notice, format_pairs
-from flask_ibi_archive.core.protocol.query_strings import (
+from flask_ibi_archive.core.protocol.pairs import (
+    NOTICE,
     REPEATED,
     SERVICE_SUBJECT,
+    find_repeated,
+    format_pairs,
     format_query_string,
     refuse_subject,
 )
@@ -45,9 +43,7 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_verb_list,
 )
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import (
-    PeerProtocolError,
-)
+from flask_ibi_archive.errors import PeerProtocolError
 
 #: Maximum length of a query string in bytes. The Archive answers a longer query with status 414.
 MAX_QUERY = 8192
@@ -72,23 +68,9 @@ CONTENT_TYPES = frozenset({"Data", "Metadata"})
 #: The states of items that can be delivered ([R] Table 6.11).
 DELIVERED_STATES = frozenset({State.ORIGINAL.value, State.COPY.value})
 
-RECEIVED = format_notice("acknowledgment received")
 
-_Value = TypeVar("_Value")
-
-#: The attribute for each pair of an acknowledgment.
-_ACKNOWLEDGMENT_PAIRS = {
-    CLIENT_ADDRESSES: "client_addresses",
-    CONTENT_TYPE: "content_type",
-    STATE: "state",
-    URL: "url",
-    PERSISTENT_URL: "persistent_url",
-    URL_KEY: "url_key",
-    IBI: "ibi",
-}
-_URL_REQUEST_PAIRS = (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST)
-
-_WEB_URL = re.compile(r"https?://[^\s/?#]", re.ASCII | re.IGNORECASE)
+#: The subjects of the requests that an Archive answers.
+SUBJECTS = (URL_REQUEST, ACKNOWLEDGMENT, INCLUSION_CONFIRMATION_REQUEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,98 +136,52 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
         do not answer requests with this servicesubject.
     Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
     """
-    values = dict(pairs)
-    repeated: AbstractSet[str] = frozenset()
-    if len(values) != len(pairs):
-        repeated = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+    values, repeated = dict(pairs), find_repeated(pairs)
     if SERVICE_SUBJECT in repeated:
         raise PeerProtocolError(REPEATED.format(SERVICE_SUBJECT))
     subject = values.get(SERVICE_SUBJECT)
     if not subject:
         raise PeerProtocolError(f"{SERVICE_SUBJECT} is missing")
-    parse = _PARSERS.get(subject)
-    if parse is None:
-        raise refuse_subject(subject, SUBJECTS)
-    return parse(values, repeated)
+    if subject == URL_REQUEST:
+        return _parse_url_request(values, repeated)
+    if subject == ACKNOWLEDGMENT:
+        return _parse_acknowledgment(values, repeated)
+    if subject == INCLUSION_CONFIRMATION_REQUEST:
+        return InclusionConfirmationRequest()
+    raise refuse_subject(subject, SUBJECTS)
 
 
-def _parse_inclusion_confirmation_request(
-    values: Mapping[str, str], repeated: AbstractSet[str]
-) -> InclusionConfirmationRequest:
-    return InclusionConfirmationRequest()
-
-
-def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> UrlRequest:
-    if repeated:
-        for name in _URL_REQUEST_PAIRS:
-            if name in repeated:
-                raise PeerProtocolError(REPEATED.format(name))
-    text = values.get(REQUESTED_IBI)
-    if not text:
-        raise PeerProtocolError(f"{REQUESTED_IBI} is missing")
-    addresses = values.get(CLIENT_ADDRESSES)
-    if not addresses:
-        raise PeerProtocolError(f"{CLIENT_ADDRESSES} is missing")
+def _parse_url_request(values: Mapping[str, str], repeated: set[str]) -> UrlRequest:
+    for name in (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST):
+        if name in repeated:
+            raise PeerProtocolError(REPEATED.format(name))
+    for name in (REQUESTED_IBI, CLIENT_ADDRESSES):
+        if not values.get(name):
+            raise PeerProtocolError(f"{name} is missing")
     name = REQUESTED_IBI  # an error message names the pair that is wrong
     try:
-        ibi = parse_identifier(text)
+        ibi = parse_identifier(values[REQUESTED_IBI])
         name = CLIENT_ADDRESSES
-        client_addresses = parse_client_addresses(addresses)
+        client_addresses = parse_client_addresses(values[CLIENT_ADDRESSES])
         name = VERB_LIST
-        verb_list = values.get(VERB_LIST)
-        verbs = parse_verb_list(verb_list) if verb_list else NO_VERBS
+        verbs = parse_verb_list(values.get(VERB_LIST, ""))
     except ValueError as exc:
         raise PeerProtocolError(f"{name}: {exc}") from exc
     return UrlRequest(ibi, client_addresses, values.get(FILE_PATH, ""), verbs)
 
 
-def _parse_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) -> Acknowledgment:
-    def find(name: str, is_right: Callable[[str], object]) -> str | None:
-        """Return the value of a pair; None if the pair is missing, wrong or repeated."""
-        value = values.get(name)
-        return value if value and name not in repeated and is_right(value) else None
-
-    found = Acknowledgment(
-        client_addresses=_parse_or_none(parse_client_addresses, find(CLIENT_ADDRESSES, bool)),
-        content_type=find(CONTENT_TYPE, CONTENT_TYPES.__contains__),
-        state=find(STATE, DELIVERED_STATES.__contains__),
-        url=find(URL, _WEB_URL.match),
-        persistent_url=find(PERSISTENT_URL, _WEB_URL.match),
-        url_key=find(URL_KEY, is_key),
-        ibi=_parse_or_none(_parse_ibi, find(IBI, bool)),
-    )
-    wrong = frozenset(
-        name
-        for name, attribute in _ACKNOWLEDGMENT_PAIRS.items()
-        if getattr(found, attribute) is None and (values.get(name) or name in repeated)
-    )
-    return replace(found, wrong=wrong) if wrong else found
-
-
-def _parse_or_none(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
-    """Return the parsed text; None if the text is None or wrong."""
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError:
-        return None
-
-
-def _parse_ibi(text: str) -> tuple[Identifier, ...]:
-    # Some resolvers send the value in braces, as in a list of pairs.
-    bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
-    return parse_ibi_forms(bare.split(" "))
-
-
-_PARSERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = {
-    URL_REQUEST: _parse_url_request,
-    ACKNOWLEDGMENT: _parse_acknowledgment,
-    INCLUSION_CONFIRMATION_REQUEST: _parse_inclusion_confirmation_request,
-}
-
-#: The subjects of the requests that an Archive answers.
-SUBJECTS = tuple(_PARSERS)
+def _parse_acknowledgment(values: Mapping[str, str], repeated: set[str]) -> Acknowledgment:
+    found: dict[str, Any] = {}
+    wrong = set()
+    for name, (attribute, parse) in _ACKNOWLEDGMENT_PAIRS.items():
+        if name in repeated:
+            wrong.add(name)
+        elif text := values.get(name):
+            try:
+                found[attribute] = parse(text)
+            except ValueError:
+                wrong.add(name)
+    return Acknowledgment(**found, wrong=frozenset(wrong))
 
 
 def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
@@ -277,6 +213,27 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
     return tuple([found[form] for form in ("rep", "ibip") if form in found])
 
 
+def _parse_ibi(text: str) -> tuple[Identifier, ...]:
+    # Some resolvers send the value in braces, as in a list of pairs.
+    bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
+    return parse_ibi_forms(bare.split(" "))
+
+
+_parse_web_url = create_parser(
+    re.compile(r"https?://[^\s/?#]", re.ASCII | re.IGNORECASE).match, "an http or https URL"
+)
+#: The attribute for each pair of an acknowledgment, and the parser of the value.
+_ACKNOWLEDGMENT_PAIRS: dict[str, tuple[str, Callable[[str], object]]] = {
+    CLIENT_ADDRESSES: ("client_addresses", parse_client_addresses),
+    CONTENT_TYPE: ("content_type", create_parser(CONTENT_TYPES.__contains__, "a content type")),
+    STATE: ("state", create_parser(DELIVERED_STATES.__contains__, "Original or Copy")),
+    URL: ("url", _parse_web_url),
+    PERSISTENT_URL: ("persistent_url", _parse_web_url),
+    URL_KEY: ("url_key", parse_key),
+    IBI: ("ibi", _parse_ibi),
+}
+
+
 def name_form(identifier: Identifier) -> str:
     """Return the word that precedes an identifier in an ``ibi`` value: ``rep`` or ``ibip``."""
     return "rep" if identifier.form is Form.REP else "ibip"
@@ -294,30 +251,26 @@ def format_request(request: Request) -> str:
 
     :param request: the request. %XX in the filepath and in the URLs is not encoded again.
     :returns: ASCII text without the "?". Attributes that are None or empty are omitted.
-    :raises ValueError: if a client address is wrong, or if a urlRequest has no client
-        address.
     Source: [R] 4.1; Examples 4.1, 6.9, 8.1 and 8.2.
     """
     values: dict[str, str | None]
     if isinstance(request, UrlRequest):
         values = {
             SERVICE_SUBJECT: URL_REQUEST,
-            CLIENT_ADDRESSES: format_client_addresses(request.client_addresses),
+            CLIENT_ADDRESSES: " ".join(request.client_addresses),
             REQUESTED_IBI: request.ibi.text,
             FILE_PATH: request.filepath,
             VERB_LIST: format_verb_list(request.verbs),
         }
     elif isinstance(request, Acknowledgment):
-        addresses = request.client_addresses
         forms = {name_form(identifier): identifier.text for identifier in request.ibi or ()}
         values = {
+            name: getattr(request, attribute)
+            for name, (attribute, _) in _ACKNOWLEDGMENT_PAIRS.items()
+        }
+        values |= {
             SERVICE_SUBJECT: ACKNOWLEDGMENT,
-            CLIENT_ADDRESSES: None if addresses is None else format_client_addresses(addresses),
-            CONTENT_TYPE: request.content_type,
-            STATE: request.state,
-            URL: request.url,
-            PERSISTENT_URL: request.persistent_url,
-            URL_KEY: request.url_key,
+            CLIENT_ADDRESSES: " ".join(request.client_addresses or ()),
             IBI: " ".join(list_ibi_words(**forms)),
         }
     else:
@@ -341,7 +294,7 @@ def build_response(
         return format_pairs(list_urls(request))
     if isinstance(request, Acknowledgment):
         take_acknowledgment(request)
-        return RECEIVED
+        return format_pairs([(NOTICE, "acknowledgment received")])
     return CONFIRMATION
 
 

@@ -1,4 +1,10 @@
-"""Parsing and formatting of lists of pairs. Every answer is a list of pairs.
+r"""The text of messages: pairs of names and values, as query strings and as lists of pairs.
+
+A request is a query string such as ``name=value&name=value``. If a query contains a byte that is
+not UTF-8, the parsed query contains a surrogate escape. For example, ``%f3`` becomes ``"\udcf3"``.
+Formatting turns a surrogate escape into the same byte again.
+
+Every answer is a list of pairs.
 
     pairs = pair *(space pair);  pair = name 1*SP value;  space = SP | CRLF
     value = word | "{" [word *(1*SP word)] "}"
@@ -7,20 +13,160 @@
 The text is a list of the programming language Tcl. Existing servers use more of the Tcl syntax than
 this grammar allows. The parser also accepts the texts of these servers.
 
-Source: [R] 4.2, Table 4.2.
+The query of an inclusion request contains the registration key of an Archive. The query of a
+request of the document registry can contain the password of an actor. These values are secrets.
+Many programs write the complete URL of a request to a log.
+
+Source: [R] 4.1, Table 4.1 (query strings); 4.2, Table 4.2 (lists of pairs).
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
-from flask_ibi_archive.core.protocol.query_strings import to_bytes
 from flask_ibi_archive.errors import PeerProtocolError
+
+SERVICE_SUBJECT = "servicesubject"
+#: The message about a pair that a request contains more than once.
+REPEATED = "{} appears more than once; it must appear once"
+
+# These characters are not encoded, like letters, digits and "-._~". RFC 3986 allows them in a
+# query, and Table 4.1 of [R] does not contain them.
+_PLAIN = "/:@!$'()*,;"
+_LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+# Matches a surrogate that represents no byte.
+_NO_ESCAPE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+
+
+def to_bytes(value: str) -> bytes:
+    """Return a text in UTF-8.
+
+    A surrogate escape becomes the byte that it represents. Any other surrogate becomes U+FFFD.
+    """
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return _NO_ESCAPE.sub("\ufffd", value).encode("utf-8", "surrogateescape")
+
+
+def decode_url(text: str) -> str:
+    """Decode each %XX of a URL or path.
+
+    The result is for comparing two URLs or two paths.
+
+    :returns: a text that may contain surrogate escapes. "+" and a malformed "%" do not change.
+    """
+    if "%" not in text:
+        return text
+    return unquote_to_bytes(to_bytes(text)).decode("utf-8", "surrogateescape")
+
+
+def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
+    """Return the pairs of a query string in the order of the text.
+
+    The function accepts every text.
+
+    :param raw: the part of a URL after the "?", not decoded.
+    :returns: names and values, decoded once: "+" becomes a space, and %XX becomes a byte. A
+        malformed "%" does not change. A part without "=" is a name with an empty value. An empty
+        part is ignored.
+    Source: [R] 7.2, DECODQS, Example 7.1; 4.1, Table 4.1.
+    """
+    text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
+    pairs = []
+    for part in text.split("&"):
+        if part:
+            name, _, value = part.partition("=")
+            pairs.append((_decode(name), _decode(value)))
+    return pairs
+
+
+def find_repeated(pairs: Iterable[tuple[str, str]]) -> set[str]:
+    """Return the names that several pairs of a query string have."""
+    return {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+
+
+def refuse_subject(subject: str, known: Iterable[str]) -> PeerProtocolError:
+    """Return the error for an unknown value of servicesubject."""
+    return PeerProtocolError(
+        f"servicesubject {subject[:80]!r} is unknown; it must be one of {', '.join(known)}"
+    )
+
+
+def _decode(text: str) -> str:
+    return decode_url(text.replace("+", " "))
+
+
+def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] = ()) -> str:
+    """Return the query string of pairs in the given order.
+
+    :param pairs: names and values.
+    :param urls: the names of the pairs whose values are URLs or paths. :func:`encode_url` encodes
+        these values.
+    :returns: ASCII text without the "?".
+    Source: [R] 4.1, Table 4.1.
+    """
+    parts = []
+    for name, value in pairs:
+        encode = encode_url if name in urls else encode_value
+        parts.append(f"{encode_value(name)}={encode(value)}")
+    return "&".join(parts)
+
+
+def encode_value(value: str) -> str:
+    """Encode a name or a value for a query string.
+
+    :returns: ASCII text. Spaces, ``% & + = ? #`` and all characters that RFC 3986 does not allow in
+        a query become %XX. Characters such as ``/ : @ ! ( )`` do not change.
+    Source: [R] 4.1, Table 4.1.
+    """
+    return quote(to_bytes(value), safe=_PLAIN)
+
+
+def encode_url(url: str) -> str:
+    """Encode a URL or path for a query string, but do not encode %XX again.
+
+    Only a malformed "%" becomes %25. Erratum: according to Table 4.1, every "%" becomes %25. The
+    examples of [R] contradict this rule.
+    Source: [R] Examples 6.9, 8.1 and 8.2.
+    """
+    return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=_PLAIN + "%")
+
+
+def list_candidate_paths(filepath: str) -> tuple[str, ...]:
+    """Return the paths that a value of parsedibiurl.filepath may mean, the most probable first.
+
+    :param filepath: the value, decoded once. The value may contain surrogate escapes.
+    :returns: the first path is the value without the leading "/". If %XX remains in this path, the
+        second path is the first path, decoded again. An empty value has no paths. A path that is
+        not UTF-8 is decoded as ISO 8859-1.
+    Source: [R] 7.2, parsedibiurl.filepath.
+    """
+    raw = filepath.removeprefix("/").encode("utf-8", "surrogateescape")
+    if not raw:
+        return ()
+    first = _decode_path(raw)
+    if b"%" not in raw:
+        return (first,)
+    second = _decode_path(unquote_to_bytes(raw))
+    return (first,) if second == first else (first, second)
+
+
+def _decode_path(raw: bytes) -> str:
+    # No file has a path with NUL. PostgreSQL does not accept NUL, not even in a comparison.
+    raw = raw.replace(b"\0", b"%00")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("iso-8859-1")
+
 
 ALERT = "alert"
 NOTICE = "notice"
@@ -28,18 +174,15 @@ NOTICE = "notice"
 #: The pairs whose values are texts for people. Such a value is always in braces.
 TEXTS = frozenset({ALERT, NOTICE})
 
-_BETWEEN_PAIRS = "\r\n"
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
-_WORD_BYTES = _WORD_CHARACTERS.encode()
-_split_words = re.compile(r"[^\t-\r ]+").findall
+# Only ASCII white space separates words. A no-break space does not.
+_WORD = re.compile(r"[^\t-\r ]+")
+# The usual element: a word, or a group without inner braces.
+_PLAIN_ELEMENT = re.compile(r"(?:[^\t-\r {}]+|\{[^{}]*\})(?=[\t-\r ]|\Z)")
 # Matches groups without inner braces, or an opening brace with the text up to the next brace, or a
-# closing brace, or a separator. Only ASCII white space separates words. A no-break space does not.
+# closing brace, or a separator.
 _MARK = re.compile(r"(?:\{[^{}]*\})+|\{[^{}]*|\}|[\t-\r ]+")
-# The usual pair: a word, then a word or a group without inner braces.
-_match_plain_pair = re.compile(
-    r"[\t-\r ]*([^\t-\r {}]+)[\t-\r ]+(?:([^\t-\r {}]+)|\{([^{}]*)\})(?=[\t-\r ]|\Z)"
-).match
-_name_of = itemgetter(0)
+_BRACE = re.compile("[{}]")
 
 #: The maximum depth of nested braces.
 MAX_DEPTH = 100
@@ -61,12 +204,6 @@ class Pair(NamedTuple):
         return " ".join(self.words)
 
 
-def _is_plain(text: str) -> bool:
-    """Return True if a text contains only characters that a word may contain."""
-    # several times as fast as a regular expression
-    return text.isascii() and not text.encode().translate(None, _WORD_BYTES)
-
-
 @lru_cache(maxsize=1024)  # the names and many of the words are the same in all lists
 def encode_word(text: str) -> str:
     """Return a text as one word: printable ASCII without spaces and braces.
@@ -76,8 +213,6 @@ def encode_word(text: str) -> str:
         again. The empty text does not change either, although "" is not a word.
     Source: [R] Table 4.2.
     """
-    if _is_plain(text):
-        return text
     return quote(to_bytes(text), safe=_WORD_CHARACTERS)
 
 
@@ -93,56 +228,19 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     :raises ValueError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
-    in_order = sorted([(encode_word(name), value) for name, value in pairs], key=_name_of)
+    in_order = sorted([(encode_word(name), value) for name, value in pairs], key=itemgetter(0))
     if in_order and not in_order[0][0]:
         raise ValueError("a pair has an empty name; a name must have at least one character")
     lines = []
     for name, value in in_order:
-        if name in TEXTS:
-            text = _format_group(value.split() if isinstance(value, str) else value)
-        elif isinstance(value, str):
-            text = encode_word(value) or "{}"
-        else:
-            text = " ".join([encode_word(word) for word in value if word])
-            if not text or " " in text:  # no word contains a space
-                text = "{" + text + "}"
-        # join() writes the value of a str Enum; an f-string could write the name of the member
-        lines.append(" ".join((name, text)))
-    return _BETWEEN_PAIRS.join(lines)
-
-
-def _format_group(words: Iterable[str]) -> str:
-    return "{" + " ".join([encode_word(word) for word in words if word]) + "}"
-
-
-def format_alert(text: str) -> str:
-    """Return the pair ``alert {text}`` in one line.
-
-    All white space between two words becomes one space.
-
-    Source: [R] 6.2; 4.2, Table 4.2.
-    """
-    return f"{ALERT} {_format_group(text.split())}"
-
-
-def format_notice(text: str) -> str:
-    """Return the pair ``notice {text}`` in one line.
-
-    All white space between two words becomes one space.
-
-    Source: [R] 7.2, Algorithm 1; 4.2, Table 4.2.
-    """
-    return f"{NOTICE} {_format_group(text.split())}"
-
-
-def join_pairs(*lists: str, separator: str = " ") -> str:
-    """Return one text with several lists of pairs; empty lists are omitted.
-
-    :param lists: the texts of the lists.
-    :param separator: the text between two lists: a space as in [R], or CRLF.
-    Source: [R] 7.2, JUNTAR, Example 7.7.
-    """
-    return separator.join([text for text in lists if text])
+        is_text = name in TEXTS
+        if isinstance(value, str):
+            value = value.split() if is_text else (value,)
+        text = " ".join([encode_word(word) for word in value if word])
+        if is_text or not text or " " in text:  # no word contains a space
+            text = "{" + text + "}"
+        lines.append(f"{name} {text}")
+    return "\r\n".join(lines)
 
 
 def parse_pairs(data: str | bytes) -> list[Pair]:
@@ -159,23 +257,15 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
     """
     text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
     pairs = []
-    name: str | None = None
-    position = 0
-    while found := _match_plain_pair(text, position):
-        plain, word, group = found.groups()
-        pairs.append(Pair(plain, tuple(_split_words(group)) if word is None else (word,)))
-        position = found.end()
-    for start, element in _split_elements(text, position):
-        grouped = _is_group(element)
-        if name is None:
-            name, position = element[1:-1] if grouped else element, start
-            if not name:
-                raise PeerProtocolError("the name of a pair is empty", start)
-        else:
-            pairs.append(Pair(name, _split_group(element[1:-1]) if grouped else (element,)))
-            name = None
-    if name is not None:
-        raise PeerProtocolError(f"the name {name[:80]!a} has no value", position)
+    elements = _split_elements(text)
+    for start, name, _ in elements:
+        if not name:
+            raise PeerProtocolError("the name of a pair is empty", start)
+        element = next(elements, None)
+        if element is None:
+            raise PeerProtocolError(f"the name {name[:80]!a} has no value", start)
+        _, value, is_group = element
+        pairs.append(Pair(name, _split_group(value) if is_group else (value,)))
     return pairs
 
 
@@ -190,64 +280,108 @@ def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield the position and the text of each element of a list.
+def _split_group(text: str) -> tuple[str, ...]:
+    if "{" not in text:  # the usual case, which the pattern splits much faster
+        return tuple(_WORD.findall(text))
+    return tuple([element for _, element, _ in _split_elements(text)])
 
-    White space outside braces separates the elements.
+
+def _split_elements(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the elements of a list, which white space outside braces separates.
+
+    :returns: for each element, the position, the text, and whether one pair of braces surrounds the
+        element. The text does not contain these braces.
     """
-    opened = depth = 0
+    end = 0
+    while word := _WORD.search(text, end):
+        start = word.start()
+        plain = _PLAIN_ELEMENT.match(text, start)
+        end = plain.end() if plain else _find_end(text, start)
+        element = text[start:end]
+        is_group = element[0] == "{" and (plain is not None or _is_group(element))
+        yield start, element[1:-1] if is_group else element, is_group
+
+
+def _find_end(text: str, start: int) -> int:
+    """Return the position after the element at a position."""
+    opened: list[int] = []  # the positions of the open braces
     for mark in _MARK.finditer(text, start):
-        sign = mark[0]
-        if sign[0] == "{":
-            if sign[-1] == "}":
-                continue
-            if not depth:
-                opened = mark.start()
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise PeerProtocolError(
-                    f"braces are nested more than {MAX_DEPTH} deep", mark.start()
-                )
-        elif sign == "}":
-            if not depth:
-                raise PeerProtocolError("a closing brace has no opening brace", mark.start())
-            depth -= 1
-        elif not depth:
-            if start < mark.start():
-                yield start, text[start : mark.start()]
-            start = mark.end()
-    if depth:
-        raise PeerProtocolError("an opening brace has no closing brace", opened)
-    if start < len(text):
-        yield start, text[start:]
+        sign, position = mark[0], mark.start()
+        if sign == "}":
+            if not opened:
+                raise PeerProtocolError("a closing brace has no opening brace", position)
+            opened.pop()
+        elif sign[0] == "{":
+            if sign[-1] != "}":
+                opened.append(position)
+            if len(opened) > MAX_DEPTH:
+                raise PeerProtocolError(f"braces are nested more than {MAX_DEPTH} deep", position)
+        elif not opened:
+            return position
+    if opened:
+        raise PeerProtocolError("an opening brace has no closing brace", opened[0])
+    return len(text)
 
 
 def _is_group(element: str) -> bool:
-    """Return True if one pair of braces surrounds an element.
+    """Return True if the first brace of an element is closed by its last character.
 
-    :param element: a text in which each opening brace has a closing brace.
+    :param element: a text that begins with a brace, and in which all braces match.
     """
-    if element[0] != "{" or element[-1] != "}":
-        return False
-    if element.find("}") == len(element) - 1:
-        return True
     depth = 0
-    for mark in _MARK.finditer(element):
-        if mark[0] == "}":
-            depth -= 1
-            if not depth:
-                return mark.end() == len(element)
-        elif mark[0][0] == "{":
-            if mark[0][-1] != "}":
-                depth += 1
-            elif not depth:
-                return False
-    return False
+    for brace in _BRACE.finditer(element):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            break
+    return brace.end() == len(element)
 
 
-def _split_group(text: str) -> tuple[str, ...]:
-    if "{" not in text:
-        return tuple(_split_words(text))
-    return tuple(
-        element[1:-1] if _is_group(element) else element for _, element in _split_elements(text)
+def _match_names(*names: str) -> str:
+    """Return a regular expression that matches names; each letter may be percent-encoded."""
+    return "|".join(
+        [
+            "".join([f"(?:{letter}|%{ord(letter):x}|%{ord(letter) - 32:x})" for letter in name])
+            for name in names
+        ]
     )
+
+
+_REGISTRATION_KEY = "registrationkey"
+_KEY = re.compile(rf"(?:{_match_names(_REGISTRATION_KEY)})(?:=|%3D)", re.IGNORECASE)
+# The name "password" also matches the end of newPassword. If a query is the value of another query,
+# "=" and "&" are percent-encoded. Otherwise %26 is a part of the secret.
+_SECRET = re.compile(
+    rf"((?:{_match_names(_REGISTRATION_KEY, 'password')})(?:=|(%3D)))"
+    r"(?(2)(?:(?!%26)[^&\s])*|[^&\s]*)",
+    re.IGNORECASE,
+)
+
+
+def contains_key(text: str) -> bool:
+    """Return True if a text, such as a query, contains a registration key."""
+    return _KEY.search(text) is not None
+
+
+def hide_keys(loggers: Iterable[str]) -> None:
+    """Replace registration keys and passwords by ``***`` in all future messages of loggers.
+
+    :param loggers: the names of the loggers in this process.
+    """
+    for name in loggers:
+        # If the logger already has this filter, this call has no effect.
+        logging.getLogger(name).addFilter(_hide_secrets_in_record)
+
+
+def _hide_secrets_in_record(record: logging.LogRecord) -> bool:
+    """Hide the keys and passwords in a log record.
+
+    :returns: always True: the logger writes the record.
+    """
+    try:
+        text = record.getMessage()
+    except (TypeError, ValueError, KeyError):  # The logger reports this error.
+        return True
+    hidden, count = _SECRET.subn(r"\1***", text)
+    if count:
+        record.msg, record.args = hidden, ()
+    return True

@@ -17,17 +17,23 @@ itself. Each verb is a step of a relation, except GetFileList. The verb GetFileL
 of files.
 
 Source: [R] 6.1, Tables 6.4 and 6.5.
+
+The target of a relation is an item, or metadata without an identifier. The URL list can contain a
+URL for each target.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple, TypeGuard
 
+from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.core.protocol.languages import parse_language
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import RefusedText
 
 #: The parameter of a pattern that matches every parameter.
@@ -97,37 +103,30 @@ class Step:
         return self.kind is StepKind.TRANSLATION and self.parameter is None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True)
 class Relation:
     """A sequence of steps in an order that the grammar allows.
 
     :param steps: the steps. The relation of an item to itself has no steps.
-    :ivar name: the text of the relation in messages; "" if the relation has no steps.
-    :ivar shape: the letters of the steps, such as "um".
     :raises RefusedText: if the grammar does not allow the order of the steps.
     Source: [R] Table 7.5.
     """
 
     steps: tuple[Step, ...] = ()
-    name: str = field(init=False, repr=False)
-    shape: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        shape = "".join([_LETTERS[step.kind] for step in self.steps])
-        if shape not in SHAPES:
-            raise refuse_order([step.name for step in self.steps], shape)
-        object.__setattr__(self, "name", "".join([step.name for step in self.steps]))
-        object.__setattr__(self, "shape", shape)
+        if self.shape not in SHAPES:
+            raise refuse_order([step.name for step in self.steps], self.shape)
 
-    def __eq__(self, other: object) -> bool:
-        return self.name == other.name if isinstance(other, Relation) else NotImplemented
+    @cached_property
+    def name(self) -> str:
+        """The text of the relation in messages; "" if the relation has no steps."""
+        return "".join([step.name for step in self.steps])
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __bool__(self) -> bool:
-        """Return True if the relation has a step."""
-        return bool(self.steps)
+    @cached_property
+    def shape(self) -> str:
+        """The letters of the steps, such as "um"."""
+        return "".join([step.letter for step in self.steps])
 
 
 #: The relation of an item to itself.
@@ -147,24 +146,16 @@ class RelationPattern:
     steps: tuple[tuple[StepKind, str | None], ...]
 
     @property
-    def name(self) -> str:
-        """The text of the pattern in a setting, such as ``.translation(*)``."""
-        return "".join([_format_step(kind, parameter) for kind, parameter in self.steps])
-
-    @property
     def shape(self) -> str:
         """The shape of the relations that match the pattern, such as "um"."""
         return "".join([_LETTERS[kind] for kind, _ in self.steps])
 
     def matches(self, relation: Relation) -> bool:
         """Return True if the pattern matches a relation."""
-        if len(self.steps) != len(relation.steps):
-            return False
-        for (kind, parameter), step in zip(self.steps, relation.steps, strict=True):
-            is_any = parameter == ANY and step.parameter is not None
-            if kind is not step.kind or not (is_any or parameter == step.parameter):
-                return False
-        return True
+        return self.shape == relation.shape and all(
+            parameter == step.parameter or (parameter == ANY and step.parameter is not None)
+            for (_, parameter), step in zip(self.steps, relation.steps, strict=True)
+        )
 
 
 @lru_cache(maxsize=256)
@@ -269,15 +260,9 @@ class VerbList:
     relation: Relation = EMPTY
     file_list: bool = False
 
-    @property
-    def verbs(self) -> tuple[str, ...]:
-        """The verbs in the order of the steps, with GetFileList at the end."""
-        verbs = [format_verb(step) for step in self.relation.steps]
-        return (*verbs, GET_FILE_LIST) if self.file_list else tuple(verbs)
-
     def __bool__(self) -> bool:
         """Return True if the list has a verb."""
-        return self.file_list or bool(self.relation)
+        return self.file_list or bool(self.relation.steps)
 
 
 #: The empty verb list. It requests the item itself.
@@ -311,8 +296,12 @@ def parse_verb_list(text: str) -> VerbList:
 
 
 def format_verb_list(verbs: VerbList) -> str:
-    """Return the text of a verb list for a message, with one space between two verbs."""
-    return " ".join(verbs.verbs)
+    """Return the text of a verb list for a message, with one space between two verbs.
+
+    The verbs are in the order of the steps, with GetFileList at the end.
+    """
+    names = [format_verb(step) for step in verbs.relation.steps]
+    return " ".join([*names, GET_FILE_LIST] if verbs.file_list else names)
 
 
 def parse_verb(text: str) -> Step:
@@ -336,3 +325,201 @@ def format_verb(step: Step) -> str:
     """Return the verb that represents a step, such as ``GetTranslation(pt-BR)``."""
     verb = _VERBS[step.kind]
     return verb if step.parameter is None else f"{verb}({step.parameter})"
+
+
+#: The format that metadata in another Archive are assumed to have.
+ASSUMED_FORMAT = "oai_dc"
+
+
+class RelationTarget(NamedTuple):
+    """The target of a relation.
+
+    :param item: the target, or the item to which the metadata in ``own`` belong.
+    :param own: the target if the target is metadata without an identifier; otherwise None.
+    :param format: the format of the last ``.metadata`` step; None if the step has no format.
+    :param described: the item from which this step leads to the target; None if unknown.
+    """
+
+    item: CatalogueItem
+    own: OwnMetadata | None = None
+    format: str | None = None
+    described: CatalogueItem | None = None
+
+    @property
+    def has_format(self) -> bool:
+        """True if the target itself has the format; False if only translations may have it."""
+        return self.format is None or self.own is not None or self.format in _formats_of(self.item)
+
+    @property
+    def is_written(self) -> bool:
+        """True if the Archive writes the format of the item from the Dublin Core of the item."""
+        item, format = self.item, self.format
+        return format is not None and item.state is not None and format not in item.formats
+
+    @property
+    def key(self) -> tuple[int, bool, str | None, int]:
+        """A value that is the same for all RelationTarget objects of the same target.
+
+        The key consists of the ids of objects, because the items of a host need not be hashable.
+        Therefore the key is only valid while these objects exist.
+        """
+        return id(self.item), self.own is not None, self.format, id(self.described)
+
+
+#: A list of targets, each after the text of the step or steps that lead to the target.
+Targets = list[tuple[str, RelationTarget]]
+
+
+def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
+    """Return the formats of an item of content type Metadata."""
+    if item.state is None:
+        return (ASSUMED_FORMAT,)
+    own = item.metadata() if item.shows_metadata else None
+    return (*item.formats, *own.formats) if _is_here(own) else tuple(item.formats)
+
+
+def _is_here(metadata: CatalogueItem | OwnMetadata | None) -> TypeGuard[OwnMetadata]:
+    """Return whether metadata are Dublin Core that this Archive stores.
+
+    The Archive writes this Dublin Core in some formats. In an item of content type Metadata, the
+    Dublin Core is the content of the item: the description of another item.
+    """
+    return isinstance(metadata, OwnMetadata) and metadata.url is None
+
+
+def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
+    """Return the formats of an item of content type Metadata and of its translations."""
+    if item.state is None:
+        return _formats_of(item)
+    members = [item, *item.translations().values()]
+    return tuple(dict.fromkeys([format for member in members for format in _formats_of(member)]))
+
+
+def _create_target(item: CatalogueItem | None, format: str | None = None) -> RelationTarget | None:
+    """Return a target for an item; None if the item is unknown, deleted or not in the format."""
+    if item is None or item.state == State.DELETED:
+        return None
+    if format is not None and format not in _formats_of(item):
+        return None
+    return RelationTarget(item, None, format)
+
+
+def _find_last_edition(target: RelationTarget) -> Targets:
+    """Return the last edition of an item. An item without next edition is its own last edition."""
+    edition = _create_target(target.item.last_edition())
+    return [] if edition is None else [(".lastedition", edition)]
+
+
+def _find_translations(target: RelationTarget) -> Targets:
+    """Return the translations of a target.
+
+    A target without a language is also one of its own translations.
+    """
+    itself = (".translation", target)
+    if target.own is not None:
+        return [itself]
+    item = target.item
+    found = [itself] if item.language is None else []
+    for language, member in item.translations().items():
+        translation = target if member is item else _create_target(member, target.format)
+        if translation is not None:
+            found.append((f".translation({language})", translation))
+    return found
+
+
+def _find_metadata(target: RelationTarget) -> Targets:
+    """Return the metadata of an item in free form and in each format."""
+    item = target.item
+    metadata = item.metadata()
+    if item.content_type == "Metadata" and (metadata is None or _is_here(metadata)):
+        metadata = item  # An item of content type Metadata is its own metadata.
+    if isinstance(metadata, OwnMetadata):
+        free, formats = RelationTarget(item, metadata), tuple(metadata.formats)
+    elif found := _create_target(metadata):
+        free, formats = found, _formats_of_translations(found.item)
+    else:
+        return []
+    targets = [(".metadata", free)]
+    for name in formats:
+        targets.append((f".metadata({name})", RelationTarget(free.item, free.own, name, item)))
+    return targets
+
+
+_NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}
+
+
+def list_next_items(item: CatalogueItem, letter: str) -> list[CatalogueItem]:
+    """Return the items of this Archive to which a step of any parameter leads from an item.
+
+    :param letter: the letter of the step.
+    """
+    targets = [target for _, target in _NEXT_TARGETS[letter](RelationTarget(item))]
+    return [target.item for target in targets if target.own is None and target.item.state]
+
+
+def list_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targets:
+    """Return the texts and the targets of all relations of an item.
+
+    :param shapes: the shapes of the relations to follow, and all beginnings of these shapes.
+    :returns: the relations. The text of that of the item to itself is "".
+    """
+    return list(_continue(RelationTarget(item), shapes))
+
+
+def _continue(
+    target: RelationTarget, shapes: frozenset[str]
+) -> Iterator[tuple[str, RelationTarget]]:
+    """Yield the texts of the relations that begin at a target, and the targets to which they lead.
+
+    :param shapes: the shapes of the relations that begin at the target.
+    """
+    if target.has_format:
+        yield "", target
+    if target.item.state is None:  # only the identifier of the item is known
+        return
+    for letter, rest in split_shapes(shapes):
+        for step, following in _NEXT_TARGETS[letter](target):
+            for name, end in _continue(following, rest):
+                yield step + name, end
+
+
+def follow_path(
+    item: CatalogueItem, path: tuple[Step, ...], shapes: frozenset[str] = SHAPES
+) -> list[Targets]:
+    """Return the texts and the targets of the relations with the steps of a path.
+
+    :param path: the steps to follow. A translation step without a language matches every
+        translation.
+    :param shapes: the shapes of the relations to follow.
+    :returns: a list for each beginning of the path: the item itself, then the targets after one
+        step, and so on.
+    """
+    reached: Targets = [("", RelationTarget(item))]
+    levels, shape = [reached], ""
+    for requested in path:
+        shape += requested.letter
+        if shape in shapes:
+            reached = [
+                (name + step, target)
+                for name, start in reached
+                if start.item.state is not None
+                for step, target in _NEXT_TARGETS[requested.letter](start)
+                if step == requested.name or requested.is_any_translation
+            ]
+        else:
+            reached = []
+        levels.append([(name, target) for name, target in reached if target.has_format])
+    return levels
+
+
+def step_matches(wanted: Step, step: Step) -> bool:
+    """Return True if a requested step matches an actual step.
+
+    A requested translation step without a language matches every translation step.
+    """
+    return wanted == step or (wanted.is_any_translation and step.kind is StepKind.TRANSLATION)
+
+
+def add_prefixes(shapes: set[str]) -> frozenset[str]:
+    """Return all shapes of a set, and all beginnings of these shapes."""
+    return frozenset(shape[:length] for shape in shapes for length in range(len(shape) + 1))

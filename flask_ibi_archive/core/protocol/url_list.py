@@ -3,26 +3,219 @@
 The whole list contains the URLs of the requested item and of all related items. A filtered list
 contains only the pairs that the resolver needs for the verbs of the request.
 
+A host application that needs other URLs provides a function of the type :data:`FindAddress`, or
+replaces the class :class:`ArchiveUrls`.
+
 Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
+from urllib.parse import quote
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
-from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.core.protocol.catalogue import (
+    DUBLIN_CORE,
+    Catalogue,
+    CatalogueItem,
+    OwnMetadata,
+    Scope,
+)
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
-from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
-from flask_ibi_archive.core.protocol.relation_targets import (
+from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
+from flask_ibi_archive.core.protocol.relations import (
+    SHAPES,
+    Relation,
+    RelationPattern,
     RelationTarget,
+    add_prefixes,
     follow_path,
     list_relations,
+    parse_relation,
 )
 from flask_ibi_archive.core.protocol.states import State
+
+
+class Named(Protocol):
+    """An object that has a repository name or an IBIp."""
+
+    @property
+    def rep(self) -> str | None:
+        """The repository name of the object, or None."""
+
+    @property
+    def ibip(self) -> str | None:
+        """The IBIp of the object, or None."""
+
+
+#: The kind of a page of an item.
+PageKind = Literal["item", "file", "file_list", "metadata", "statistics"]
+#: A function that returns the address of a page of an item. The parameters are the kind of the
+#: page, the item, and a text: the path of the file for ``file``, the format or None for
+#: ``metadata``, otherwise None. The result is a path of the app that begins with ``/``, or a
+#: complete URL. None means the usual address.
+FindAddress = Callable[[PageKind, Named, "str | None"], "str | None"]
+
+
+class ArchiveUrls:
+    """Builds the absolute URLs of a running Archive.
+
+    A URL contains the repository name of the item, or the IBIp if the item has no repository name.
+    A URL contains the path of a file in UTF-8. All characters of the path are percent-encoded,
+    except letters, digits, ``-._~`` and ``/``.
+
+    :param origin: the scheme and the archiveaddress of the Archive, such as
+        ``http://mtc-m16c.sid.inpe.br``.
+    :ivar find_root: returns the path under which the app is mounted, such as ``/repository``; "" if
+        the app is at the root of the host.
+    :ivar find_address: the function of the host that changes addresses, or None.
+    """
+
+    find_root: Callable[[], str] | None = None
+    find_address: FindAddress | None = None
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+
+    @property
+    def base(self) -> str:
+        """The beginning of all URLs of the app: the origin and the path of the app."""
+        return self.origin if self.find_root is None else self.origin + self.find_root()
+
+    def service(self, item: Named) -> str:
+        """Return the URL of the Archive service itself ([R] 4.1).
+
+        The path of this URL is only the IBI, even if the app is mounted under a path.
+        """
+        return f"{self.origin}/{item.rep or item.ibip}"
+
+    def item(self, item: Named) -> str:
+        """Return the URL of the landing page of an item."""
+        return self._find("item", item, "/")
+
+    def file(self, item: Named, path: str) -> str:
+        """Return the URL of a file of an item."""
+        return self._find("file", item, f"/doc/{quote(path, safe='/')}", path)
+
+    def file_list(self, item: Named) -> str:
+        """Return the URL of the page that lists the files of an item."""
+        return self._find("file_list", item, "/files")
+
+    def statistics(self, item: Named) -> str:
+        """Return the URL of the access statistics of an item."""
+        return self._find("statistics", item, "/statistics")
+
+    def metadata(self, item: Named, format: str | None = None) -> str:
+        """Return the URL of the metadata of an item.
+
+        :param format: the format of the metadata; None for metadata in free form.
+        """
+        end = f"/metadata?choice={format}" if format else "/metadata"
+        return self._find("metadata", item, end, format)
+
+    def zip_file(self, item: Named) -> str:
+        """Return the URL of all files of an item as one ZIP file."""
+        return f"{self.base}/col/{item.rep or item.ibip}/files.zip"
+
+    def archive_statistics(self) -> str:
+        """Return the URL of the access statistics of the Archive."""
+        return f"{self.base}/ibi/statistics"
+
+    def _find(self, page: PageKind, item: Named, end: str, text: str | None = None) -> str:
+        """Return the URL of a page that the function of the host chooses, or the usual URL.
+
+        If the path does not begin with the path of the app, the path of the app is added.
+
+        :param end: the end of the usual URL, after the identifier of the item.
+        :param text: the text for the function of the host.
+        :raises ValueError: if the function returns something else than a path, a URL or None.
+        """
+        ibi = item.rep or item.ibip
+        found = None if self.find_address is None else self.find_address(page, item, text)
+        if found is None:
+            return f"{self.base}/col/{ibi}{end}"
+        if isinstance(found, str) and found.startswith(("http://", "https://")):
+            return found
+        if not isinstance(found, str) or not found.startswith("/") or found.startswith("//"):
+            raise ValueError(
+                f"the address function returned {found!r} for the page {page!r} of the item {ibi}; "
+                "it should return a path that begins with '/', a URL that begins with http:// or "
+                "https://, or None"
+            )
+        # the base without the origin is the path of the app
+        is_complete = found.startswith(f"{self.base}/"[len(self.origin) :])
+        return (self.origin if is_complete else self.base) + found
+
+
+@dataclass(frozen=True)
+class ArchiveFacts:
+    """The settings and other data of an Archive that are necessary for URL lists.
+
+    :param address: the archiveaddress of the Archive.
+    :param service: the words of ibi.archiveservice, the IBI of the Archive service.
+    :param addresses: builds the URLs of items and files.
+    :param platform_software: the words of ibi.platformsoftware; () if the platform has no IBI.
+    :param relations: the relations that the Archive answers; None for all relations.
+    :param filter_url_list: True if the Archive sends filtered lists.
+    :param follow_editions: True if the Archive finds the last edition by following the next
+        editions in this Archive.
+    :param own_formats: the formats in which the Archive itself writes Dublin Core, and that URL
+        lists contain.
+    :param written_formats: further formats that the Archive writes. URL lists contain such a format
+        only if the request names it, because all of them would make each list longer.
+    :param checks_access: False if the URL list is for a user who may read all files of all items.
+    """
+
+    address: str
+    service: tuple[str, ...]
+    addresses: ArchiveUrls
+    platform_software: tuple[str, ...] = ()
+    relations: tuple[RelationPattern, ...] | None = None
+    filter_url_list: bool = True
+    follow_editions: bool = True
+    own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE)
+    written_formats: frozenset[str] = frozenset()
+    checks_access: bool = True
+
+    @cached_property
+    def shapes(self) -> frozenset[str]:
+        """The shapes of the relations that the Archive answers, and all their beginnings."""
+        if self.relations is None:
+            return SHAPES
+        return add_prefixes({pattern.shape for pattern in self.relations})
+
+    def scope(self, relation: Relation, paths: tuple[str, ...]) -> Scope:
+        """Return the scope for the relations of a relation's shape, and of all its beginnings.
+
+        :param paths: the possible paths of the requested file.
+        """
+        named = self.written_formats.intersection([step.parameter for step in relation.steps])
+        return Scope(
+            add_prefixes({relation.shape}) & self.shapes,
+            next_edition="u" in relation.shape,
+            paths=paths,
+            follow_editions=self.follow_editions,
+            own_formats={**self.own_formats, **dict.fromkeys(named)},
+        )
+
+    def answers(self, name: str) -> bool:
+        """Return True if the Archive answers the relation with a text."""
+        return self.relations is None or any(
+            pattern.matches(parse_relation(name)) for pattern in self.relations
+        )
+
+    def may_read(self, item: CatalogueItem, user: str) -> bool:
+        """Return True if a user may read the files of an item, or if access is not checked.
+
+        :param user: the IP address of the user.
+        """
+        return not self.checks_access or item.allows(user)
+
 
 #: The name and the value of a pair. The value is one word or several words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
@@ -56,78 +249,51 @@ def answer_url_request(
     issue_key: Callable[[CatalogueItem], str],
     requested_only: bool = False,
 ) -> Sequence[UrlPair]:
-    """Return the URL list for a request. The settings decide if the list is filtered.
+    """Return the URL list for a request, in no particular order.
 
-    For a filtered list, the function computes only the pairs of the filtered list.
+    The settings decide if the list is filtered. For a filtered list, the function computes only the
+    pairs of the filtered list.
 
     :param issue_key: returns a new URL key for an item.
     :param requested_only: if True, an unfiltered list contains only the relations that the verbs
         request.
-    Source: [R] 7.2, Algorithm 1, lines 16 and 17.
+    Source: [R] 7.2, Algorithm 1, lines 16 and 17; Algorithm 2 (MONTARLISTADEURL).
     """
-    if not facts.filter_url_list:
-        return build_url_list(catalogue, request, facts, issue_key, requested_only)
-    verbs = request.verbs
-    shape = verbs.relation.shape
-    paths = (
-        list_candidate_paths(request.filepath) if request.filepath and not verbs.file_list else ()
-    )
-    scope = facts.scope(verbs.relation, paths)
-    item, pairs = _find_item(catalogue, request, facts, scope)
-    if item is None:
-        return pairs
-    view = _View(request, facts, bool(paths))
-    *intermediate, final = follow_path(item, verbs.relation.steps, scope.shapes)
-    found = list(view.describe(final))
-    pairs += list_ibi_pairs(found)
-    url_pairs = list_url_pairs(found)
-    if url_pairs:
-        return [*pairs, *url_pairs, ("urlkey", issue_key(item))]
-    for targets in intermediate:
-        pairs += list_ibi_pairs(view.describe(targets))
-    if "u" in shape:
-        pairs += create_next_edition_pair(item)
-    return pairs
-
-
-def build_url_list(
-    catalogue: Catalogue,
-    request: UrlRequest,
-    facts: ArchiveFacts,
-    issue_key: Callable[[CatalogueItem], str],
-    requested_only: bool = False,
-) -> Sequence[UrlPair]:
-    """Return the whole URL list of an item, in no particular order.
-
-    :param issue_key: returns a new URL key for an item.
-    :param requested_only: if True, the list contains only the relations that the verbs request.
-    Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
-    """
-    paths = () if request.verbs.file_list else list_candidate_paths(request.filepath)
     relation = request.verbs.relation
-    if requested_only:
+    paths = () if request.verbs.file_list else list_candidate_paths(request.filepath)
+    if facts.filter_url_list or requested_only:
         scope = facts.scope(relation, paths)
     else:
-        scope = Scope(
-            facts.shapes,
-            next_edition=True,
-            paths=paths,
-            follow_editions=facts.follow_editions,
-            own_formats=facts.own_formats,
-        )
-    item, pairs = _find_item(catalogue, request, facts, scope)
-    if item is None:
-        return pairs
-    if scope.next_edition:
-        pairs += create_next_edition_pair(item)
-    pairs.append(("urlkey", issue_key(item)))
+        scope = Scope(facts.shapes, True, paths, facts.follow_editions, facts.own_formats)
+    item = catalogue.find(request.ibi.text, scope)
+    if item is None or item.state is None:
+        return []
+    pairs: list[UrlPair] = [
+        ("archiveaddress", facts.address),
+        ("ibi", list_ibi_words(item.rep, item.ibip)),
+        ("ibi.archiveservice", facts.service),
+        ("ibi.platformsoftware", facts.platform_software),
+    ]
+    if item.state == State.DELETED:
+        removed_at = format_timestamp(item.timestamp) or ""
+        return [*pairs, ("state", State.DELETED.value), ("timestamp", removed_at)]
     view = _View(request, facts, bool(paths))
-    if requested_only:
-        targets = list(chain.from_iterable(follow_path(item, relation.steps, scope.shapes)))
+    if not facts.filter_url_list:
+        levels = [list_relations(item, scope.shapes)]
+        if requested_only:
+            levels = follow_path(item, relation.steps, scope.shapes)
+        found = list(view.describe(chain.from_iterable(levels)))
+        pairs += [("urlkey", issue_key(item)), *list_ibi_pairs(found), *list_url_pairs(found)]
     else:
-        targets = list_relations(item, scope.shapes)
-    described = list(view.describe(targets))
-    return [*pairs, *list_ibi_pairs(described), *list_url_pairs(described)]
+        *intermediate, final = follow_path(item, relation.steps, scope.shapes)
+        found = list(view.describe(final))
+        pairs += list_ibi_pairs(found)
+        if url_pairs := list_url_pairs(found):
+            return [*pairs, *url_pairs, ("urlkey", issue_key(item))]
+        pairs += list_ibi_pairs(view.describe(chain.from_iterable(intermediate)))
+    if scope.next_edition and (following := item.next_edition()) is not None:
+        pairs.append((NEXT_EDITION, list_ibi_words(following.rep, following.ibip)))
+    return pairs
 
 
 def list_target_urls(
@@ -152,67 +318,33 @@ def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
 
     Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
     """
-    shown = [(name, target.values) for name, target in found if target.values is not None]
     return [
-        (kind + name, values[position])
-        for position, kind in enumerate(URL_PAIR_NAMES)
-        for name, values in shown
+        (kind + name, value)
+        for name, description in found
+        for kind, value in zip(URL_PAIR_NAMES, description.values or (), strict=False)
     ]
 
 
-def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
-    """Return the ``ibi.nextedition`` pair of an item ([R] 7.2, CRIARPARNEXTEDITION).
-
-    :returns: a list of one pair; [] if the item has no next edition.
-    """
-    following = item.next_edition()
-    if following is None:
-        return []
-    return [(NEXT_EDITION, list_ibi_words(following.rep, following.ibip))]
-
-
-def _find_item(
-    catalogue: Catalogue, request: UrlRequest, facts: ArchiveFacts, scope: Scope
-) -> tuple[CatalogueItem | None, list[UrlPair]]:
-    """Return the requested item, and the pairs that describe the item and the Archive.
-
-    If the item is unknown or deleted, the function returns None instead of the item. In this case,
-    the pairs are the whole URL list.
-    """
-    item = catalogue.find(request.ibi.text, scope)
-    if item is None or item.state is None:
-        return None, []
-    pairs: list[UrlPair] = [
-        ("archiveaddress", facts.address),
-        ("ibi", list_ibi_words(item.rep, item.ibip)),
-        ("ibi.archiveservice", facts.service),
-        ("ibi.platformsoftware", facts.platform_software),
-    ]
-    if item.state == State.DELETED:
-        removed_at = format_timestamp(item.timestamp) or ""
-        return None, [*pairs, ("state", State.DELETED.value), ("timestamp", removed_at)]
-    return item, pairs
-
-
+@dataclass(frozen=True)
 class _View:
-    """Finds the URLs that one user gets for one request."""
+    """Finds the URLs that one user gets for one request.
 
-    def __init__(self, request: UrlRequest, facts: ArchiveFacts, has_path: bool) -> None:
-        self._facts = facts
-        self.user = request.client_addresses[0]
-        self.addresses = facts.addresses
-        self.has_path = has_path
-        self.wants_file_list = request.verbs.file_list
-        self._known: dict[int, Description] = {}  # by the id of the target
+    :param has_path: True if the request is for a file.
+    """
+
+    request: UrlRequest
+    facts: ArchiveFacts
+    has_path: bool
+    known: dict[object, Description] = field(default_factory=dict)
 
     def describe(self, targets: Iterable[tuple[str, RelationTarget]]) -> Iterator[DescribedTarget]:
         """Yield the relation and the description of each target that the Archive answers."""
         for name, target in targets:
-            if self._facts.answers(name):
-                found = self._known.get(id(target))
-                if found is None:  # the description keeps the target, so that the id remains valid
-                    found = self._known[id(target)] = self._describe(target)
-                yield name, found
+            if self.facts.answers(name):
+                # the description keeps the objects of the target, so that the key remains valid
+                if target.key not in self.known:
+                    self.known[target.key] = self._describe(target)
+                yield name, self.known[target.key]
 
     def _describe(self, target: RelationTarget) -> Description:
         """Return what the URL list contains about a target, if the user may see it."""
@@ -233,7 +365,7 @@ class _View:
         return Description(target, words, values)
 
     def _may_read(self, item: CatalogueItem) -> bool:
-        return self._facts.may_read(item, self.user)
+        return self.facts.may_read(item, self.request.client_addresses[0])
 
     def _find_written_url(self, target: RelationTarget) -> str | None:
         """Return the URL of metadata without an identifier, or None.
@@ -241,31 +373,31 @@ class _View:
         The metadata are on another server, or the Archive writes the format from Dublin Core.
         """
         own, format = target.own, target.format
-        if self.has_path or self.wants_file_list:
+        if self.has_path or self.request.verbs.file_list:
             return None
         stated = own and (own.url if format is None else own.formats[format])
         described = target.described or target.item
         # the rule of the item applies to the description that the Archive itself shows
         if stated is None and not described.shows_metadata and not self._may_read(described):
             return None
-        return stated or self.addresses.metadata(described, format)
+        return stated or self.facts.addresses.metadata(described, format)
 
     def _find_item_url(self, target: RelationTarget) -> str | None:
         """Return the URL of an item, one of its files or its list of files; None if unknown."""
-        item = target.item
+        item, addresses = target.item, self.facts.addresses
         if item.state is None:
             return None
         if target.format is not None:
-            has_url = not self.has_path and not self.wants_file_list
+            has_url = not self.has_path and not self.request.verbs.file_list
             return item.formats.get(target.format) if has_url else None
-        if self.wants_file_list:
-            return self.addresses.file_list(item)
+        if self.request.verbs.file_list:
+            return addresses.file_list(item)
         file = item.file()
         if file is not None:
-            return file.url or self.addresses.file(item, file.path)
+            return file.url or addresses.file(item, file.path)
         if self.has_path:
             return None
-        return self.addresses.service(item) if item.is_service else self.addresses.item(item)
+        return addresses.service(item) if item.is_service else addresses.item(item)
 
     def _find_metadata_url(self, item: CatalogueItem) -> str | None:
         """Return the URL for a user who may not read the files of an item.
@@ -278,10 +410,10 @@ class _View:
         if found is None:
             return None
         if isinstance(found, OwnMetadata):
-            return found.url or self.addresses.metadata(item)
+            return found.url or self.facts.addresses.metadata(item)
         if found.state in (None, State.DELETED) or not self._may_read(found):
             return None
         target = found.target()
         if target is None:
-            return self.addresses.item(found)
-        return target.url or self.addresses.file(found, target.path)
+            return self.facts.addresses.item(found)
+        return target.url or self.facts.addresses.file(found, target.path)

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from msgspec import Struct, defstruct, field
 from msgspec.structs import asdict
 
-from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
-from flask_ibi_archive.core.protocol.access import HIDDEN, is_closed, may_read, networks_allow
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.protocol.catalogue import HIDDEN, is_closed, may_read, networks_allow
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.description import (

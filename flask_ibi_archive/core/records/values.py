@@ -29,9 +29,9 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 from stdnum import isbn, issn
 from stdnum.iso7064 import mod_11_2, mod_97_10
 
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, ForeignKind, parse_foreign
-from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import check_url
 from flask_ibi_archive.core.protocol.relations import is_format

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
-from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.hosts import (
     MAX_PORT,
     NO_INNER_HOSTS,
@@ -28,8 +28,7 @@ from flask_ibi_archive.core.protocol.messages import (
     parse_ibi_forms,
 )
 from flask_ibi_archive.core.protocol.pairs import ALERT, Pair, encode_word, parse_pairs
-from flask_ibi_archive.core.protocol.relation_targets import step_matches
-from flask_ibi_archive.core.protocol.relations import Step, VerbList, parse_relation
+from flask_ibi_archive.core.protocol.relations import Step, VerbList, parse_relation, step_matches
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import NEXT_EDITION
 from flask_ibi_archive.errors import PeerProtocolError

@@ -62,7 +62,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from flask_ibi_archive.core.identifiers import Form, Identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.core.protocol.languages import (
     LanguageRange,
@@ -70,8 +70,12 @@ from flask_ibi_archive.core.protocol.languages import (
     find_language,
     is_first_choice,
 )
-from flask_ibi_archive.core.protocol.relation_targets import create_step
-from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind, VerbList
+from flask_ibi_archive.core.protocol.relations import (
+    Relation,
+    Step,
+    StepKind,
+    VerbList,
+)
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import (
     NO_ENTRY,
@@ -102,9 +106,9 @@ MAX_QUESTIONS = 4
 #: Maximum number of attempts with other languages after dead ends.
 MAX_LANGUAGE_RETRIES = 64
 
-_LAST_EDITION = create_step(StepKind.LAST_EDITION)
+_LAST_EDITION = Step(StepKind.LAST_EDITION)
 #: Stands for the question for all languages among the rejected steps. No path has these steps.
-_ALL_LANGUAGES: Steps = (create_step(StepKind.TRANSLATION),) * 2
+_ALL_LANGUAGES: Steps = (Step(StepKind.TRANSLATION),) * 2
 _MISSING_PARTS = {
     StepKind.LAST_EDITION: MissingPart.EDITION,
     StepKind.TRANSLATION: MissingPart.TRANSLATION,
@@ -249,7 +253,7 @@ class Candidate:
             return None
         self.has_language |= language is not None
         if language:
-            return (*self.chosen, create_step(StepKind.TRANSLATION, language))
+            return (*self.chosen, Step(StepKind.TRANSLATION, language))
         untranslated = self._find_untranslated(offered)
         if untranslated is None:
             self.follow_up = self._ask_without_step()
@@ -423,7 +427,7 @@ def _drop_country(step: Step) -> Step | None:
     """Return the translation into xx if a step is a translation into xx-YY, otherwise None."""
     language, dash, _ = (step.parameter or "").partition("-")
     is_country = bool(dash) and step.kind is StepKind.TRANSLATION
-    return create_step(StepKind.TRANSLATION, language) if is_country else None
+    return Step(StepKind.TRANSLATION, language) if is_country else None
 
 
 def _has_format(step: Step) -> bool:
@@ -528,7 +532,7 @@ class Analysis:
 
     def names_item(self, question: Question) -> bool:
         """Return whether the reader wants the item of a question itself, not a related item."""
-        return not question.verbs.relation  # with remaining steps, a question has steps, too
+        return not question.verbs.relation.steps  # with remaining steps, a question has steps, too
 
     def has_redirect(self) -> bool:
         """Return whether an answer of this round contains an acceptable URL."""

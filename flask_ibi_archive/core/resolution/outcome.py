@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.core.protocol.messages import Acknowledgment
-from flask_ibi_archive.core.protocol.relation_targets import create_step
-from flask_ibi_archive.core.protocol.relations import Relation, StepKind, VerbList
+from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind, VerbList
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.reasons import Reason, ask_if_meant
@@ -209,13 +208,13 @@ def _name_sources(sources: tuple[ArchiveSource, ...]) -> str:
 #: The outcome of a round of questions.
 Outcome = Redirect | NextRound | Alert
 
-_TRANSLATION = create_step(StepKind.TRANSLATION)
+_TRANSLATION = Step(StepKind.TRANSLATION)
 
 #: The requests for parts of any item, whatever formats and languages the item has.
 _ALTERNATIVES = (
     VerbList(Relation((_TRANSLATION,))),
-    VerbList(Relation((create_step(StepKind.METADATA),))),
-    VerbList(Relation((create_step(StepKind.METADATA, "oai_dc"),))),
+    VerbList(Relation((Step(StepKind.METADATA),))),
+    VerbList(Relation((Step(StepKind.METADATA, "oai_dc"),))),
     VerbList(file_list=True),
 )
 

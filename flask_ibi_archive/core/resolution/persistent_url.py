@@ -20,10 +20,14 @@ from functools import lru_cache
 from itertools import islice
 from urllib.parse import quote, unquote_to_bytes
 
-from flask_ibi_archive.core.identifiers import Form, Identifier, suggest_identifier
-from flask_ibi_archive.core.identifiers.grammar import MAX_LENGTH, match_identifier
-from flask_ibi_archive.core.identifiers.parse import explain_refusal
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string, encode_url, to_bytes
+from flask_ibi_archive.core.identifiers.grammar import (
+    MAX_LENGTH,
+    Form,
+    Identifier,
+    match_identifier,
+)
+from flask_ibi_archive.core.identifiers.parse import explain_refusal, suggest_identifier
+from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_url, to_bytes
 from flask_ibi_archive.core.protocol.relations import (
     GET_FILE_LIST,
     NO_VERBS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flask_ibi_archive.core.claim import fold_name
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal

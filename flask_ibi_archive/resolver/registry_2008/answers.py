@@ -17,11 +17,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from flask_ibi_archive.core.identifiers import Form, Identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.url_list import build_url_list
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, ArchiveUrls, answer_url_request
 from flask_ibi_archive.core.registry_2008 import DocumentRegistration, MetadataLocation
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.persistent_url import find_cited_identifier
@@ -122,10 +121,10 @@ def _create_answer(
 ) -> Answer:
     """Return the answer of an actor to a question."""
     address = catalogue.registration.address
-    pairs = build_url_list(
+    pairs = answer_url_request(
         catalogue,
         question.create_request(client_addresses),
-        ArchiveFacts(address, (), ArchiveUrls(f"http://{address}")),
+        ArchiveFacts(address, (), ArchiveUrls(f"http://{address}"), filter_url_list=False),
         lambda item: "",  # without a URL key, actors receive no acknowledgments
         requested_only=True,
     )

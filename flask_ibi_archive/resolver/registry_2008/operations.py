@@ -18,12 +18,10 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
-from flask_ibi_archive.core.identifiers import (
-    Identifier,
-    build_repository_name,
-    next_suffix_date,
-    parse_identifier,
-)
+from flask_ibi_archive.core.identifiers.forms import build_repository_name
+from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.identifiers.temporal_distributor import next_suffix_dates
 from flask_ibi_archive.core.registry_2008 import DocumentLocation, RegistryAnswer
 from flask_ibi_archive.core.resolution.answer import Answer, Question
 from flask_ibi_archive.errors import DocumentRegistryError
@@ -289,7 +287,7 @@ class DocumentRegistry:
         now = Fraction((self.now() - EPOCH) // timedelta(microseconds=1), 10**6)
         last = None
         while True:
-            last, delay = next_suffix_date(now, last, MINT_GRANULARITY)
+            [last], delay = next_suffix_dates(now, last, MINT_GRANULARITY, 1)
             ibi = build_repository_name(host, MINT_PORT, last).text
             if _use(connection, ibi):
                 time.sleep(float(delay))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, current_app, request
 
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.registry_2008 import (
     VERBS,
     RegistryAnswer,

@@ -205,7 +205,7 @@ def note_host_items(archive: Archive, command: str) -> None:
 
 def warn_of_private_address(archive: Archive) -> None:
     """Warn if IBI_ARCHIVE_IP is a private address, because IBIps may then not be unique."""
-    from flask_ibi_archive.core.identifiers import is_private_address
+    from flask_ibi_archive.core.identifiers.forms import is_private_address
 
     ip = archive.config.archive_ip
     if ip is not None and is_private_address(ip):
@@ -277,7 +277,7 @@ def find_item(archive: Archive, ibi: str) -> ItemView:
     :raises UnknownItem: if no item of this Archive has the identifier.
     :raises IdentifierError: if the text is not an identifier.
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
+    from flask_ibi_archive.core.identifiers.parse import parse_identifier
     from flask_ibi_archive.errors import UnknownItem
 
     text = parse_identifier(ibi).text

@@ -21,8 +21,7 @@ from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConne
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.core.protocol.pairs import ALERT, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import hide_keys
+from flask_ibi_archive.core.protocol.pairs import ALERT, hide_keys, parse_pairs
 from flask_ibi_archive.errors import IBIError, PeerProtocolError, TransportError, one_line
 from flask_ibi_archive.server.http.guarded_http import DeadlinePassed, InternalAddress, sending
 

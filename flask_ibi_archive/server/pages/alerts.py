@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from flask import Response, current_app, request
 
-from flask_ibi_archive.core.identifiers import Identifier, decode_identifier, format_date
+from flask_ibi_archive.core.identifiers.dates import format_date
+from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol.messages import PERSISTENT_URL, name_form
 from flask_ibi_archive.core.protocol.pairs import ALERT, encode_word, format_pairs
 from flask_ibi_archive.core.protocol.relations import StepKind

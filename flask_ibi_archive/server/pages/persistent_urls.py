@@ -17,11 +17,12 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import BadHost, HTTPException, NotFound
 from werkzeug.routing import RequestRedirect
 
-from flask_ibi_archive.core.identifiers import Form, Identifier, decode_identifier
-from flask_ibi_archive.core.identifiers.ibip import decode_ibip_prefix
+from flask_ibi_archive.core.identifiers.forms import decode_ibip_prefix
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
-from flask_ibi_archive.core.protocol.query_strings import contains_key
+from flask_ibi_archive.core.protocol.pairs import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.pages.alerts import malformed_response, method_response

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from flask import Flask, Request, current_app, has_request_context, request
 
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.server.config import PATH_CHARACTERS, Network, SharedConfig, parse_root
 

@@ -17,7 +17,7 @@ from flask import Blueprint, Response, current_app, jsonify, make_response, rend
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, TemplateNotFound, nodes
 
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
-from flask_ibi_archive.core.protocol.pairs import format_alert
+from flask_ibi_archive.core.protocol.pairs import ALERT, format_pairs
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.server.config import TEMPLATE
 from flask_ibi_archive.server.pages.requests import (
@@ -304,7 +304,7 @@ def error_response(status: int, text: str, **headers: str) -> Response:
     :param text: the value of the pair, which describes the error.
     :param headers: additional headers by name. Each "-" in a name is written as "_".
     """
-    return pairs_response(format_alert(text), status, **headers)
+    return pairs_response(format_pairs([(ALERT, text)]), status, **headers)
 
 
 def refuse_request() -> Response | None:

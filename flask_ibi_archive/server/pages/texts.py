@@ -34,7 +34,7 @@ from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,

@@ -27,7 +27,7 @@ from support.web import (
 from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
+from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.server.pages.flask_interfaces import IBIConverter
 

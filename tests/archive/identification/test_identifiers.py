@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of
 
-from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.core.records.description import WORK_FIELDS
 from flask_ibi_archive.core.records.record import FIELDS
 

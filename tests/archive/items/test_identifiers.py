@@ -15,7 +15,8 @@ from support.commands import command, show, unchanged
 from support.vectors import load
 from support.web import NOBODY
 
-from flask_ibi_archive.core.identifiers import Form, decode_identifier, parse_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 
 NewApp = Callable[..., Flask]
 VECTORS = load("identifiers.json")

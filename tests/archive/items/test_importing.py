@@ -36,7 +36,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.tables import Item
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.records.lines import format_line, format_record, parse_record

@@ -22,13 +22,14 @@ from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.items.minting import Minted, Minter, store_last_date
 from flask_ibi_archive.archive.items.read import add_reservation
 from flask_ibi_archive.archive.items.write import ItemStore
-from flask_ibi_archive.core.identifiers import (
+from flask_ibi_archive.core.identifiers.dates import format_decimal, parse_decimal
+from flask_ibi_archive.core.identifiers.forms import (
     build_ibip_prefix,
     build_ibip_suffix,
     build_repository_prefix,
-    format_decimal,
+)
+from flask_ibi_archive.core.identifiers.temporal_distributor import (
     next_suffix_dates,
-    parse_decimal,
     parse_granularity,
 )
 from flask_ibi_archive.errors import MintingError, NotReady, RuleBroken

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import text
 from support.workers import Workers, count_issued
 
-from flask_ibi_archive.core.identifiers import decode_identifier, parse_decimal, parse_identifier
+from flask_ibi_archive.core.identifiers.dates import parse_decimal
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.server.database.database import Database
 
 #: Two Archives on one IP: they share the prefix of their IBIps.

@@ -16,7 +16,7 @@ from support.stores import MemoryCatalogue, make_facts
 from support.web import CONTENTS, rep, source
 
 from flask_ibi_archive.archive.items.read import find_metadata_url, view_host_item
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind
 from flask_ibi_archive.core.protocol.url_list import answer_url_request

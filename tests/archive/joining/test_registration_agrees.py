@@ -25,7 +25,7 @@ from flask_ibi_archive.archive import joining
 from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.archive.joining.registration_state import NEVER, find_registration, state_of
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.errors import ResolverError, TransportError
 from flask_ibi_archive.resolver import archives as resolver_side
 from flask_ibi_archive.resolver.archives import Registry

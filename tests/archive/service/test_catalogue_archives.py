@@ -10,7 +10,7 @@ from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
 from support.stores import moment_of, rep_of
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 

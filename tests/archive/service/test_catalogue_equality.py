@@ -28,7 +28,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request

@@ -55,11 +55,15 @@ from flask_ibi_archive.archive.service.local_resolution import (
     create_local_acknowledgment,
     resolve_locally,
 )
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.messages import build_response, format_request, parse_request
-from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import (
+    decode_query_string,
+    encode_word,
+    pairs_as_dict,
+    parse_pairs,
+)
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Redirect

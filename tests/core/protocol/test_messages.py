@@ -1,33 +1,43 @@
+"""Tests the requests to an Archive, and the text of the answer ([R] 7.2, Algorithm 1)."""
+
 from __future__ import annotations
 
-from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
+from support.stores import MemoryCatalogue, make_facts, moment_of, rep_of
 from support.vectors import FOLDER, load
 
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.protocol.hosts import parse_client_addresses
+from flask_ibi_archive.core.identifiers.grammar import Form
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import InclusionConfirmationRequest
 from flask_ibi_archive.core.protocol.messages import (
-    MAX_QUERY,
     SUBJECTS,
     Acknowledgment,
     UrlRequest,
+    build_response,
     format_request,
     list_ibi_words,
     parse_ibi_forms,
     parse_request,
 )
-from flask_ibi_archive.core.protocol.query_strings import decode_query_string, decode_url
-from flask_ibi_archive.core.protocol.relations import parse_verb_list
+from flask_ibi_archive.core.protocol.pairs import (
+    decode_query_string,
+    decode_url,
+    parse_pairs,
+)
+from flask_ibi_archive.core.protocol.relations import NO_VERBS, parse_verb_list
+from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.errors import (
     PeerProtocolError,
 )
+
+CASES = load("core/messages.json")
 
 REQUESTS = {
     request["source"].split(":")[0]: urlsplit(request["url"]).query
@@ -47,6 +57,16 @@ URL_REQUEST = {
     "servicesubject": "urlRequest",
     "parsedibiurl.ibi": "8JMKD3MGP7W/3EPGUE5",
     "clientinformation.ipaddress": "150.163.2.175",
+}
+ACKNOWLEDGED = {
+    "servicesubject": "acknowledgment",
+    "clientinformation.ipaddress": "150.163.2.175",
+    "contenttype": "Data",
+    "state": "Original",
+    "url": "http://a.br/x",
+    "url.persistent": "http://urlib.net/8JMKD3MGP7W/3EPGUE5",
+    "urlkey": "1424636122-1234567890",
+    "ibi": f"rep {REP.text} ibip {IBIP.text}",
 }
 
 
@@ -118,21 +138,7 @@ def test_the_url_requests_of_chapter_8_are_read_and_written_again(source):
 
 @pytest.mark.rule("R62-14", "R8-04")
 @pytest.mark.parametrize(
-    ("source", "url", "ibi"),
-    [
-        (
-            "[R] 8.1",
-            "http://mtc-m16c.sid.inpe.br/col/sid.inpe.br/mtc-m18@80/2009/07.21.14.43/doc/"
-            "CCSDS%20650.0-B-1.pdf",
-            ("sid.inpe.br/mtc-m18@80/2009/07.21.14.43", "8JMKD3MGP8W/35MMLL8"),
-        ),
-        (
-            "[R] 8.2",
-            "http://mtc-m16c.sid.inpe.br/col/sid.inpe.br/mtc-m18/2012/07.12.18.08.49/doc/"
-            "metadata.cgi?choice=oai_dc",
-            ("sid.inpe.br/mtc-m18/2012/07.12.18.08.49",),
-        ),
-    ],
+    ("source", "url", "ibi"), CASES["the acknowledgments of chapter 8 are read and written again"]
 )
 def test_the_acknowledgments_of_chapter_8_are_read_and_written_again(source, url, ibi):
     query = urlsplit(EXAMPLES[source]["acknowledgment"]).query
@@ -155,18 +161,6 @@ def test_the_requests_of_the_reference_answers_are_written_and_read_again(query)
     request = read(query)
     assert isinstance(request, UrlRequest)
     assert read(format_request(request)) == request
-
-
-@pytest.mark.rule("R62-06")
-def test_path_and_verbs_are_read():
-    request = parse_request(
-        pairs_with(
-            parsedibiurl__filepath="/data/a b.csv",
-            parsedibiurl__verblist="GetLastEdition GetFileList",
-        )
-    )
-    assert request.filepath == "/data/a b.csv"
-    assert request.verbs == parse_verb_list("GetLastEdition GetFileList")
 
 
 def test_an_optional_pair_that_is_empty_counts_as_absent():
@@ -213,28 +207,7 @@ def test_a_subject_that_an_archive_does_not_answer_is_named(subject):
     assert all(known in str(caught.value) for known in SUBJECTS)
 
 
-@for_each(
-    ("name", "value"),
-    [
-        ("parsedibiurl.ibi", "nothing"),
-        ("parsedibiurl.ibi", " 8JMKD3MGP7W/3EPGUE5"),
-        ("parsedibiurl.ibi", "sid.inpe.br/mtc-m19/2013/13.04.12.27.57"),
-        ("parsedibiurl.ibi", "x\r\n\x00\udcf3"),
-        ("clientinformation.ipaddress", " "),
-        ("clientinformation.ipaddress", "150.163.2"),
-        ("clientinformation.ipaddress", "150.163.2.256"),
-        ("clientinformation.ipaddress", "150.163.02.175"),
-        ("clientinformation.ipaddress", "150.163.2.175,10.0.0.1"),
-        ("clientinformation.ipaddress", "150.163.2.175\n"),
-        ("clientinformation.ipaddress", "150.163.2.175 unknown"),
-        ("clientinformation.ipaddress", "fe80::1%eth0"),
-        ("clientinformation.ipaddress", "[::1]"),
-        ("clientinformation.ipaddress", "١٥٠.163.2.175"),
-        ("parsedibiurl.verblist", "GetNothing"),
-        ("parsedibiurl.verblist", "GetMetadata GetLastEdition"),
-        ("parsedibiurl.verblist", "GetTranslation(xx)"),
-    ],
-)
+@for_each(("name", "value"), CASES["a value that its grammar refuses is named with the reason"])
 def test_a_value_that_its_grammar_refuses_is_named_with_the_reason(name, value):
     with pytest.raises(PeerProtocolError) as caught:
         parse_request(pairs_with(**{name.replace(".", "__"): value}))
@@ -242,45 +215,10 @@ def test_a_value_that_its_grammar_refuses_is_named_with_the_reason(name, value):
     assert str(caught.value).isprintable()
 
 
-@for_each(
-    ("text", "addresses"),
-    [
-        ("150.163.2.175", ("150.163.2.175",)),
-        ("172.16.44.200 150.163.68.1", ("172.16.44.200", "150.163.68.1")),
-        ("  0.0.0.0   255.255.255.255 ", ("0.0.0.0", "255.255.255.255")),
-        ("2001:0DB8::0:1", ("2001:db8::1",)),
-        ("::FFFF:150.163.2.175", ("150.163.2.175",)),
-        ("::1 10.0.0.1", ("::1", "10.0.0.1")),
-    ],
-)
-def test_addresses_are_converted_to_canonical_text(text, addresses):
-    assert parse_client_addresses(text) == addresses
-
-
-@for_each(
-    ("text", "ibi"),
-    [
-        (f"rep {REP}", (REP,)),
-        (f"ibip {IBIP}", (IBIP,)),
-        (f"rep {REP} ibip {IBIP}", (REP, IBIP)),
-        (f"ibip {IBIP}  rep {REP}", (REP, IBIP)),
-        (f"{{rep {REP} ibip {IBIP}}}", (REP, IBIP)),
-        (f"ibip {str(IBIP).lower()}", (IBIP,)),
-        (f"ibip {LEGACY}", (LEGACY,)),
-        ("", None),
-        ("{}", None),
-        (f"rep {IBIP}", None),
-        (f"ibip {REP}", None),
-        (f"rep {LEGACY}", None),
-        (f"rep {REP} rep {REP}", None),
-        (f"rep {REP} ibip", None),
-        (f"legacy {LEGACY}", None),
-        (str(REP), None),
-        (f"{{rep {REP}", None),
-    ],
-)
+@for_each(("text", "ibi"), CASES["the forms of an ibi are read from an acknowledgment"])
 def test_the_forms_of_an_ibi_are_read_from_an_acknowledgment(text, ibi):
-    assert parse_request([("servicesubject", "acknowledgment"), ("ibi", text)]).ibi == ibi
+    found = parse_request([("servicesubject", "acknowledgment"), ("ibi", text)]).ibi
+    assert (found and list(map(str, found))) == ibi
 
 
 @pytest.mark.rule("R72-16")
@@ -288,55 +226,35 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
     assert list_ibi_words(REP.text, IBIP.text) == ("rep", REP.text, "ibip", IBIP.text)
     assert list_ibi_words(ibip=LEGACY.text) == ("ibip", LEGACY.text)
     assert list_ibi_words() == ()
-    with pytest.raises(ValueError, match="not a list of forms"):
-        parse_ibi_forms(["rep"])
-    with pytest.raises(ValueError, match="the list of forms has no identifier"):
-        parse_ibi_forms([])
 
 
 @pytest.mark.rule("R62-14")
 @for_each(
     ("name", "field", "wrong"),
-    [
-        ("clientinformation.ipaddress", "client_addresses", "here"),
-        ("contenttype", "content_type", "data"),
-        ("state", "state", "Deleted"),
-        ("url", "url", "javascript:alert(1)"),
-        ("url.persistent", "persistent_url", "/8JMKD3MGP7W/3EPGUE5"),
-        ("urlkey", "url_key", "1"),
-        ("ibi", "ibi", "rep"),
-    ],
+    CASES["a missing wrong or repeated pair of an acknowledgment is none"],
 )
-def test_a_missing_wrong_or_repeated_pair_of_an_acknowledgment_is_none(name, field, wrong):
-    query = urlsplit(EXAMPLES["[R] 8.1"]["acknowledgment"]).query
-    pairs = decode_query_string(query)
-    others = [pair for pair in pairs if pair[0] != name]
-    assert getattr(parse_request(pairs), field) is not None
-    doubled = [*pairs, next(pair for pair in pairs if pair[0] == name)]
-    for changed in (others, [*others, (name, "")], [*others, (name, wrong)], doubled):
-        assert getattr(parse_request(changed), field) is None
-
-
-def test_an_acknowledgment_without_pairs_is_read():
-    assert parse_request([("servicesubject", "acknowledgment")]) == Acknowledgment()
-    assert format_request(Acknowledgment()) == "servicesubject=acknowledgment"
-
-
-@pytest.mark.parametrize("addresses", [(), ("here",), ("1.2.3.4", "fe80::1%eth0")])
-def test_a_request_without_real_addresses_is_not_written(addresses):
-    with pytest.raises(ValueError):
-        format_request(UrlRequest(IBIP, addresses))
-    with pytest.raises(ValueError):
-        format_request(Acknowledgment(client_addresses=addresses))
+def test_a_missing_wrong_or_repeated_pair_of_an_acknowledgment_is_none(
+    name: str, field: str, wrong: str
+) -> None:
+    assert getattr(parse_request(list(ACKNOWLEDGED.items())), field) is not None
+    others = [pair for pair in ACKNOWLEDGED.items() if pair[0] != name]
+    for pairs, names in (
+        (others, set()),
+        ([*others, (name, "")], set()),
+        ([*others, (name, wrong)], {name}),
+        ([*others, (name, "\0")], {name}),
+        ([*ACKNOWLEDGED.items(), (name, ACKNOWLEDGED[name])], {name}),
+        ([*ACKNOWLEDGED.items(), (name, "")], {name}),
+    ):
+        found = parse_request(pairs)
+        assert isinstance(found, Acknowledgment)
+        assert (getattr(found, field), found.wrong) == (None, names)
+        assert found == parse_request(others)
 
 
 def test_the_escapes_of_a_path_are_not_encoded_again():
     query = format_request(UrlRequest(IBIP, ("::1",), "/Relat%f3rio 100%.pdf"))
     assert "parsedibiurl.filepath=/Relat%f3rio%20100%25.pdf" in query.split("&")
-
-
-def test_the_longest_query_has_eight_kibibytes():
-    assert MAX_QUERY == 8 * 1024
 
 
 ADDRESSES = st.one_of(
@@ -398,105 +316,87 @@ def test_any_pairs_are_a_request_or_an_error_of_the_sender(pairs):
     assert message.isprintable()
 
 
-@given(st.lists(st.tuples(NAMES, VALUES)))
-def test_an_acknowledgment_is_never_refused(pairs):
-    others = [pair for pair in pairs if pair[0] != "servicesubject"]
-    found = parse_request([*others, ("servicesubject", "acknowledgment")])
-    assert isinstance(found, Acknowledgment)
-
-
-@given(st.binary())
-def test_random_bytes_raise_only_the_documented_errors(raw):
-    with suppress(PeerProtocolError):
-        read(raw)
-
-
-@for_each(
-    ("words", "message"),
-    [
-        (
-            ["rep"],
-            '\'rep\' is not a list of forms; the list should be "rep R", "ibip I" or '
-            '"rep R ibip I"',
-        ),
-        (
-            ["rep", REP.text, "rep", REP.text],
-            f"'rep {REP.text} rep {REP.text}' is not a list of forms; the list should be "
-            '"rep R", "ibip I" or "rep R ibip I"',
-        ),
-        (
-            ["ibip", REP.text],
-            f"'{REP.text}' follows the word ibip, but is an identifier of another form",
-        ),
-        (
-            ["rep", IBIP.text],
-            f"'{IBIP.text}' follows the word rep, but is an identifier of another form",
-        ),
-        ([""], "the list of forms has no identifier"),
-    ],
-)
+@for_each(("words", "message"), CASES["the error says how a list of forms is written"])
 def test_the_error_says_how_a_list_of_forms_is_written(words: list[str], message: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_ibi_forms(words)
     assert str(caught.value) == message
 
 
-ACKNOWLEDGED = {
-    "servicesubject": "acknowledgment",
-    "clientinformation.ipaddress": "150.163.2.175",
-    "contenttype": "Data",
-    "state": "Original",
-    "url": "http://a.br/x",
-    "url.persistent": "http://urlib.net/8JMKD3MGP7W/3EPGUE5",
-    "urlkey": "1424636122-1234567890",
-    "ibi": f"rep {REP.text} ibip {IBIP.text}",
-}
-NAMES = sorted(ACKNOWLEDGED.keys() - {"servicesubject"})
+X, Y = rep_of(0), rep_of(1)
+USER = "clientinformation.ipaddress=150.163.2.174"
+REQUEST = f"servicesubject=urlRequest&parsedibiurl.ibi={X}&{USER}"
 
 
-@for_each("name", NAMES)
-@for_each("value", ["a", "{", "\0"])
-def test_the_wrong_pairs_of_an_acknowledgment_are_named(name: str, value: str) -> None:
-    assert parse_request(list(ACKNOWLEDGED.items())).wrong == frozenset()
-    wrong = parse_request(list((ACKNOWLEDGED | {name: value}).items()))
-    assert wrong.wrong == {name}
-    assert wrong == parse_request([(one, ACKNOWLEDGED[one]) for one in ACKNOWLEDGED if one != name])
+def respond(query: str, pairs: list[UrlPair] | None = None, **options: Any) -> str:
+    """Return the answer to a query; the URL list is a list of pairs."""
+    request = parse_request(decode_query_string(query.encode()))
+    return build_response(request, lambda _: pairs or [], **options)
 
 
-@for_each("name", NAMES)
-def test_a_repeated_pair_is_wrong_and_a_missing_or_empty_pair_is_not(name: str) -> None:
-    repeated = [*ACKNOWLEDGED.items(), (name, ACKNOWLEDGED[name])]
-    assert parse_request(repeated).wrong == {name}
-    assert parse_request([*repeated, (name, "")]).wrong == {name}
-    assert parse_request(list((ACKNOWLEDGED | {name: ""}).items())).wrong == frozenset()
-    missing = [pair for pair in ACKNOWLEDGED.items() if pair[0] != name]
-    assert parse_request(missing).wrong == frozenset()
+def test_the_confirmation_call_is_answered_with_yes() -> None:
+    assert respond("servicesubject=inclusionConfirmationRequest") == "confirmation yes"
 
 
-@for_each(
-    ("text", "ibi"),
+@pytest.mark.rule("R72-02")
+@pytest.mark.parametrize(
+    "query",
     [
-        (f"{{ibip {IBIP.text}}}", (IBIP,)),
-        (f" ibip  {IBIP.text} rep {REP.text} ", (REP, IBIP)),
-        (f"{{ibip {IBIP.text}", None),
-        (f"ibip {IBIP.text}}}", None),
-        (f"ibip\t{IBIP.text}", None),
+        "servicesubject=acknowledgment",
+        "servicesubject=acknowledgment&urlkey=x&urlkey=y",
+        f"servicesubject=acknowledgment&{USER}&contenttype=Data&url=http://a.b/&urlkey=1234567890",
     ],
 )
-def test_braces_around_both_ends_of_the_forms_are_ignored(text: str, ibi: object) -> None:
-    assert parse_request(list((ACKNOWLEDGED | {"ibi": text}).items())).ibi == ibi
+def test_every_acknowledgment_has_the_same_answer(query: str) -> None:
+    taken: list[Acknowledgment] = []
+    assert respond(query, take_acknowledgment=taken.append) == "notice {acknowledgment received}"
+    assert taken == [parse_request(decode_query_string(query.encode()))]
 
 
-@for_each(
-    ("name", "value", "message"),
-    [
-        ("parsedibiurl.ibi", "a", "'a' is not an IBI"),
-        ("clientinformation.ipaddress", " ", "the list of IP addresses is empty; the IP address"),
-        ("parsedibiurl.verblist", "Get", "'Get' is not a verb; the verbs are GetTranslation"),
-    ],
-)
-def test_a_wrong_pair_of_a_url_request_is_explained(name: str, value: str, message: str) -> None:
-    with pytest.raises(PeerProtocolError) as caught:
-        parse_request(list((URL_REQUEST | {name: value}).items()))
-    assert name in str(caught.value)
-    assert message in str(caught.value)
+def test_other_requests_are_not_treated_as_acknowledgments() -> None:
+    taken: list[Acknowledgment] = []
+    respond(REQUEST, take_acknowledgment=taken.append)
+    respond("servicesubject=inclusionConfirmationRequest", take_acknowledgment=taken.append)
+    assert taken == []
+
+
+@pytest.mark.rule("R72-03")
+@pytest.mark.parametrize("empty", ["", "&parsedibiurl.filepath=&parsedibiurl.verblist="])
+def test_a_missing_path_and_verb_list_count_as_empty(empty: str) -> None:
+    received: list[UrlRequest] = []
+    request = parse_request(decode_query_string((REQUEST + empty).encode()))
+    build_response(request, lambda request: received.append(request) or [])  # type: ignore[func-returns-value]
+    [request] = received
+    assert (request.filepath, request.verbs) == ("", NO_VERBS)
+
+
+@pytest.mark.rule("R62-08")
+def test_an_empty_list_is_an_empty_body() -> None:
+    assert respond(REQUEST) == ""
+
+
+@pytest.mark.rule("R4-12")
+def test_the_answer_is_sorted_with_one_pair_per_line() -> None:
+    records = [
+        {"rep": X, "ibip": "8JMKD3MGP8W/35MME4E", "timestamp": moment_of(1), "next_edition": Y},
+        {
+            "rep": Y,
+            "timestamp": moment_of(2),
+            "metadata": {"url": "https://m.example/ü x".replace(" ", "")},
+        },
+    ]
+    world = MemoryCatalogue(records)
+    facts = make_facts("a.example", rep_of(9), None, filter_url_list=False)
+    request = parse_request(decode_query_string(REQUEST.encode()))
+    text = build_response(
+        request, lambda asked: answer_url_request(world, asked, facts, lambda item: "1234567890-0")
+    )
+    lines = text.split("\r\n")
+    names = [line.partition(" ")[0] for line in lines]
+    assert names == sorted(names)
+    assert text.isascii()
+    assert not text.endswith("\n")
+    assert "ibi {rep sid.inpe.br/mtc-m18@80/2009/07.01.00.00.00 ibip 8JMKD3MGP8W/35MME4E}" in lines
+    assert "ibi.platformsoftware {}" in lines
+    assert "url.lastedition.metadata https://m.example/%C3%BCx" in lines
+    assert [pair.name for pair in parse_pairs(text)] == names

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from support.cases import for_each
 from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_of, rep_of
+from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
@@ -32,12 +33,6 @@ def item(rep: str, **fields: Any) -> dict[str, Any]:
 def about(rep: str, **fields: Any) -> dict[str, Any]:
     """Return the record of an item that is metadata."""
     return item(rep, content_type="Metadata", **fields)
-
-
-def moved(rep: str, **fields: Any) -> dict[str, Any]:
-    """Return the record of an item that moved to another Archive."""
-    tombstone = {"reason": "moved", "original_archive": "a.b/d/2008/03.17.15.18"}
-    return item(rep, state="Deleted", tombstone=tombstone, **fields)
 
 
 def whole(
@@ -75,388 +70,34 @@ def targets(pairs: dict[str, Any]) -> dict[str, str]:
 CHAIN = [item(X, next_edition=Y), item(Y, next_edition=Z), item(Z)]
 PAIR = [item(X, language="en", translations={"pt": Y}), item(Y)]
 OWN = {"url": "https://m.example/x", "formats": {"oai_dc": "https://m.example/x?oai_dc"}}
-ITSELF = {
-    ".lastedition": X,
-    ".translation": X,
-    ".lastedition.translation": X,
-    ".translation.lastedition": X,
-}
 #: Metadata in two languages, as the Archive itself creates them.
 DESCRIPTIONS = [
     about(M, language="en", translations={"pt": N}, metadata={"dc": {"title": ["Rain"]}}),
     about(N, language="pt", metadata={"dc": {"title": ["Chuva"]}}),
 ]
-IN_TWO_LANGUAGES = {
-    f"{metadata}{translation}": N if "pt" in translation else M
-    for metadata in (".metadata", ".metadata(oai_dc)")
-    for translation in ("", ".translation(en)", ".translation(pt)")
-}
+NAMES = {"X": X, "Y": Y, "Z": Z, "W": W, "M": M, "N": N, "FAR": FAR}
 
-#: Records, an item, the beginning of relations, and the targets of all relations that begin so.
-CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
-    "the empty relation is the item itself": ([item(X)], X, "", ITSELF),
-    "an item without a next edition is its own last edition": (
-        [item(X, language="en")],
-        X,
-        ".lastedition",
-        {".lastedition": X, ".lastedition.translation(en)": X},
-    ),
-    "the last edition is the end of the chain": (
-        CHAIN,
-        X,
-        ".lastedition",
-        {".lastedition": Z, ".lastedition.translation": Z},
-    ),
-    "the last edition of a middle edition is the end of the chain too": (
-        CHAIN,
-        Y,
-        ".lastedition",
-        {".lastedition": Z, ".lastedition.translation": Z},
-    ),
-    "a deleted edition in the middle is skipped": (
-        [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=Z), item(Z)],
-        X,
-        ".lastedition",
-        {".lastedition": Z, ".lastedition.translation": Z},
-    ),
-    "a deleted edition at the end is skipped": (
-        [item(X, next_edition=Y), item(Y, next_edition=Z), item(Z, state="Deleted")],
-        X,
-        ".lastedition",
-        {".lastedition": Y, ".lastedition.translation": Y},
-    ),
-    "if all later editions are deleted, the item itself is the last edition": (
-        [item(X, next_edition=Y), item(Y, state="Deleted")],
-        X,
-        ".lastedition",
-        {".lastedition": X, ".lastedition.translation": X},
-    ),
-    "if the chain continues in another Archive, the last edition is unknown": (
-        [item(X, next_edition=Y), item(Y, next_edition=FAR)],
-        X,
-        ".lastedition",
-        {},
-    ),
-    "if the chain continues there after a deleted edition, the last edition is unknown too": (
-        [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=FAR)],
-        X,
-        ".lastedition",
-        {},
-    ),
-    "a translation is known from the item that states it": (
-        PAIR,
-        X,
-        ".translation",
-        {
-            ".translation(en)": X,
-            ".translation(pt)": Y,
-            ".translation(en).lastedition": X,
-            ".translation(pt).lastedition": Y,
-        },
-    ),
-    "the item that states a translation is a translation too": (
-        PAIR,
-        Y,
-        ".translation",
-        {
-            ".translation(en)": X,
-            ".translation(pt)": Y,
-            ".translation(en).lastedition": X,
-            ".translation(pt).lastedition": Y,
-        },
-    ),
-    "all members of a group of translations know one another": (
-        [item(X, language="en", translations={"pt": Y}), item(Y, translations={"fr": Z}), item(Z)],
-        Z,
-        ".translation",
-        {
-            **{f".translation({code})": rep for code, rep in (("en", X), ("pt", Y), ("fr", Z))},
-            **{
-                f".translation({code}).lastedition": rep
-                for code, rep in (("en", X), ("pt", Y), ("fr", Z))
-            },
-        },
-    ),
-    "an item with a language is its own translation, but only into this language": (
-        [item(X, language="pt-BR")],
-        X,
-        ".translation",
-        {".translation(pt-BR)": X, ".translation(pt-BR).lastedition": X},
-    ),
-    "an item without a language is its own translation, besides the other translations": (
-        [item(X, translations={"pt": Y}), item(Y)],
-        X,
-        ".translation",
-        {
-            ".translation": X,
-            ".translation(pt)": Y,
-            ".translation.lastedition": X,
-            ".translation(pt).lastedition": Y,
-        },
-    ),
-    "an item without a language that another item calls a translation has that language": (
-        [item(X, translations={"pt": Y}), item(Y)],
-        Y,
-        ".translation",
-        {".translation(pt)": Y, ".translation(pt).lastedition": Y},
-    ),
-    "a deleted translation is not a target": (
-        [item(X, language="en", translations={"pt": Y}), item(Y, state="Deleted")],
-        X,
-        ".translation",
-        {".translation(en)": X, ".translation(en).lastedition": X},
-    ),
-    "of a translation in another Archive, only the IBI is known": (
-        [item(X, language="en", translations={"pt": FAR})],
-        X,
-        ".translation",
-        {".translation(en)": X, ".translation(en).lastedition": X, ".translation(pt)": FAR},
-    ),
-    "a translation has its own last edition": (
-        [
-            item(X, language="en", translations={"pt": Y}),
-            item(Y, next_edition=Z),
-            item(Z, language="pt"),
-        ],
-        X,
-        ".translation(pt)",
-        {".translation(pt)": Y, ".translation(pt).lastedition": Z},
-    ),
-    "the translations of the last edition are those of that edition": (
-        [item(X, next_edition=Y), item(Y, language="en", translations={"pt": Z}), item(Z)],
-        X,
-        ".lastedition",
-        {".lastedition": Y, ".lastedition.translation(en)": Y, ".lastedition.translation(pt)": Z},
-    ),
-    "metadata that are an item": (
-        [item(X, metadata={"ibi": M}), about(M, formats={"oai_dc": "https://m.example/o"})],
-        X,
-        ".metadata",
-        {
-            ".metadata": M,
-            ".metadata(oai_dc)": M,
-            ".metadata.translation": M,
-            ".metadata(oai_dc).translation": M,
-        },
-    ),
-    "metadata that are an item are written in the formats of their Dublin Core": (
-        [item(X, metadata={"ibi": M}), about(M, metadata={"dc": {"title": ["x"]}})],
-        X,
-        ".metadata",
-        {
-            ".metadata": M,
-            ".metadata(oai_dc)": M,
-            ".metadata.translation": M,
-            ".metadata(oai_dc).translation": M,
-        },
-    ),
-    "the translations of metadata are written in the formats of their Dublin Core": (
-        [item(X, metadata={"ibi": M}), *DESCRIPTIONS],
-        X,
-        ".metadata",
-        IN_TWO_LANGUAGES,
-    ),
-    "metadata with their own Dublin Core are their own metadata, with the same targets": (
-        DESCRIPTIONS,
-        M,
-        ".metadata",
-        IN_TWO_LANGUAGES,
-    ),
-    "hidden translations of metadata are written in no format": (
-        [item(X, metadata={"ibi": M}), DESCRIPTIONS[0], {**DESCRIPTIONS[1], "access": NONE}],
-        X,
-        ".metadata(",
-        {".metadata(oai_dc)": M, ".metadata(oai_dc).translation(en)": M},
-    ),
-    "hidden metadata are written in no format": (
-        [item(X, metadata={"ibi": M}), about(M, access=NONE, metadata={"dc": {"title": ["x"]}})],
-        X,
-        ".metadata",
-        {".metadata": M, ".metadata.translation": M},
-    ),
-    "metadata without formats are not the target of a relation with a format": (
-        [item(X, metadata={"ibi": M}), about(M)],
-        X,
-        ".metadata",
-        {".metadata": M, ".metadata.translation": M},
-    ),
-    "deleted metadata are not a target": (
-        [item(X, metadata={"ibi": M}), about(M, state="Deleted")],
-        X,
-        ".metadata",
-        {},
-    ),
-    "metadata in another Archive are assumed to have the format oai_dc": (
-        [item(X, metadata={"ibi": FAR})],
-        X,
-        ".metadata",
-        {".metadata": FAR, ".metadata(oai_dc)": FAR},
-    ),
-    "metadata that are not an item are their own translation": (
-        [item(X, language="en", metadata=OWN)],
-        X,
-        ".metadata",
-        {
-            ".metadata": "own",
-            ".metadata(oai_dc)": "own",
-            ".metadata.translation": "own",
-            ".metadata(oai_dc).translation": "own",
-        },
-    ),
-    "Dublin Core in this Archive has the format oai_dc": (
-        [item(X, metadata={"dc": {"title": ["x"]}})],
-        X,
-        ".metadata",
-        {
-            ".metadata": "own",
-            ".metadata(oai_dc)": "own",
-            ".metadata.translation": "own",
-            ".metadata(oai_dc).translation": "own",
-        },
-    ),
-    "metadata without metadata are their own metadata": (
-        [about(M, formats={"marc": "https://m.example/marc"})],
-        M,
-        ".metadata",
-        {
-            ".metadata": M,
-            ".metadata(marc)": M,
-            ".metadata.translation": M,
-            ".metadata(marc).translation": M,
-        },
-    ),
-    "metadata with metadata are not their own metadata": (
-        [about(M, metadata={"ibi": N}), about(N)],
-        M,
-        ".metadata",
-        {".metadata": N, ".metadata.translation": N},
-    ),
-    "metadata with deleted metadata are not their own metadata": (
-        [about(M, metadata={"ibi": N}), about(N, state="Deleted")],
-        M,
-        ".metadata",
-        {},
-    ),
-    "data without metadata have no such target": ([item(X)], X, ".metadata", {}),
-    "a translation of metadata in a format must have the format": (
-        [
-            item(X, metadata={"ibi": M}),
-            about(
-                M, language="pt", formats={"marc": "https://m.example/m"}, translations={"en": N}
-            ),
-            about(N, formats={"oai_dc": "https://m.example/n"}),
-        ],
-        X,
-        ".metadata",
-        {
-            ".metadata": M,
-            ".metadata(marc)": M,
-            ".metadata.translation(pt)": M,
-            ".metadata.translation(en)": N,
-            ".metadata(marc).translation(pt)": M,
-            ".metadata(oai_dc).translation(en)": N,
-        },
-    ),
-    "metadata may lack the format if their translation has the format": (
-        [
-            item(X, metadata={"ibi": M}),
-            about(M, language="pt", translations={"en": N, "fr": W}),
-            about(N, formats={"oai_dc": "https://m.example/n"}),
-            about(W, formats={"marc": "https://m.example/w"}),
-        ],
-        X,
-        ".metadata(",
-        {".metadata(oai_dc).translation(en)": N, ".metadata(marc).translation(fr)": W},
-    ),
-    "a translation in another Archive has oai_dc, even if the metadata here have no format": (
-        [
-            item(X, metadata={"ibi": M}),
-            about(M, language="pt", translations={"en": FAR}),
-        ],
-        X,
-        ".metadata(",
-        {".metadata(oai_dc).translation(en)": FAR},
-    ),
-    "metadata that are their own metadata lead to the format of their translation": (
-        [
-            about(X, language="pt", translations={"en": N}),
-            about(N, formats={"oai_dc": "https://m.example/n"}),
-        ],
-        X,
-        ".metadata(",
-        {".metadata(oai_dc).translation(en)": N},
-    ),
-    "metadata without a language and without the format are not their own translation": (
-        [item(X, metadata={"ibi": M}), about(M, translations={"en": N}), about(N)],
-        X,
-        ".metadata(",
-        {},
-    ),
-    "of a target that moved to another Archive, only the IBI is known": (
-        [
-            item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
-            moved(Y, metadata={"ibi": N}),
-            moved(M, content_type="Metadata", formats={"marc": "https://m.example/m"}),
-            moved(Z),
-            about(N),
-        ],
-        X,
-        ".",
-        {
-            ".translation(en)": X,
-            ".translation(en).metadata": M,
-            ".translation(en).metadata(oai_dc)": M,
-            ".translation(pt)": Y,
-            ".metadata": M,
-            ".metadata(oai_dc)": M,
-        },
-    ),
-    "a last edition that moved is unknown, even if a deleted edition follows": (
-        [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z, state="Deleted")],
-        X,
-        ".lastedition",
-        {},
-    ),
-    "an edition that moved is skipped if a later edition is in this Archive": (
-        [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z)],
-        X,
-        ".lastedition",
-        {".lastedition": Z, ".lastedition.translation": Z},
-    ),
-    "a translation of metadata in another Archive has only oai_dc": (
-        [
-            item(X, metadata={"ibi": M}),
-            about(
-                M,
-                language="pt",
-                formats={"marc": "https://m.example/m", "oai_dc": "https://m.example/o"},
-                translations={"en": FAR},
-            ),
-        ],
-        X,
-        ".metadata",
-        {
-            ".metadata": M,
-            ".metadata(marc)": M,
-            ".metadata(oai_dc)": M,
-            ".metadata.translation(pt)": M,
-            ".metadata.translation(en)": FAR,
-            ".metadata(marc).translation(pt)": M,
-            ".metadata(oai_dc).translation(pt)": M,
-            ".metadata(oai_dc).translation(en)": FAR,
-        },
-    ),
-}
+
+def fill_in(value: Any) -> Any:
+    """Return a value of the vectors with identifiers instead of their short names."""
+    if isinstance(value, list):
+        return [fill_in(one) for one in value]
+    if isinstance(value, dict):
+        filled = {name: fill_in(one) for name, one in value.items()}
+        return item(**filled) if "rep" in filled else filled
+    return NAMES.get(value, value) if isinstance(value, str) else value
+
+
+VECTORS = {name: fill_in(table) for name, table in load("core/relation_targets.json").items()}
 
 
 @pytest.mark.rule("R61-04", "R61-05", "R61-07", "R61-08", "R61-14", "R72-18", "R72-20")
-def test_each_case_has_these_relation_targets() -> None:
-    for sentence in CASES:
-        records, ibi, prefix, expected = CASES[sentence]
-        found = targets(whole(records, ibi))
-        assert {
-            name: target for name, target in found.items() if name.startswith(prefix)
-        } == expected, sentence
+@for_each(("sentence", "records", "ibi", "prefix", "expected"), VECTORS["targets"])
+def test_each_case_has_these_relation_targets(
+    sentence: str, records: list[dict[str, Any]], ibi: str, prefix: str, expected: dict[str, str]
+) -> None:
+    found = targets(whole(records, ibi))
+    assert {name: found[name] for name in found if name.startswith(prefix)} == expected, sentence
 
 
 @pytest.mark.rule("R72-21")
@@ -590,24 +231,7 @@ HERE = f"{BASE}/col/{X}"
 
 @pytest.mark.rule("R72-13", "R72-23")
 def test_a_path_is_compared_decoded_once_and_then_decoded_twice() -> None:
-    for path, url in [
-        ("", f"{HERE}/doc/a%20b.txt"),
-        ("/", f"{HERE}/doc/a%20b.txt"),
-        ("@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
-        ("/@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
-        ("%40relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
-        ("Relatório.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
-        ("Relat%C3%B3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
-        ("Relat%f3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
-        ("Relat\udcf3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
-        ("x%20y", f"{HERE}/doc/x%2520y"),
-        ("x%2520y", f"{HERE}/doc/x%2520y"),
-        ("x y", f"{HERE}/doc/x%20y"),
-        ("A b.txt", None),
-        ("//a b.txt", None),
-        ("a b.txt/", None),
-        ("nul\0", None),
-    ]:
+    for path, url in VECTORS["paths"]:
         pairs = whole([item(X, files=FILES, metadata=OWN)], path=path)
         assert pairs.get("url") == url, path
         assert (
@@ -719,21 +343,7 @@ META = about(M, files=[{"path": "m.html"}])
 
 @pytest.mark.rule("R72-27")
 def test_a_user_outside_the_networks_gets_the_metadata_or_nothing() -> None:
-    for records, url in [
-        ([item(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
-        ([item(X, access=RULE, metadata={"ibi": M}), about(M)], f"{BASE}/col/{M}/"),
-        ([item(X, access=RULE, metadata=OWN)], OWN["url"]),
-        ([item(X, access=RULE, metadata={"dc": {"title": ["x"]}})], f"{HERE}/metadata"),
-        ([item(X, access=RULE)], None),
-        ([item(X, access=NONE, metadata=OWN)], None),
-        ([item(X, access=NONE, metadata={"ibi": M}), META], None),
-        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "access": RULE}], None),
-        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "access": NONE}], None),
-        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "state": "Deleted"}], None),
-        ([item(X, access=RULE, metadata={"ibi": FAR})], None),
-        ([about(X, access=RULE)], None),
-        ([about(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
-    ]:
+    for records, url in VECTORS["outside the networks"]:
         for path, verbs in [("", ""), ("a", ""), ("", "GetFileList")]:
             records = [{**records[0], "files": [{"path": "a"}]}, *records[1:]]
             inside = whole(records, user=INSIDE, path=path, verbs=verbs)
@@ -825,22 +435,9 @@ RICH = [
 
 @pytest.mark.rule("R72-19")
 def test_an_archive_answers_only_the_relations_of_its_setting() -> None:
-    for relations, expected in [
-        ((), set()),
-        (("",), {""}),
-        ((".lastedition",), {".lastedition"}),
-        ((".translation(*)",), {".translation(en)", ".translation(pt)"}),
-        ((".translation",), set()),
-        ((".translation(pt)", ".translation(fr)"), {".translation(pt)"}),
-        ((".metadata(*)",), {".metadata(oai_dc)", ".metadata(marc)"}),
-        ((".metadata", ".metadata(oai_dc)"), {".metadata", ".metadata(oai_dc)"}),
-        ((".lastedition.metadata(*)",), {".lastedition.metadata(oai_dc)"}),
-        (
-            (".metadata(*).translation(*)",),
-            {".metadata(oai_dc).translation(en)", ".metadata(marc).translation(en)"},
-        ),
-    ]:
-        pairs = whole(RICH, relations=relations)
+    for relations, names in VECTORS["settings"]:
+        expected = set(names)
+        pairs = whole(RICH, relations=tuple(relations))
         assert {name[3:] for name in pairs if name.startswith("url")} - {"key"} == expected, (
             relations
         )
@@ -855,61 +452,11 @@ def test_an_archive_answers_only_the_relations_of_its_setting() -> None:
 ALWAYS = {"archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware"}
 
 
-def pairs_of(relation: str) -> set[str]:
-    """Return the names of the pairs of a relation."""
-    return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
-
-
 @pytest.mark.rule("R72-19", "R72-29")
 def test_filtering_keeps_the_pairs_that_the_resolver_needs() -> None:
-    for records, verbs, expected in [
-        (RICH, "", pairs_of("") | {"urlkey"}),
-        (RICH, "GetFileList", pairs_of("") | {"urlkey"}),
-        (RICH, "GetLastEdition", pairs_of(".lastedition") | {"urlkey"}),
-        (RICH, "GetFileList GetLastEdition", pairs_of(".lastedition") | {"urlkey"}),
-        (
-            RICH,
-            "GetTranslation",
-            pairs_of(".translation(en)") | pairs_of(".translation(pt)") | {"urlkey"},
-        ),
-        (RICH, "GetTranslation(pt)", pairs_of(".translation(pt)") | {"urlkey"}),
-        (RICH, "GetMetadata", pairs_of(".metadata") | {"urlkey"}),
-        (RICH, "GetMetadata(oai_dc)", pairs_of(".metadata(oai_dc)") | {"urlkey"}),
-        (RICH, "GetTranslation(fr)", set()),
-        (RICH, "GetTranslation(fr) GetLastEdition", {"ibi.nextedition"}),
-        (RICH, "GetMetadata(BibTeX)", set()),
-        (RICH, "GetMetadata GetTranslation(pt)", {"ibi.metadata"}),
-        (RICH, "GetTranslation(en) GetMetadata(BibTeX)", {"ibi.translation(en)"}),
-        (
-            RICH,
-            "GetTranslation GetMetadata(BibTeX)",
-            {"ibi.translation(en)", "ibi.translation(pt)"},
-        ),
-        (
-            RICH,
-            "GetLastEdition GetMetadata",
-            (pairs_of(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
-        ),
-        (RICH, "GetLastEdition GetMetadata(marc)", {"ibi.lastedition", "ibi.nextedition"}),
-        ([item(X, next_edition=FAR)], "GetLastEdition", {"ibi.nextedition"}),
-        ([item(X, next_edition=FAR)], "GetMetadata", set()),
-        (
-            [item(X, next_edition=FAR, language="en")],
-            "GetTranslation(en) GetLastEdition",
-            {"ibi.translation(en)", "ibi.nextedition"},
-        ),
-        (
-            [item(X, language="en", translations={"pt": FAR})],
-            "GetTranslation(pt)",
-            {"ibi.translation(pt)"},
-        ),
-        ([item(X, metadata=OWN)], "GetMetadata GetTranslation(en)", set()),
-        ([item(X, metadata={"ibi": FAR})], "GetMetadata GetTranslation(en)", {"ibi.metadata"}),
-    ]:
-        assert set(whole(records, verbs=verbs, filtered=True)) == ALWAYS | expected, (
-            records,
-            verbs,
-        )
+    for records, verbs, expected in VECTORS["filtered"]:
+        pairs = whole(RICH if records == "rich" else records, verbs=verbs, filtered=True)
+        assert set(pairs) == {*ALWAYS, *expected}, (records, verbs)
 
 
 def test_filtering_changes_no_values_and_no_empty_list() -> None:

@@ -1,20 +1,31 @@
+"""Tests relations and verb lists."""
+
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
+from support.vectors import load
 
 from flask_ibi_archive.core.protocol.languages import COUNTRIES, LANGUAGES
 from flask_ibi_archive.core.protocol.relations import (
+    NO_VERBS,
     SHAPES,
     Relation,
     RelationPattern,
     Step,
     StepKind,
+    VerbList,
+    format_verb,
+    format_verb_list,
     parse_relation,
     parse_relation_pattern,
+    parse_verb,
+    parse_verb_list,
 )
+
+CASES = load("core/relations.json")
 
 LAST_EDITION = Step(StepKind.LAST_EDITION)
 LANGUAGE = st.builds(
@@ -57,7 +68,7 @@ EXAMPLE_7_5 = [
 def test_a_relation_of_the_grammar_is_read_and_written_again(text):
     relation = parse_relation(text)
     assert relation.name == text
-    assert bool(relation) is bool(text)
+    assert bool(relation.steps) is bool(text)
 
 
 @pytest.mark.rule("R72-17")
@@ -78,31 +89,7 @@ def test_a_relation_has_kinds_and_parameters_of_steps():
 
 
 @pytest.mark.rule("R72-17")
-@for_each(
-    ("text", "reason"),
-    [
-        ("lastedition", "'lastedition' is not a step"),
-        (".", "'.' is not a step"),
-        (".metadados", "'.metadados' is not a step"),
-        (".lastEdition", "'.lastEdition' is not a step"),
-        (".lastedition ", "' ' is not a step"),
-        (".lastedition\n", r"'\n' is not a step"),
-        (".lastedition(pt)", "has no parameter; remove 'pt'"),
-        (".translation()", "'' is not a language"),
-        (".translation(pt-br)", "write pt-BR"),
-        (".translation(*)", "'*' is not a language"),
-        (".translation(pt", "'(pt' is not a step"),
-        (".metadata()", "'' is not a format"),
-        (".metadata(a b)", "'a b' is not a format"),
-        (".metadata(*)", "'*' is not a format"),
-        (".metadata(é)", r"'\xe9' is not a format"),
-        (".metadata.lastedition", ".lastedition may not follow .metadata"),
-        (".metadata(oai_dc).metadata", ".metadata may not follow .metadata(oai_dc)"),
-        (".translation.translation", ".translation may not follow .translation"),
-        (".lastedition.lastedition", ".lastedition may not follow .lastedition"),
-        (".metadata.translation.lastedition", ".lastedition may not follow .translation"),
-    ],
-)
+@for_each(("text", "reason"), CASES["an error about a relation names the wrong step"])
 def test_an_error_about_a_relation_names_the_wrong_step(text, reason):
     for parse in (parse_relation, parse_relation_pattern):
         if "(*)" in text and parse is parse_relation_pattern:
@@ -123,27 +110,10 @@ def test_an_illegal_relation_cannot_be_created():
 
 
 @for_each(
-    ("pattern", "matching", "others"),
-    [
-        ("", [""], [".lastedition", ".metadata"]),
-        (".metadata", [".metadata"], ["", ".metadata(oai_dc)", ".lastedition.metadata"]),
-        (".metadata(oai_dc)", [".metadata(oai_dc)"], [".metadata", ".metadata(OAI_DC)"]),
-        (".metadata(*)", [".metadata(oai_dc)", ".metadata(BibINPE)"], [".metadata", ""]),
-        (
-            ".translation(*)",
-            [".translation(pt)", ".translation(pt-BR)"],
-            [".translation", ".translation(pt).metadata", ".lastedition"],
-        ),
-        (
-            ".translation(*).metadata.translation(*)",
-            [".translation(pt).metadata.translation(en)"],
-            [".translation(pt).metadata.translation", ".translation(pt).metadata"],
-        ),
-    ],
+    ("pattern", "matching", "others"), CASES["a star matches every parameter but not a missing one"]
 )
 def test_a_star_matches_every_parameter_but_not_a_missing_one(pattern, matching, others):
     found = parse_relation_pattern(pattern)
-    assert found.name == pattern
     assert all(found.matches(parse_relation(text)) for text in matching)
     assert not any(found.matches(parse_relation(text)) for text in others)
     assert {parse_relation(text).shape for text in matching} == {found.shape}
@@ -174,10 +144,70 @@ def test_a_relation_is_a_pattern_that_matches_only_itself(relation, other):
 @given(st.one_of(st.text(), st.text(alphabet=".()*-adeilmnorst")))
 def test_any_text_is_a_relation_or_a_refusal_of_one_line(text):
     for parse in (parse_relation, parse_relation_pattern):
-        name, message = text, ""
+        message = ""
         try:
-            name = parse(text).name
+            parse(text)
         except ValueError as error:
             message = str(error)
-        assert name == text
         assert message.isprintable()
+
+
+VERB_STEPS = {
+    "u": st.just(".lastedition"),
+    "t": st.sampled_from([".translation", ".translation(pt)", ".translation(pt-BR)"]),
+    "m": st.sampled_from([".metadata", ".metadata(oai_dc)", ".metadata(BibINPE)"]),
+}
+VERB_LISTS = st.builds(
+    VerbList,
+    st.sampled_from(sorted(SHAPES)).flatmap(
+        lambda shape: st.tuples(*[VERB_STEPS[letter] for letter in shape]).map(
+            lambda steps: parse_relation("".join(steps))
+        )
+    ),
+    st.booleans(),
+)
+
+
+@pytest.mark.rule("R61-14")
+@for_each(("text", "relation", "file_list"), CASES["a verb list has a relation"])
+def test_a_verb_list_has_a_relation(text, relation, file_list):
+    verbs = parse_verb_list(text)
+    assert verbs.relation.name == relation
+    assert verbs.file_list is file_list
+    assert bool(verbs) is (bool(relation) or file_list)
+
+
+def test_a_verb_list_has_its_single_verbs():
+    verbs = parse_verb_list("GetFileList+GetLastEdition+GetMetadata(oai_dc)")
+    assert format_verb_list(verbs) == "GetLastEdition GetMetadata(oai_dc) GetFileList"
+    assert format_verb(parse_verb("GetTranslation(pt-BR)")) == "GetTranslation(pt-BR)"
+    assert format_verb_list(NO_VERBS) == ""
+
+
+@for_each(("text", "reason"), CASES["an error about a verb list names the wrong verb"])
+def test_an_error_about_a_verb_list_names_the_wrong_verb(text, reason):
+    with pytest.raises(ValueError) as caught:
+        parse_verb_list(text)
+    assert reason in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+@given(VERB_LISTS)
+def test_verb_lists_written_are_read_again(verbs):
+    assert parse_verb_list(format_verb_list(verbs)) == verbs
+    assert parse_verb_list(format_verb_list(verbs).replace(" ", "+")) == verbs
+
+
+@given(
+    st.one_of(
+        st.text(), st.lists(st.sampled_from(["GetMetadata", "(", ")", " ", "+"])).map("".join)
+    )
+)
+def test_any_text_is_a_verb_list_or_a_refusal_of_one_line(text):
+    message = ""
+    try:
+        parse_verb_list(text)
+    except ValueError as error:
+        message = str(error)
+    assert message.isprintable()

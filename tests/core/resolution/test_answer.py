@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, parse_verb_list

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support.stores import rep_of
 from support.vectors import FOLDER, load
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs

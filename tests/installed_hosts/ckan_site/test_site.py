@@ -15,7 +15,7 @@ import requests
 from playwright.sync_api import Page, expect
 from support.loopback import free_port
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 

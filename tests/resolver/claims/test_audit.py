@@ -10,7 +10,7 @@ from support.loopback import PATIENCE
 from support.registries import NOON
 from support.resolving import X, archives_of, leads
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import claims

@@ -26,7 +26,7 @@ from support.document_registries import (
 from support.registries import NOON, a_registry, included
 from support.resolving import X, resolver_over
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.registry_2008 import DocumentLocation
 from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.registry_2008 import operations

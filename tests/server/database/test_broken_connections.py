@@ -12,7 +12,7 @@ from support.archives import archive_of, import_records
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 

@@ -19,7 +19,7 @@ from support.pages import (
 )
 from support.web import Answer, ask, resolver_app
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target

@@ -13,7 +13,7 @@ from support.cases import for_each
 from support.pages import Page, reading
 from support.web import Answer, ask, resolver_app
 
-from flask_ibi_archive.core.identifiers import decode_identifier, parse_ibip
+from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.reasons import ENGLISH, Reason
@@ -185,8 +185,8 @@ def test_each_code_has_a_text() -> None:
 @for_each(
     ("cause", "english"),
     [
-        (lambda: parse_ibip(""), "the text is empty"),
-        (lambda: parse_ibip("/x"), "the first part is empty"),
+        (lambda: parse_identifier(""), "the text is empty"),
+        (lambda: parse_identifier("/x"), "the first part is empty"),
     ],
 )
 def test_reasons_of_python_code_have_a_text_too(cause, english) -> None:
