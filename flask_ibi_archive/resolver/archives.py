@@ -207,19 +207,17 @@ def _decode(ibi: Identifier) -> Decoded:
 
 #: The number of contradictions after which the claims of an Archive no longer count.
 MAX_CONTRADICTIONS = 3
+#: The condition that the claims of an Archive that was read to the end count.
+_COUNTS = and_(
+    FollowedArchive.contradictions < MAX_CONTRADICTIONS,
+    ~exists().where(RefusedClaim.archive_id == FollowedArchive.archive_id),
+)
 _ARCHIVES = (
     select(
         *[getattr(RegisteredArchive, one.name) for one in fields(Archive) if one.name != "read_at"],
         FollowedArchive.read_at,
     )
-    .outerjoin(
-        FollowedArchive,
-        and_(
-            FollowedArchive.archive_id == RegisteredArchive.id,
-            FollowedArchive.contradictions < MAX_CONTRADICTIONS,
-            ~exists().where(RefusedClaim.archive_id == RegisteredArchive.id),
-        ),
-    )
+    .outerjoin(FollowedArchive, and_(FollowedArchive.archive_id == RegisteredArchive.id, _COUNTS))
     .order_by(RegisteredArchive.id)
 )
 
@@ -233,6 +231,12 @@ def list_archives(connection: Connection, *conditions: ColumnElement[bool]) -> l
 def list_included(connection: Connection) -> list[Archive]:
     """Return the included Archives, confirmed or not, in the order of registration ([R] 6.2)."""
     return list_archives(connection, RegisteredArchive.included_at.is_not(None))
+
+
+def is_trusted(connection: Connection, archive_id: int) -> bool:
+    """Return whether the claims of an Archive count, unless they are too old."""
+    is_read = FollowedArchive.archive_id == archive_id, FollowedArchive.read_at.is_not(None)
+    return bool(connection.scalar(select(exists().where(*is_read, _COUNTS))))
 
 
 def update_archive(
@@ -861,17 +865,22 @@ class ArchiveListReader:
         return ArchiveList(version, included, dict.fromkeys(always), minters, ends_at)
 
 
+def order_claim(claim: Any, archive: Any, prefix: str) -> tuple[Any, ...]:
+    """Return the place of a claim among the claims of a name (federation CL-8a).
+
+    :param claim: a row with the state and the time since when it is claimed.
+    :param archive: the Archive, or a row with its columns.
+    :param prefix: the prefix of the identifier; "" for an alias.
+    """
+    is_foreign = not prefix or parse_identifier(archive.service_ibi).prefix != prefix
+    return claim.state, claim.since, is_foreign, archive.included_at, archive.id
+
+
 def _find_known(archives: ArchiveList, rows: Sequence[Any], name: str, prefix: str) -> Known:
     """Return what some rows tell about a name."""
     claims = [row for row in rows if row.kind == _CLAIM and row.text == name]
     if len(claims) > 1:
-
-        def order(row: Any) -> tuple[Any, ...]:
-            archive = archives.archives[row.id]
-            is_foreign = not prefix or parse_identifier(archive.service_ibi).prefix != prefix
-            return row.state, row.since, is_foreign, archive.included_at, row.id
-
-        claims.sort(key=order)
+        claims.sort(key=lambda row: order_claim(row, archives.archives[row.id], prefix))
     named = {row.original for row in claims if row.original is not None}
     originals = {
         one.service_ibi: key

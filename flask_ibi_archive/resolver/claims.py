@@ -44,7 +44,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from threading import Event, Thread
-from time import monotonic
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -55,10 +54,10 @@ from sqlalchemy import (
     Row,
     SmallInteger,
     Text,
-    bindparam,
     case,
     delete,
     exists,
+    func,
     insert,
     literal,
     or_,
@@ -77,7 +76,13 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.former_links import is_at_host
 from flask_ibi_archive.errors import ClaimError, NotReady, StorageError
-from flask_ibi_archive.resolver.archives import MAX_CONTRADICTIONS, Archive, bump_version
+from flask_ibi_archive.resolver.archives import (
+    MAX_CONTRADICTIONS,
+    Archive,
+    bump_version,
+    is_trusted,
+    lock_rows,
+)
 from flask_ibi_archive.resolver.asking import (
     INVALID_URL,
     Engine,
@@ -118,10 +123,8 @@ FIRST_PAUSE, MAX_PAUSE = 30.0, 300.0
 MAX_REFUSED, MAX_REASON = 1000, 300
 #: The time for which a follower is the only one, and after which it renews this.
 LEASE, RENEWAL = timedelta(seconds=60), timedelta(seconds=10)
-#: The seconds for which answers are gathered, unless they have this size in bytes: then they are
-#: stored, and others are received for some milliseconds after each batch, so that they don't time
-#: out. While answers of the second size wait, no more are asked for.
-PAUSE, SLICE, BATCH, MAX_WAITING = 0.2, 0.01, 1 << 18, 1 << 24
+#: The maximum number of open connections, and the seconds for which answers are waited for.
+MAX_CONNECTIONS, PAUSE = 128, 0.2
 #: The seconds between two searches for Archives to ask, if there are none.
 IDLE = 1.0
 
@@ -213,9 +216,10 @@ def read_result(
         page = parse_page(result.body, Ed25519PublicKey.from_public_bytes(b64decode(archive.key)))
         _check_page(page, archive, now, timedelta(seconds=config.claims_max_age))
     except ClaimError as error:
-        return Reading(archive, _explain(f"sent a page that is refused: {error}"), True)
+        reason = make_printable(f"sent a page that is refused: {error}", MAX_REASON)
+        return Reading(archive, reason, True)
     etag = None if page.more or len(result.etag or "") > 255 else result.etag
-    return _read_claims(Reading(archive, page=page, etag=etag), config.server_name)
+    return Reading(archive, None, False, page, etag, *_read_claims(page, config.server_name))
 
 
 def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedelta) -> None:
@@ -241,10 +245,10 @@ def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedel
         raise ClaimError(f"time: the page of {page.time} is too old, or a clock is wrong")
 
 
-def _read_claims(reading: Reading, own_host: str | None) -> Reading:
-    """Return a reading with the rows of its page."""
-    page = reading.page
-    assert page is not None
+def _read_claims(
+    page: Page, own_host: str | None
+) -> tuple[dict[str, NameRow], list[str], dict[str, str]]:
+    """Return the rows, the items and the refused lines of a page. See :class:`Reading`."""
     rows: dict[str, NameRow] = {}
     refused: dict[str, str] = {}
     items: dict[str, None] = {}
@@ -256,7 +260,7 @@ def _read_claims(reading: Reading, own_host: str | None) -> Reading:
                 raise ClaimError("ibi.archiveservice: the Original is claimed to be here, too")
         except ClaimError as error:
             found = _find_item(line)
-            refused[found[1] if found else line[:255]] = _explain(str(error))
+            refused[found[1] if found else line[:255]] = make_printable(str(error), MAX_REASON)
             continue
         items[claim.item] = None
         refused.pop(claim.item, None)
@@ -279,28 +283,10 @@ def _read_claims(reading: Reading, own_host: str | None) -> Reading:
             " resolver; the first is %s",
             len(ignored), page.archive, make_printable(ignored[0]),
         )  # fmt: skip
-    archive, etag = reading.archive, reading.etag
-    return Reading(archive, None, False, page, etag, rows, tuple(items), refused)
-
-
-def _explain(text: str) -> str:
-    return make_printable(text, MAX_REASON)
+    return rows, [*items], refused
 
 
 # --- storing -------------------------------------------------------------------------------------
-
-_TABLE: Any = _FOLLOWED.__table__
-_COLUMNS = _TABLE.columns
-#: What is stored of each reading.
-_VALUES = (
-    "epoch", "reading", "position", "etag", "names", "read_at", "due_at", "failures", "reason",
-    "contradictions",
-)  # fmt: skip
-_STORE = (
-    update(_TABLE)
-    .where(_COLUMNS.archive_id == bindparam("id"))
-    .values({name: bindparam(name) for name in _VALUES})
-)
 
 
 def list_due(
@@ -344,74 +330,56 @@ class ReadingStore:
         self._now = now
         self._since = since
 
-    def store(self, readings: Sequence[Reading]) -> list[Reading]:
-        """Store readings of different Archives.
+    def store(self, reading: Reading) -> bool:
+        """Store a reading, and return whether it was stored.
 
-        :returns: the readings that were stored. For the others, the Archive is no longer included,
-            or its row was changed since the request.
+        It is not if the Archive is no longer included, or its row was changed since the request.
         """
-        rows = _lock_followed(self._connection, [one.archive.archive_id for one in readings])
-        self._refused = self._list_texts(RefusedClaim.archive_id, RefusedClaim.item, rows)
-        self._hidden = self._list_texts(
-            PrefixHolder.archive_id, PrefixHolder.prefix, rows, PrefixHolder.is_hidden
+        archive_id = reading.archive.archive_id
+        lock_rows(self._connection, [archive_id])
+        row = self._connection.execute(
+            select(*_FOLLOWED.__table__.columns)
+            .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
+            .where(_ARCHIVE.id == archive_id, _ARCHIVE.included_at.is_not(None))
+            .with_for_update(of=_FOLLOWED)
+        ).one_or_none()
+        if row is None or not reading.archive.is_at(row):
+            return False
+        had_trust = is_trusted(self._connection, archive_id)
+        if reading.page is not None and (reason := self._find_limit(reading, row)):
+            reading = Reading(reading.archive, reason, True)
+        values = self._plan(reading, row)
+        self._connection.execute(
+            update(_FOLLOWED).where(_FOLLOWED.archive_id == archive_id).values(values)
         )
-        stored, values, changed = [], [], []
-        for reading in readings:
-            row = rows.get(reading.archive.archive_id)
-            if row is None or not reading.archive.is_at(row):
-                continue
-            had_trust = self._is_trusted(row.archive_id, row.read_at, row.contradictions)
-            if reading.page is not None and (reason := self._find_limit(reading, row)):
-                reading = Reading(reading.archive, reason, True)
-            new = self._plan(reading, row)
-            if had_trust != self._is_trusted(row.archive_id, new["read_at"], new["contradictions"]):
-                changed.append(row.archive_id)
-            if new["reason"] is not None and new["reason"] != row.reason:
-                level = logging.WARNING if reading.is_refused else logging.INFO
-                _logger.log(level, "%s %s", reading.archive.service_ibi, new["reason"])
-            stored.append(reading)
-            values.append(new)
-        if values:
-            self._connection.execute(_STORE, values)
-        if changed:
-            bump_version(self._connection, changed)
-        return stored
-
-    def _is_trusted(self, archive_id: int, read_at: datetime | None, contradictions: int) -> bool:
-        """Return whether the claims of an Archive count, unless they are too old."""
-        is_refused = self._refused.get(archive_id)
-        return read_at is not None and contradictions < MAX_CONTRADICTIONS and not is_refused
-
-    def _list_texts(
-        self, archive: Any, column: Any, ids: Iterable[int], *conditions: Any
-    ) -> dict[int, set[str]]:
-        """Return the texts in a column by Archive."""
-        texts: dict[int, set[str]] = {}
-        statement = select(archive, column).where(is_one_of(archive, ids), *conditions)
-        for archive_id, text in self._connection.execute(statement):
-            texts.setdefault(archive_id, set()).add(text)
-        return texts
+        if values["reason"] not in (None, row.reason):
+            level = logging.WARNING if reading.is_refused else logging.INFO
+            _logger.log(level, "%s %s", reading.archive.service_ibi, values["reason"])
+        if had_trust != is_trusted(self._connection, archive_id):
+            bump_version(self._connection, [archive_id])
+        return True
 
     def _plan(self, reading: Reading, row: Row[Any]) -> dict[str, Any]:
         """Store a page, and return the new values of the row of its Archive."""
-        values = {"id": row.archive_id, **{name: getattr(row, name) for name in _VALUES}}
-        interval = timedelta(seconds=self._config.claims_interval)
+        values: dict[str, Any]
         if reading.reason is not None:
             pause = min(FIRST_PAUSE * 2.0 ** min(row.failures, 9), MAX_PAUSE)
-            values |= {
+            values = {
                 "failures": row.failures + 1,
                 "reason": reading.reason,
                 "due_at": self._now + timedelta(seconds=pause),
             }
             # a 304 has no signature, so it must not end the distrust: the ETag goes
             return values | ({"read_at": None, "etag": None} if reading.is_refused else {})
-        values |= {"failures": 0, "reason": None, "due_at": self._now + interval}
-        page = reading.page
+        due_at = self._now + timedelta(seconds=self._config.claims_interval)
+        values = {"failures": 0, "reason": None, "due_at": due_at}
+        page, number = reading.page, row.reading
         if page is None:
             return values | {"read_at": reading.archive.started_at}
         if page.epoch != row.epoch:
-            values |= {"reading": row.reading + 1, "contradictions": 0, "read_at": None}
-        values["names"] += self._store_page(reading, page, row, values["reading"])
+            number += 1
+            values |= {"reading": number, "contradictions": 0, "read_at": None}
+        values["names"] = row.names + self._store_page(reading, page, row, number)
         values |= {"epoch": page.epoch, "position": page.position, "etag": reading.etag}
         return values | (
             {"due_at": self._now} if page.more else {"read_at": reading.archive.started_at}
@@ -419,8 +387,10 @@ class ReadingStore:
 
     def _find_limit(self, reading: Reading, row: Row[Any]) -> str | None:
         """Return why a page goes beyond a limit; None if it does not."""
-        refused = self._refused.get(row.archive_id, set()) | reading.refused.keys()
-        if len(refused) > MAX_REFUSED:
+        is_its = RefusedClaim.archive_id == row.archive_id
+        others = is_its, ~is_one_of(RefusedClaim.item, reading.refused)
+        refused = select(func.count()).select_from(RefusedClaim).where(*others)
+        if len(reading.refused) + (self._connection.scalar(refused) or 0) > MAX_REFUSED:
             return f"sent more than {MAX_REFUSED} claims that are refused"
         limit = self._config.claims_max_names
         if row.names + len(reading.rows) <= limit:
@@ -462,9 +432,8 @@ class ReadingStore:
             names = set(self._connection.scalars(gone.returning(_NAME.name)))
             grown -= len(names)
             changed |= names
-        self._store_refused(reading, row, begins=number != row.reading)
-        if self._hidden.get(archive_id, set()) != {*page.hidden}:
-            store_hidden(self._connection, archive_id, page.hidden)
+        self._store_refused(reading, begins=number != row.reading)
+        store_hidden(self._connection, archive_id, page.hidden)
         if changed:
             update_conflicts(self._connection, archive_id, changed, self._now)
         return grown
@@ -496,50 +465,31 @@ class ReadingStore:
             {"rows": rows},
         )
 
-    def _store_refused(self, reading: Reading, row: Row[Any], begins: bool) -> None:
+    def _store_refused(self, reading: Reading, begins: bool) -> None:
         """Store the lines that were refused, and forget those whose items are claimed properly."""
-        before = self._refused.get(row.archive_id, set())
-        settled = before if begins else before & {*reading.items, *reading.refused}
-        if settled:
-            is_settled = is_one_of(RefusedClaim.item, settled)
-            is_its = RefusedClaim.archive_id == row.archive_id
-            self._connection.execute(delete(RefusedClaim).where(is_its, is_settled))
+        archive_id = reading.archive.archive_id
+        forget = delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id)
+        if not begins:
+            forget = forget.where(is_one_of(RefusedClaim.item, [*reading.items, *reading.refused]))
+        self._connection.execute(forget)
         if reading.refused:
-            facts = {"archive_id": row.archive_id, "refused_at": self._now}
+            facts = {"archive_id": archive_id, "refused_at": self._now}
             new = [{"item": item, "reason": why, **facts} for item, why in reading.refused.items()]
             self._connection.execute(insert(RefusedClaim), new)
+            item, reason = next(iter(reading.refused.items()))
             _logger.warning(
                 "%d claims of %s are refused; the first is item %s: %s; to list them, run: flask"
                 " ibi-resolver claims --refused",
-                len(new), reading.archive.service_ibi, make_printable(new[0]["item"], 80),
-                new[0]["reason"],
+                len(new), reading.archive.service_ibi, make_printable(item, 80), reason,
             )  # fmt: skip
-        self._refused[row.archive_id] = (before - settled) | reading.refused.keys()
-
-
-def _lock_followed(connection: Connection, archive_ids: Sequence[int]) -> dict[int, Row[Any]]:
-    """Lock the rows of Archives, and return those of included ones by their ids.
-
-    The rows are locked in the same order as by transactions that change the Archive.
-    """
-    included = connection.scalars(
-        select(_ARCHIVE.id)
-        .where(is_one_of(_ARCHIVE.id, archive_ids), _ARCHIVE.included_at.is_not(None))
-        .order_by(_ARCHIVE.id)
-        .with_for_update(key_share=True)
-    ).all()
-    rows = connection.execute(
-        select(*_COLUMNS)
-        .where(is_one_of(_FOLLOWED.archive_id, included))
-        .order_by(_FOLLOWED.archive_id)
-        .with_for_update()
-    )
-    return {row.archive_id: row for row in rows}
 
 
 def store_hidden(connection: Connection, archive_id: int, prefixes: Iterable[str]) -> None:
     """Store that an Archive hides items with these prefixes, and no others."""
     is_its = PrefixHolder.archive_id == archive_id
+    hidden = select(PrefixHolder.prefix).where(is_its, PrefixHolder.is_hidden)
+    if {*connection.scalars(hidden)} == {*prefixes}:
+        return
     connection.execute(delete(PrefixHolder).where(is_its, PrefixHolder.seen_at.is_(None)))
     connection.execute(update(PrefixHolder).where(is_its).values(is_hidden=False))
     rows = [
@@ -556,7 +506,7 @@ def store_hidden(connection: Connection, archive_id: int, prefixes: Iterable[str
 
 def read_again(connection: Connection, archive_id: int) -> None:
     """Let the claims of an Archive be read from the beginning, and not count until then."""
-    _lock_followed(connection, [archive_id])
+    lock_rows(connection, [archive_id])
     connection.execute(
         update(_FOLLOWED)
         .where(_FOLLOWED.archive_id == archive_id)
@@ -648,7 +598,7 @@ class Follower:
         self._now = now
         self._on_progress = on_progress
         self._engine = Engine(MAX_ANSWER, config.inner_hosts, "gzip")
-        self._engine.limit_connections(config.follow_connections)
+        self._engine.limit_connections(MAX_CONNECTIONS)
         self._name = secrets.token_hex(16)
         self._max_age = timedelta(seconds=config.claims_max_age)
         self._renewed_at: datetime | None = None
@@ -670,7 +620,6 @@ class Follower:
         leads = self._lead()
         while leads and not (stop and stop.is_set()) and (self._ask_due() or self._asked):
             self._receive()
-            self._store_batch()
             leads = self._lead()
         if not leads:
             return False
@@ -688,7 +637,6 @@ class Follower:
                     self._ask_due()
                     self._tell()
                 self._receive()
-                self._store_batch()
                 is_idle = not self._asked
             except StorageError as error:
                 _logger.error("the claims of Archives can't be followed: %s", error)
@@ -737,16 +685,14 @@ class Follower:
         Archives that have failed get half of the connections: each may hold one until its time is
         over, and must not delay the others.
         """
-        limit = self._config.follow_connections
-        waiting = sum(len(result.body) for _, result in self._arrived)
-        free = limit - len(self._engine.running) if waiting < MAX_WAITING else 0
-        if free <= 0:
+        free = MAX_CONNECTIONS - len(self._asked)
+        if free <= 0 or self._arrived:  # what has arrived is stored first
             return False
         now = self._now()
         due = self._database.read(lambda connection: list_due(connection, now, free, self._asked))
         failing = sum(archive.failures > 0 for archive in self._asked.values())
         for archive in due:
-            if archive.failures and failing >= max(limit // 2, 1):
+            if archive.failures and failing >= MAX_CONNECTIONS // 2:
                 break
             failing += archive.failures > 0
             self._asked[archive.archive_id] = archive
@@ -761,51 +707,37 @@ class Follower:
         self._arrived.append((archive, result))
 
     def _receive(self) -> None:
-        """Receive answers, until there are enough to store or some time is over."""
-        seconds = SLICE if self._arrived else PAUSE
-        end, size, seen = monotonic() + seconds, 0, len(self._arrived)
-        while self._engine.running and size < BATCH and (left := end - monotonic()) > 0:
-            self._engine.step(left)
-            while seen < len(self._arrived):
-                size += len(self._arrived[seen][1].body)
-                seen += 1
+        """Receive answers, and store the first one.
 
-    def _store_batch(self) -> None:
-        """Store some of the answers that have arrived in one transaction."""
-        now = self._now()
-        readings: list[Reading] = []
-        size = 0
-        while self._arrived and size < BATCH:
-            archive, result = self._arrived.popleft()
-            del self._asked[archive.archive_id]
-            readings.append(read_result(archive, result, now, self._config))
-            size += len(result.body)
-        if readings:
-            self._store(readings, now)
-            self._on_progress(self._pages, self._claims)
-
-    def _store(self, readings: Sequence[Reading], now: datetime) -> None:
+        While answers wait to be stored, the others are received, so that they don't time out.
+        """
+        if self._engine.running:
+            self._engine.step(0.0 if self._arrived else PAUSE)
+        if not self._arrived:
+            return
+        archive, result = self._arrived.popleft()
+        del self._asked[archive.archive_id]
+        reading = read_result(archive, result, self._now(), self._config)
         try:
-            with self._database.writing() as connection:
-                store = ReadingStore(connection, self._config, now, self._since or now)
-                stored = store.store(readings)
+            is_stored = self._store(reading)
+        except NotReady:  # the page is asked for again
+            raise
         except (IntegrityError, StorageError) as error:
-            if isinstance(error, NotReady):
-                raise  # the pages are asked for again
-            if len(readings) > 1:
-                for one in readings:  # the others can be stored
-                    self._store([one], now)
-                return
-            [reading] = readings
             if reading.page is None:
                 raise
-            _logger.error("claims of %s can't be stored: %s", reading.archive.service_ibi, error)
-            self._store([Reading(reading.archive, "has claims that can't be stored", True)], now)
-            return
-        for reading in stored:
-            if reading.page is not None:
-                self._pages += 1
-                self._claims += len(reading.page.claims)
+            _logger.error("claims of %s can't be stored: %s", archive.service_ibi, error)
+            is_stored = False
+            self._store(Reading(archive, "has claims that can't be stored", True))
+        if is_stored and reading.page is not None:
+            self._pages += 1
+            self._claims += len(reading.page.claims)
+        self._on_progress(self._pages, self._claims)
+
+    def _store(self, reading: Reading) -> bool:
+        now = self._now()
+        with self._database.writing() as connection:
+            store = ReadingStore(connection, self._config, now, self._since or now)
+            return store.store(reading)
 
 
 class FollowerThread:
@@ -863,15 +795,15 @@ def list_followed(
     lately) or "current". The claims count in the last two.
     """
     has_refused = exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
-    place = _ARCHIVE.service_ibi, _ARCHIVE.address, _ARCHIVE.included_at
+    place = _ARCHIVE.service_ibi.label("service"), _ARCHIVE.address, _ARCHIVE.included_at
     rows = connection.execute(
-        select(*place, has_refused.label("has_refused"), *_COLUMNS)
+        select(*place, has_refused.label("has_refused"), *_FOLLOWED.__table__.columns)
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .order_by(_FOLLOWED.archive_id)
     )
     return [
         {
-            "service": row.service_ibi,
+            "service": row.service,
             "address": row.address,
             "state": _describe_state(row, now, max_age),
             "names": row.names,
@@ -903,19 +835,11 @@ def list_refused(connection: Connection) -> list[dict[str, Any]]:
     """Return the lines that are refused, in the order of the registration of their Archives."""
     table = RefusedClaim
     rows = connection.execute(
-        select(_ARCHIVE.service_ibi, table.item, table.reason, table.refused_at)
+        select(_ARCHIVE.service_ibi.label("service"), table.item, table.reason, table.refused_at)
         .join(_ARCHIVE, _ARCHIVE.id == table.archive_id)
         .order_by(table.archive_id, table.item)
-    )
-    return [
-        {
-            "service": row.service_ibi,
-            "item": row.item,
-            "reason": row.reason,
-            "refused_at": format_timestamp(row.refused_at),
-        }
-        for row in rows
-    ]
+    ).mappings()
+    return [{**row, "refused_at": format_timestamp(row["refused_at"])} for row in rows]
 
 
 # --- the audit -----------------------------------------------------------------------------------
@@ -981,7 +905,7 @@ def contradicts(claimed: State | None, pairs: Sequence[Pair], since: str) -> boo
 
 def count_contradiction(connection: Connection, archive_id: int, reason: str) -> None:
     """Count an answer that contradicts the claims of its Archive."""
-    _lock_followed(connection, [archive_id])
+    lock_rows(connection, [archive_id])
     count = connection.scalar(
         update(_FOLLOWED)
         .where(_FOLLOWED.archive_id == archive_id)

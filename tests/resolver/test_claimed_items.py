@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 from sqlalchemy import select, update
 from support.archive_servers import Servers, http
 from support.document_registries import Entry, Place, store
 from support.loopback import PATIENCE
-from support.registries import a_registry, a_request
+from support.registries import NOON, a_registry, a_request
 from support.resolving import (
     ORIGINAL,
     Table,
     TableArchive,
     X,
     Y,
+    app_over,
     archives_of,
     goes_on,
     include,
     leads,
+    resolver_of,
     resolver_over,
     statements_of,
     wants,
@@ -35,6 +39,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import archives as archives_module
 from flask_ibi_archive.resolver import resolving
+from flask_ibi_archive.resolver.conflicts import update_conflicts
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import (
     FollowedArchive,
@@ -407,3 +412,59 @@ def test_changes_of_the_list_are_read_with_the_next_resolution(uri: str, hosts: 
         with statements_of(resolver.database) as statements:
             assert told(resolver.resolve(wants(X))) == HERE
         assert len(statements) == 1
+
+
+# --- what alerts tell ----------------------------------------------------------------------------
+
+PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
+
+
+@pytest.fixture
+def archives(hosts: Servers) -> list[TableArchive]:
+    failure = http("", "500 No")
+    table = {X: failure, f"{X}!": failure}
+    return archives_of(hosts, table, table)
+
+
+@pytest.fixture
+def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
+    """A resolver with two silent Archives that claim the same Original."""
+    with app_over(archives, tmp_path) as app:
+        database = resolver_of(app).database
+        store_claims(database, {1: {X: State.ORIGINAL}, 2: {X: State.ORIGINAL}})
+        yield app
+
+
+def test_a_silent_claimant_is_named(app: Flask, archives: list[TableArchive]) -> None:
+    for headers in (PAGE, PAIRS):
+        response = app.test_client().get(f"/{X}", headers=headers)
+        assert response.status_code == 504
+        for archive in archives:
+            assert archive.service in response.text
+
+
+def test_the_alert_does_not_say_that_an_item_was_not_found_which_was_found(
+    hosts: Servers, tmp_path: Path
+) -> None:
+    archives = archives_of(hosts, {f"{X}+(pt)": f"ibi {{rep {X}}}"}, {})
+    archives[1].table[f"{X}+(pt)"] = http("", "500 No")
+    with app_over(archives, tmp_path) as app:
+        response = app.test_client().get(f"/{X}+(pt)", headers=PAIRS)
+    assert response.status_code == 504
+    assert f"{X} was found, but not what was requested of it" in response.text
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_suspicion_links_to_the_conflict(app: Flask, is_noted: bool) -> None:
+    path = "/ibi/conflicts"  # the list, if the follower has not noted the conflict
+    if is_noted:
+        path += "/1"
+        with resolver_of(app).database.writing() as connection:
+            update_conflicts(connection, 1, [X], NOON)
+    client = app.test_client()
+    response = client.get(f"/{X}{ORIGINAL}", headers=PAGE)
+    assert response.status_code == 409
+    assert f'href="{path}"' in response.text
+    assert client.get(path).status_code == 200
+    response = client.get(f"/{X}{ORIGINAL}", headers=PAIRS)
+    assert f"conflicts {path}" in response.text.splitlines()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,7 +31,7 @@ from support.registries import (
     included,
     resolver_database,
 )
-from support.resolving import app_over, resolver_of, statements_of
+from support.resolving import app_over, resolver_of
 from support.smtp import Post, post_office
 from support.web import Answer, ask
 
@@ -63,7 +62,6 @@ from flask_ibi_archive.resolver.tables import (
     RegisteredArchive,
 )
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import run_on_postgresql
 from flask_ibi_archive.signals import Notifier, conflict_found
 
 REP, IBIP = "dpi.inpe.br/banon/2009/02.16.17.53", "8JMKD3MGP8W/34PGRBS"
@@ -144,11 +142,9 @@ def database(database: Database) -> Database:
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ((ORIGINAL, IBIP), (ORIGINAL, IBIP), [(IBIP, None, False)]),
         # an item with two identifiers is one conflict
         ((ORIGINAL, REP, IBIP, DOI), (ORIGINAL, REP, IBIP, DOI), [(IBIP, REP, False)]),
         ((ORIGINAL, IBIP), (COPY, IBIP), []),
-        ((DELETED, IBIP), (ORIGINAL, IBIP), []),
         # an alias of another item, each alias is a conflict
         (
             (ORIGINAL, IBIP, DOI, OLD),
@@ -230,60 +226,6 @@ def test_a_conflict_is_not_open_while_an_archive_is_excluded(database: Database)
     assert find_open_conflict(database, OTHER) == 2
 
 
-Held = tuple[int, int, frozenset[str]]
-_claims = st.tuples(
-    st.integers(1, 3),
-    st.integers(1, 3),
-    st.frozensets(st.sampled_from((REP, IBIP, OTHER, DOI, OLD)), min_size=1),
-)
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("ab"), st.one_of(st.none(), _claims)),
-        min_size=2,
-        max_size=8,
-    )
-)
-def test_open_are_the_conflicts_of_the_present_claims(
-    history: Any, events: list[tuple[str, Held | None]]
-) -> None:
-    """Whatever was claimed before, and in whatever order."""
-    with resolver_database("sqlite://") as database:
-        included(a_registry(database), 3)
-        held: dict[tuple[int, str], tuple[int, frozenset[str]]] = {}
-        for item, changed in events:
-            if changed is None:
-                for archive in (1, 2, 3):
-                    held.pop((archive, item), None)
-                    claim(database, archive, item)
-                continue
-            archive, state, names = changed
-            other = held.get((archive, "b" if item == "a" else "a"))
-            names -= other[1] if other else frozenset()
-            if not any(kind_of(name) < 3 for name in names):
-                continue  # a claim has an identifier
-            held[archive, item] = state, names
-            claim(database, archive, item, state, *sorted(names))
-        expected: list[tuple[int, int, Set[str]]] = []
-        for (one, _), (state, names) in held.items():
-            for (other, _), (other_state, others) in held.items():
-                if one < other:
-                    same = {name for name in names & others if kind_of(name) < 3}
-                    if same and state == other_state == ORIGINAL:
-                        expected.append((one, other, same))
-                    if not same and DELETED not in (state, other_state):
-                        expected += [(one, other, {name}) for name in names & others]
-        found = [
-            (*(claimant.id for claimant in one.claimants), {one.name, one.other_name})
-            for one in see(database)
-            if one.ended_at is None
-        ]
-        for some, others in ((found, expected), (expected, found)):
-            for *pair, names in some:
-                assert any(pair == other[:2] and names & other[2] for other in map(list, others))
-
-
 #: What an Archive claims: the item of each name, and the state of each item.
 _lists = st.tuples(
     st.dictionaries(st.sampled_from((REP, ITEM, DOI, OLD_URL)), st.sampled_from("ab")),
@@ -327,7 +269,7 @@ def test_the_follower_finds_the_conflicts_of_what_was_read(events: Any) -> None:
             reading = read_result(asked, answer, clock(), a_config())
             assert reading.page is not None, reading.reason
             with database.writing() as connection:
-                ReadingStore(connection, a_config(), clock(), clock()).store([reading])
+                ReadingStore(connection, a_config(), clock(), clock()).store(reading)
             return reading.page.more
 
         for number, (items, states), then in events:
@@ -374,29 +316,6 @@ def list_contradictions(first: Iterable[Claim], second: Iterable[Claim]) -> set[
                 ]
                 found |= names[0] & names[1]
     return found
-
-
-@pytest.mark.postgresql
-def test_claims_without_conflicts_take_two_statements(database: Database) -> None:
-    """5,000 names of Copies are compared in less than a second."""
-    names = {f"a.br/{number}": 1 for number in range(2500)}
-    names |= {f"doi:10.1000/{number}": 3 for number in range(2500)}
-    with database.writing() as connection:
-        for archive in (1, 2, 3):
-            same = {"archive_id": archive, "state": 1 if archive == 1 else 2, "reading": 1}
-            same |= {"timestamp": "2026-03-01T12:00:00Z", "since": NOON}
-            rows = [
-                {"item": name.partition("/")[2], "name": name, "kind": kind, **same}
-                for name, kind in names.items()
-            ]
-            connection.execute(insert(ClaimedName), rows)
-        run_on_postgresql(connection, "ANALYZE ibi_resolver_claim")
-    with statements_of(database) as sent, database.writing() as connection:
-        start = perf_counter()
-        update_conflicts(connection, 2, names, NOON)
-        assert perf_counter() - start < 1
-    assert len([one for one in sent if one.startswith("SELECT")]) == 2
-    assert not see(database)
 
 
 # --- the operator prefers one --------------------------------------------------------------------
@@ -761,12 +680,6 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
     assert "How the conflict ends" not in page.text("h2")
     for number, expected in ALL.items():
         assert look_json(app, f"/{number}?format=json") == expected
-
-
-def test_the_pages_are_in_the_readers_language(app: Flask) -> None:
-    assert "Conflitos entre acervos" in look(app, Accept_Language="pt-BR").text
-    assert "Dois acervos declaram" in look(app, "/2", Accept_Language="pt-BR").text
-    assert "repositorios declaran" in look(app, "/2", Accept_Language="es").text
 
 
 @for_each(

@@ -184,18 +184,6 @@ def test_an_invalid_identifier_or_address_is_reported(resolver: Flask) -> None:
     assert not registry_of(resolver).list()
 
 
-def test_another_key_requires_replace(resolver: Flask) -> None:
-    first = register(resolver).data
-    assert register(resolver).data == first
-    error = register(resolver, key=OTHER_KEY).error
-    assert error == (
-        f"the Archive {SERVICE} is already registered with another key; to replace the key, "
-        "use --replace"
-    )
-    assert register(resolver, "--replace", key=OTHER_KEY).data == first
-    registry_of(resolver).process(a_request(key=OTHER_KEY))
-
-
 @pytest.mark.rule("R5-04")
 def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")

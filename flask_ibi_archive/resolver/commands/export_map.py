@@ -18,6 +18,7 @@ from sqlalchemy import Connection, case, func, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.resolver.archives import order_claim
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.resolver.tables import ClaimedName, RegisteredArchive
 from flask_ibi_archive.server.commands import terminal
@@ -141,7 +142,7 @@ def read_names(connection: Connection) -> Iterable[Any]:
             ).label("ibi"),
             ClaimedName.state,
             ClaimedName.since,
-            ClaimedName.archive_id,
+            RegisteredArchive.id,
             RegisteredArchive.service_ibi,
             RegisteredArchive.address,
             RegisteredArchive.included_at,
@@ -163,7 +164,9 @@ def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
     for _, group in groupby(rows, lambda row: row.folded):
         claims = [list(claims) for _, claims in groupby(group, lambda row: row.name)]
         for claimants in claims:
-            first = min(claimants, key=_claim_order)
+            identifier = match_identifier(claimants[0].name)
+            prefix = "" if identifier is None else identifier.prefix
+            first = min(claimants, key=lambda row: order_claim(row, row, prefix))
             path = _make_path(first.name)
             if "?" in first.name or not _is_clean(path):
                 left_out += 1
@@ -182,13 +185,6 @@ def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
     file.seek(0)
     file.write(_format_start(names, longest))
     return MapCounts(names, left_out)
-
-
-def _claim_order(row: Any) -> tuple[Any, ...]:
-    """Return the place of a claim in the order in which a resolver asks (federation CL-8a)."""
-    item, service = match_identifier(row.ibi), match_identifier(row.service_ibi)
-    is_own = item is not None and service is not None and item.prefix == service.prefix
-    return row.state, row.since, not is_own, row.included_at, row.archive_id
 
 
 def _make_path(name: str) -> bytes:

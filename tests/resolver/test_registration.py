@@ -1,0 +1,439 @@
+"""Inclusion and exclusion over HTTP with real Archives, also with two on one computer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from fractions import Fraction
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from flask import Flask
+from support.accesses import stored
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.commands import Outcome, command
+from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, Later, nobody, serving
+from support.registries import CHEAP, KEY, a_config, a_registry, a_request
+from support.resolving import app_over, resolver_of
+from support.smtp import Post, post_office
+from support.vectors import load
+from support.web import SERVICE_PATH, ask, environ_of, run
+from werkzeug.serving import WSGIRequestHandler
+
+from flask_ibi_archive.archive.identification.api_keys import create_key
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.hosts import InnerHosts
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, format_registration_request
+from flask_ibi_archive.resolver.archives import MAX_OF_SENDER, Archive, Registry, find_clashes
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.server.database.database import Database
+
+OTHER_KEY = "9876543210"
+RESOLVER = "/J8LNKB5R7W/3FUQHC5"
+#: The persistent URLs in the standard that consist of a host and an IBI only.
+PLAIN = [
+    url
+    for url, parts in load("persistent_urls.json")["parsed"]
+    if not parts["verbs"] and urlsplit(url).path == f"/{parts['ibi']}" and not urlsplit(url).query
+]
+
+
+class World:
+    """An Archive and a resolver, each served on the loopback interface.
+
+    :param stack: closes them.
+    """
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self.folder = folder
+        self.resolver = stack.enter_context(
+            app_over([], folder / "resolver", IBI_DATABASE_TIMEOUT=PATIENCE)
+        )
+        resolver_of(self.resolver).registry.cost = CHEAP
+        self.resolver_address = stack.enter_context(serving(self.resolver))
+        self.archives: dict[str, Flask] = {}
+        self.address = stack.enter_context(
+            serving(lambda environ, start: self.archives[KEY](environ, start))
+        )
+        stack.callback(lambda: [close(app) for app in self.archives.values()])
+        for key in (KEY, OTHER_KEY):
+            self.add_archive(key, self.address)
+        archive_of(self.archives[KEY]).init()
+
+    def add_archive(self, key: str, address: str) -> Flask:
+        """Create an app on the Archive's database."""
+        app = make_app(
+            f"sqlite:///{self.folder / 'archive.sqlite'}",
+            self.folder,
+            IBI_ARCHIVE_ADDRESS=address,
+            IBI_RESOLVER_URL=f"http://{self.resolver_address}{RESOLVER}",
+            IBI_REGISTRATION_KEY=key,
+            IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
+            IBI_DATABASE_TIMEOUT=PATIENCE,
+        )
+        self.archives[key if address == self.address else address] = app
+        return app
+
+    def call(self, *words: str, key: str = KEY) -> Outcome:
+        """Run a command of the Archive."""
+        return command(self.archives[key], *words)
+
+    def click(self, target: str) -> requests.Response:
+        """Send a request to the resolver without following redirects."""
+        url = f"http://{self.resolver_address}/{target}"
+        return requests.get(url, allow_redirects=False, timeout=PATIENCE)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """An Archive that is registered but not included."""
+    with ExitStack() as stack:
+        found = World(stack, tmp_path)
+        resolver_of(found.resolver).registry.register(SERVICE, KEY)
+        yield found
+
+
+@pytest.mark.rule("R5-09", "R5-12", "R5-13")
+def test_a_real_archive_is_included_confirmed_and_excluded(world: World) -> None:
+    [item] = [{"rep": "a.br/x/2001/01.01.00.00", "files": [{"path": "a", "url": "http://a.br/a"}]}]
+    import_records(archive_of(world.archives[KEY]), [item])
+    target = str(item["rep"])
+    for _ in range(2):
+        assert world.call("register-archive").data == f"{SUCCESSFUL}\n"
+        assert world.click(target).headers["Location"] == "http://a.br/a"
+        assert world.call("unregister-archive").data == f"{EXCLUDED}\n"
+        assert world.click(target).status_code == 404
+
+
+def test_wrong_keys_are_limited_with_retry_after(world: World) -> None:
+    world.resolver.extensions["ibi_resolver"].resolver.config = replace(
+        resolver_of(world.resolver).config, trusted_proxies=(ip_network("127.0.0.1"),)
+    )
+    query = format_registration_request(a_request(service_ibi=SERVICE, key=OTHER_KEY))
+
+    def send(sender: str, method: str = "GET", query: str = query) -> requests.Response:
+        return requests.request(
+            method,
+            f"http://{world.resolver_address}{RESOLVER}?{query}",
+            headers={"X-Forwarded-For": sender},
+            timeout=PATIENCE,
+        )
+
+    for number in range(MAX_OF_SENDER):
+        assert send("8.8.8.8", ("GET", "HEAD")[number % 2]).status_code == 403
+    for method in ("GET", "HEAD"):
+        answer = send("8.8.8.8", method)
+        assert answer.status_code == 429
+        assert 0 < int(answer.headers["Retry-After"]) <= 60
+        assert answer.headers["Content-Type"] == "text/plain"
+    assert send("8.8.8.8").text == (
+        "alert {too many wrong registration keys came from this address or for the Archive "
+        f"{SERVICE}; try again in {send('8.8.8.8').headers['Retry-After']} s}}"
+    )
+    assert send("8.8.4.4").status_code == 403
+    right = format_registration_request(a_request(service_ibi=SERVICE, address=world.address))
+    assert send("8.8.4.4", query=right).text == SUCCESSFUL
+
+
+def test_an_internal_address_is_refused(world: World) -> None:
+    resolver = resolver_of(world.resolver)
+    resolver.registry.config = replace(resolver.config, inner_hosts=InnerHosts())
+    outcome = world.call("register-archive")
+    assert outcome.status == 5
+    assert (
+        f"answers with status 400 (archiveaddress: {world.address} has an internal IP address; "
+        "the setting IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address); "
+        "tell the resolver's administrator"
+    ) in outcome.err
+    assert resolver.registry.list()[0].included_at is None
+
+
+@pytest.mark.rule("R5-12")
+def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: World) -> None:
+    with nobody() as address:
+        world.add_archive(KEY, address)
+        outcome = world.call("register-archive", key=address)
+    assert (outcome.status, outcome.out) == (3, f"{UNSUCCESSFUL}\n")
+
+
+@pytest.mark.rule("R61-01")
+def test_the_persistent_urls_of_the_standard_are_redirected(world: World) -> None:
+    ibis = [urlsplit(url).path[1:] for url in PLAIN]
+    records = [
+        {
+            "rep" if ibi.count("/") > 1 else "ibip": ibi,
+            "files": [{"path": "a b.pdf", "url": f"http://a.br/{number}/a%20b.pdf"}],
+        }
+        for number, ibi in enumerate(ibis)
+    ]
+    import_records(archive_of(world.archives[KEY]), records)
+    world.call("register-archive")
+    for ibi, record in zip(ibis, records, strict=True):
+        answer = world.click(ibi)
+        assert answer.status_code == 302
+        assert answer.headers["Location"] == record["files"][0]["url"]
+    # the Archive counts an access when the acknowledgment has arrived
+    resolver_of(world.resolver).fan_out.close(PATIENCE)
+    accesses = stored(archive_of(world.archives[KEY]))
+    urls = [f"http://{world.resolver_address}/{ibi}" for ibi in ibis]
+    assert sorted(access["persistent_url"] for access in accesses) == sorted(urls)
+
+
+def test_keys_are_not_logged(
+    world: World, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    # the log of requests, as "flask run" writes it
+    pairs = f"servicesubject=inclusionRequest&registrationkey={KEY}&archiveip=1.2.3.4"
+    handler = WSGIRequestHandler.__new__(WSGIRequestHandler)
+    handler.client_address = ("127.0.0.1", 1)
+    within = (
+        f"servicesubject=acknowledgment&url.persistent=http%3A//a/b%3Fregistrationkey%3D{KEY}%26x"
+    )
+    for query in (
+        within,
+        pairs,
+        f"{pairs}&x=%25d",
+        f"registrationKey={KEY}",
+        f"registration%4b%65y={KEY}",
+    ):
+        handler.path, handler.command = f"{RESOLVER}?{query}", "GET"
+        handler.request_version = "HTTP/1.1"
+        handler.log_request(403)
+    atoms = {"r": f"GET {RESOLVER}?{pairs} HTTP/1.1", "s": "403"}
+    logging.getLogger("gunicorn.access").info("%(r)s %(s)s", atoms)
+    for key in (KEY, OTHER_KEY):
+        world.call("register-archive", key=key)
+    told = "".join(capfd.readouterr()) + caplog.text
+    assert told.count("registrationkey=***") >= 3
+    assert "&archiveip=1.2.3.4" in told
+    assert KEY not in told
+    assert OTHER_KEY not in told
+
+
+def test_a_resolver_below_a_prefix_knows_its_address(world: World) -> None:
+    environ = environ_of("/8JMKD3MGP8W/35MMLL9:", "GET", {"Accept": "text/html"}, "127.0.0.1")
+    page = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"}).text
+    assert 'href="/resolver/"' in page
+    assert 'href="/resolver/8JMKD3MGP8W/35MMLL9"' in page
+    environ = environ_of(f"{RESOLVER.lower()}?x=1", "GET", {}, "127.0.0.1")
+    answer = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"})
+    assert (answer.status, answer.alert) == (400, "servicesubject is missing")
+
+
+def test_an_archive_has_no_resolver_service(world: World) -> None:
+    app: Flask = world.archives[KEY]
+    assert ask(app, SERVICE_PATH).status == 400
+    assert ask(app, f"{RESOLVER}?servicesubject=inclusionRequest").status in (302, 404)
+
+
+SERVICES = ("example.org/a/2026/03.01.12.00", "example.org/b/2026/03.01.12.00")
+#: The prefix of IBIps of the port 800 at the IP address of the tests.
+IBIP = "8JMKD3MGP8W"
+CLASH = f"identifiers with the prefix {IBIP} are minted by {SERVICES[0]} and {SERVICES[1]}"
+
+
+@pytest.fixture
+def new_archive(tmp_path: Path) -> Iterator[Any]:
+    """Create apps, each with an Archive in a database of its own."""
+    made: list[Flask] = []
+
+    def create(**config: Any) -> Flask:
+        folder = tmp_path / f"archive{len(made)}"
+        folder.mkdir()
+        app = make_app(f"sqlite:///{folder / 'archive.sqlite'}", folder, **config)
+        made.append(app)
+        archive_of(app).init()
+        return app
+
+    yield create
+    for app in made:
+        close(app)
+
+
+# --- the prefixes --------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("G5-02")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(
+            [
+                {"IBI_ARCHIVE_ADDRESS": "repository.example.org:8080"},
+                {"IBI_ARCHIVE_ADDRESS": "repository.example.org:8081"},
+            ],
+            id="two ports, default settings",
+        ),
+        pytest.param(
+            [
+                {"IBI_ARCHIVE_ADDRESS": "a.example.org"},
+                {"IBI_ARCHIVE_ADDRESS": "b.example.org", "IBI_MINT_PORT": "80,802"},
+            ],
+            id="two virtual hosts",
+        ),
+    ],
+)
+def test_two_archives_of_a_computer_mint_different_identifiers(
+    new_archive: Any, settings: list[dict[str, str]]
+) -> None:
+    """Two apps with two databases mint at the same time, and give identifiers to programs."""
+    minted = []
+    for config in settings:
+        app = new_archive(IBI_IDENTIFICATION=True, **config)
+        archive = archive_of(app)
+        archive.minter.clock, archive.minter.wait = lambda: Fraction(1287588115), lambda _: None
+        key = create_key(archive.database, archive.served().id, "ojs", ["mint"], archive.clock())
+        answer = app.test_client().post(
+            "/ibi/identifiers", headers={"Authorization": f"Bearer {key}"}
+        )
+        minted += [(one["rep"], one["ibip"]) for one in answer.json["identifiers"]]
+        minted += [(one.rep, one.ibip) for one in archive.mint(2)]
+    assert len({rep for rep, _ in minted}) == len({ibip for _, ibip in minted}) == 6
+
+
+def test_an_archive_may_mint_with_the_port_of_its_address() -> None:
+    archive = Archive(1, SERVICES[0], "a.example.org:8080", "150.163.34.243")
+    for ibi, expected in (
+        ("example.org/a.8080/2026/03.01.12.00", True),
+        ("example.org/a.8081/2026/03.01.12.00", False),
+    ):
+        assert archive.may_mint(parse_identifier(ibi)) is expected
+
+
+# --- what a resolver knows -----------------------------------------------------------------------
+
+
+def include(registry: Registry, number: int, **values: Any) -> str:
+    """Include an Archive, and return what the answer says about a clash."""
+    registry.register(SERVICES[number], KEY)
+    email = f"admin{number}@example.org"
+    return registry.process(
+        a_request(service_ibi=SERVICES[number], admin_email=email, **values)
+    ).clash
+
+
+@pytest.mark.rule("G5-02")
+@pytest.mark.parametrize(
+    ("first", "second", "clash"),
+    [
+        ({"mints": f"example.org/a {IBIP}"}, {"mints": f"example.org/b {IBIP}"}, CLASH),
+        # without the pair, the prefix of the service IBI counts
+        ({}, {"mints": "example.org/a"}, CLASH.replace(IBIP, "example.org/a")),
+        ({"mints": IBIP, "database": "1"}, {"mints": IBIP, "database": "2"}, CLASH),
+        ({"mints": IBIP, "database": "1"}, {"mints": IBIP, "database": "1"}, ""),
+        ({"mints": IBIP}, {"mints": f"{IBIP}34M"}, ""),
+    ],
+)
+def test_the_same_prefix_in_different_databases_is_a_clash(
+    database: Database, first: dict[str, str], second: dict[str, str], clash: str
+) -> None:
+    registry = a_registry(database)
+    assert include(registry, 0, **first) == ""
+    assert include(registry, 1, **second) == include(registry, 0, **first) == clash
+    assert list(find_clashes(database)) == ([clash] if clash else [])
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=SERVICES[0]))
+    assert not find_clashes(database)
+
+
+def receive(post: Post) -> list[EmailMessage]:
+    """Return the e-mails that have arrived."""
+    found = []
+    while not post.accepted.empty():
+        data = post.accepted.get()[2].replace(b"\r\n", b"\n")
+        found.append(message_from_bytes(data, policy=policy.default))
+    return found
+
+
+def test_both_administrators_get_one_email(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with post_office() as post:
+        host, port = post.address
+        config = a_config(MAIL_SERVER=host, MAIL_PORT=port, IBI_RESOLVER_EMAIL="urlib@example.org")
+        registry = a_registry(database, config=config)
+        for number in (0, 1, 1, 0):
+            include(registry, number, mints=IBIP)
+        [message] = receive(post)
+        post.refuses["MAIL"] = "550 no"
+        include(registry, 1, mints="example.org/b")
+        with caplog.at_level(logging.ERROR):
+            # it is included nevertheless
+            assert include(registry, 1, mints=IBIP) == CLASH
+    assert message["To"] == "admin0@example.org, admin1@example.org"
+    assert message.get_content().count(f"{CLASH}.\n") == 2
+    assert "550" in caplog.text
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+class Neighbours:
+    """Two virtual hosts at one IP address, with an Archive each, and a resolver."""
+
+    def __init__(self, stack: ExitStack, folder: Path, new_archive: Any) -> None:
+        self.resolver = stack.enter_context(app_over([], folder / "resolver"))
+        resolver_of(self.resolver).registry.cost = CHEAP
+        url = f"http://{stack.enter_context(serving(self.resolver))}{RESOLVER}"
+        self.settings, self.places, self.new_archive = [], [], new_archive
+        for number, service in enumerate(SERVICES):
+            resolver_of(self.resolver).registry.register(service, KEY)
+            self.places.append(Later())
+            self.settings.append(
+                {
+                    "IBI_ARCHIVE_SERVICE_IBI": service,
+                    "IBI_ARCHIVE_ADDRESS": stack.enter_context(serving(self.places[number])),
+                    "IBI_ARCHIVE_ADMIN_EMAIL": f"admin{number}@example.org",
+                    "IBI_MINT_HOST": f"{'ab'[number]}.example.org",
+                    "IBI_MINT_PORT": "80,800",
+                    "IBI_REGISTRATION_KEY": KEY,
+                    "IBI_RESOLVER_URL": url,
+                    "IBI_DATABASE_TIMEOUT": PATIENCE,
+                }
+            )
+            self.start(number)
+
+    def start(self, number: int, **settings: str) -> None:
+        """Start an Archive, or replace it by one with other settings and a new database."""
+        self.places[number].app = self.new_archive(**{**self.settings[number], **settings})
+
+    def register(self, number: int) -> Outcome:
+        return command(self.places[number].app, "register-archive")
+
+    def check(self) -> list[str]:
+        """Return what the checks of the Archives and of the resolver say about the clash."""
+        outcomes = [command(place.app, "check") for place in self.places]
+        outcomes.append(command(self.resolver, "check", group=ibi_resolver))
+        lines = [line for outcome in outcomes for line in outcome.out.splitlines()]
+        return [line for line in lines if CLASH in line]
+
+
+def test_commands_tell_of_a_clash_until_the_prefixes_differ(
+    new_archive: Any, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        world = Neighbours(stack, tmp_path, new_archive)
+        assert world.register(0).data == f"{SUCCESSFUL}\n"
+        assert world.check() == []
+        told = world.register(1)
+        assert (told.status, told.out) == (0, f"{SUCCESSFUL} clash {{{CLASH}}}\n")
+        assert told.err.startswith(f"Warning: {CLASH}; set IBI_MINT_PORT of one of the two")
+        archives = world.check()
+        resolver = archives.pop()
+        assert resolver == f"FAIL prefixes: {CLASH}; one must change its IBI_MINT_PORT"
+        assert len(archives) == 2
+        for line in archives:
+            assert line.startswith(f"FAIL resolver: {world.settings[0]['IBI_RESOLVER_URL']} says")
+            assert "set IBI_MINT_PORT" in line
+        world.start(1, IBI_MINT_PORT="80,802")
+        assert len(world.check()) == 3
+        assert world.register(1).data == f"{SUCCESSFUL}\n"
+        assert world.check() == []
