@@ -49,18 +49,6 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    delete,
-    exists,
-    func,
-    insert,
-    literal,
-    select,
-    update,
-)
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive import errors
@@ -208,39 +196,41 @@ def _decode(ibi: Identifier) -> Decoded:
 #: The number of contradictions after which the claims of an Archive no longer count.
 MAX_CONTRADICTIONS = 3
 #: The condition that the claims of an Archive that was read to the end count.
-_COUNTS = and_(
+_COUNTS = sa.and_(
     FollowedArchive.contradictions < MAX_CONTRADICTIONS,
-    ~exists().where(RefusedClaim.archive_id == FollowedArchive.archive_id),
+    ~sa.exists().where(RefusedClaim.archive_id == FollowedArchive.archive_id),
 )
 _ARCHIVES = (
-    select(
+    sa.select(
         *[getattr(RegisteredArchive, one.name) for one in fields(Archive) if one.name != "read_at"],
         FollowedArchive.read_at,
     )
-    .outerjoin(FollowedArchive, and_(FollowedArchive.archive_id == RegisteredArchive.id, _COUNTS))
+    .outerjoin(
+        FollowedArchive, sa.and_(FollowedArchive.archive_id == RegisteredArchive.id, _COUNTS)
+    )
     .order_by(RegisteredArchive.id)
 )
 
 
-def list_archives(connection: Connection, *conditions: ColumnElement[bool]) -> list[Archive]:
+def list_archives(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Archive]:
     """Return the registered Archives that meet some conditions, in the order of registration."""
     rows = connection.execute(_ARCHIVES.where(*conditions)).mappings()
     return [Archive(**{**row, "address": row["address"] or ""}) for row in rows]
 
 
-def list_included(connection: Connection) -> list[Archive]:
+def list_included(connection: sa.Connection) -> list[Archive]:
     """Return the included Archives, confirmed or not, in the order of registration ([R] 6.2)."""
     return list_archives(connection, RegisteredArchive.included_at.is_not(None))
 
 
-def is_trusted(connection: Connection, archive_id: int) -> bool:
+def is_trusted(connection: sa.Connection, archive_id: int) -> bool:
     """Return whether the claims of an Archive count, unless they are too old."""
     is_read = FollowedArchive.archive_id == archive_id, FollowedArchive.read_at.is_not(None)
-    return bool(connection.scalar(select(exists().where(*is_read, _COUNTS))))
+    return bool(connection.scalar(sa.select(sa.exists().where(*is_read, _COUNTS))))
 
 
 def update_archive(
-    connection: Connection, archive: Archive, number: int | None = None, **values: Any
+    connection: sa.Connection, archive: Archive, number: int | None = None, **values: Any
 ) -> int | None:
     """Update an Archive, unless its key was replaced or the result of a later request was stored.
 
@@ -253,12 +243,12 @@ def update_archive(
         is_same &= table.written < number
         values["written"] = number
     requests: int | None = connection.scalar(
-        update(table).where(is_same).values(**values).returning(table.requests)
+        sa.update(table).where(is_same).values(**values).returning(table.requests)
     )
     return requests
 
 
-def bump_version(connection: Connection, archive_ids: Iterable[int]) -> None:
+def bump_version(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
     """Increase the version of the list of Archives.
 
     The row of the version is locked until the end of the transaction, so versions are committed in
@@ -269,20 +259,20 @@ def bump_version(connection: Connection, archive_ids: Iterable[int]) -> None:
     """
     # an inclusion locks the row of its Archive before the row of the version: so does this function
     lock_rows(connection, archive_ids)
-    connection.execute(update(ResolverState).values(version=ResolverState.version + 1))
+    connection.execute(sa.update(ResolverState).values(version=ResolverState.version + 1))
 
 
-def lock_rows(connection: Connection, archive_ids: Iterable[int]) -> None:
+def lock_rows(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
     """Lock the rows of Archives, in the order in which all transactions lock them."""
     connection.execute(
-        select(RegisteredArchive.id)
+        sa.select(RegisteredArchive.id)
         .where(is_one_of(RegisteredArchive.id, archive_ids))
         .order_by(RegisteredArchive.id)
         .with_for_update(key_share=True)
     )
 
 
-def store_result(connection: Connection, archive: Archive, number: int, **values: Any) -> bool:
+def store_result(connection: sa.Connection, archive: Archive, number: int, **values: Any) -> bool:
     """Store the result of a request, which changes the list of included Archives.
 
     :param number: the number of the request.
@@ -350,21 +340,21 @@ class KeyRateLimit:
                 wait = self._find_wait_seconds(connection)
                 if wait is None:
                     is_outdated = KeyAttempt.attempted_at <= self.now - WINDOW
-                    connection.execute(delete(KeyAttempt).where(is_outdated))
+                    connection.execute(sa.delete(KeyAttempt).where(is_outdated))
                     row = {"archive_id": self.archive.id, "sender": self.sender}
-                    connection.execute(insert(KeyAttempt).values(**row, attempted_at=self.now))
+                    connection.execute(sa.insert(KeyAttempt).values(**row, attempted_at=self.now))
         return wait
 
     def clear_attempts(self) -> None:
         """Delete the attempts of this sender for this Archive, because the key was right."""
         of_both = KeyAttempt.archive_id == self.archive.id, KeyAttempt.sender == self.sender
         with self.database.writing(table_lock=COUNTING) as connection:
-            connection.execute(delete(KeyAttempt).where(*of_both))
+            connection.execute(sa.delete(KeyAttempt).where(*of_both))
 
-    def _find_wait_seconds(self, connection: Connection) -> int | None:
+    def _find_wait_seconds(self, connection: sa.Connection) -> int | None:
         """Return the seconds until a key may be compared, or None if no limit is reached."""
         first, first_of_archive = connection.execute(
-            select(
+            sa.select(
                 self._find_nth_latest(MAX_OF_SENDER, KeyAttempt.sender == self.sender),
                 self._find_nth_latest(MAX_OF_ARCHIVE, KeyAttempt.archive_id == self.archive.id),
             )
@@ -375,7 +365,7 @@ class KeyRateLimit:
         return None if first is None else max(ceil((first + WINDOW - self.now).total_seconds()), 1)
 
     def _find_nth_latest(
-        self, number: int, condition: ColumnElement[bool]
+        self, number: int, condition: sa.ColumnElement[bool]
     ) -> sa.ScalarSelect[datetime]:
         """Return the SELECT of the date of the n-th latest attempt; NULL if there are fewer.
 
@@ -384,8 +374,8 @@ class KeyRateLimit:
         may differ.
         """
         date = KeyAttempt.attempted_at
-        is_counted = and_(date > self.now - WINDOW, date <= self.now + WINDOW, condition)
-        statement = select(date).where(is_counted).order_by(date.desc())
+        is_counted = sa.and_(date > self.now - WINDOW, date <= self.now + WINDOW, condition)
+        statement = sa.select(date).where(is_counted).order_by(date.desc())
         return statement.offset(number - 1).limit(1).scalar_subquery()
 
 
@@ -478,7 +468,7 @@ class Registry:
         :raises StorageError: if the Archive is not registered.
         """
         service_ibi = parse_identifier(service_ibi).text
-        statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
+        statement = sa.delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
         with self.database.writing() as connection:
             if not connection.execute(statement).rowcount:
                 raise StorageError(f"no Archive with the service {service_ibi} is registered")
@@ -651,12 +641,12 @@ class Registry:
         return archives[0] if archives else None
 
 
-def _keep_or(date: Any, now: datetime) -> ColumnElement[datetime]:
+def _keep_or(date: Any, now: datetime) -> sa.ColumnElement[datetime]:
     """Return the date in a column, or the current time if the column is empty."""
-    return func.coalesce(date, literal(now, UTCDateTime()))
+    return sa.func.coalesce(date, sa.literal(now, UTCDateTime()))
 
 
-def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -> None:
+def _pin_key(connection: sa.Connection, archive_id: int, key: str, now: datetime) -> None:
     """Store the key of an Archive, or that it publishes no claims (federation CL-5).
 
     With another key, the list is read from the beginning. Until then, what was read remains, so
@@ -665,8 +655,8 @@ def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -
     :param key: the key in base64; "" if there is none.
     """
     is_its = FollowedArchive.archive_id == archive_id
-    if key and connection.scalar(select(FollowedArchive.key).where(is_its)) == key:
-        connection.execute(update(FollowedArchive).where(is_its).values(due_at=None))
+    if key and connection.scalar(sa.select(FollowedArchive.key).where(is_its)) == key:
+        connection.execute(sa.update(FollowedArchive).where(is_its).values(due_at=None))
     elif key:
         read = {"epoch": None, "position": "", "etag": None, "read_at": None, "due_at": None}
         values = {"key": key, "pinned_at": now, **read}
@@ -675,13 +665,13 @@ def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -
         )
         connection.execute(pinned.on_conflict_do_update(index_elements=["archive_id"], set_=values))
     else:
-        connection.execute(delete(FollowedArchive).where(is_its))
-        connection.execute(delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
+        connection.execute(sa.delete(FollowedArchive).where(is_its))
+        connection.execute(sa.delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
         is_party = sa.or_(
             Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id
         )
         is_open = Conflict.ended_at.is_(None)
-        connection.execute(update(Conflict).where(is_party, is_open).values(ended_at=now))
+        connection.execute(sa.update(Conflict).where(is_party, is_open).values(ended_at=now))
 
 
 def _refuse_key(service_ibi: str) -> RegistrationRefused:
@@ -723,13 +713,28 @@ def find_clashes(database: Database, service_ibi: str | None = None) -> dict[str
 
 def tell_of_clashes(config: ResolverConfig, clashes: dict[str, set[str]]) -> None:
     """Send an e-mail about each clash to both administrators, if a mail server is set."""
-    for text, recipients in clashes.items() if config.mail else ():
-        content = ", ".join(sorted(recipients)), _CLASH_SUBJECT, _CLASH_TEXT.format(clash=text)
-        sender = "IBI_RESOLVER_EMAIL", config.email
-        try:
-            send_email(config.mail, compose_email(config.mail, sender, *content))
-        except (errors.ConfigError, errors.MailError) as error:
-            _logger.error("no e-mail says that %s: %s", text, error)
+    for text, recipients in clashes.items():
+        content = _CLASH_TEXT.format(clash=text)
+        send_to_administrators(config, sorted(recipients), _CLASH_SUBJECT, content, text)
+
+
+def send_to_administrators(
+    config: ResolverConfig, recipients: Collection[str], subject: str, text: str, what: str
+) -> bool:
+    """Send an e-mail, and return whether the mail server accepted it. Failures are logged.
+
+    :param what: what the e-mail says, for the log.
+    """
+    if config.mail is None or not recipients:
+        return False
+    sender = "IBI_RESOLVER_EMAIL", config.email
+    try:
+        message = compose_email(config.mail, sender, ", ".join(recipients), subject, text)
+        send_email(config.mail, message)
+    except (errors.ConfigError, errors.MailError) as error:
+        _logger.error("no e-mail says that %s: %s", what, error)
+        return False
+    return True
 
 
 # --- the list ------------------------------------------------------------------------------------
@@ -829,7 +834,7 @@ class ArchiveListReader:
         self._list = ArchiveList()
 
     def read(
-        self, connection: Connection, names: Sequence[str], prefixes: Sequence[str]
+        self, connection: sa.Connection, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[ArchiveList, dict[str, Known]]:
         """Return the included Archives, and what is known about names.
 
@@ -852,7 +857,7 @@ class ArchiveListReader:
         }
         return archives, known
 
-    def _read_list(self, connection: Connection, version: int) -> ArchiveList:
+    def _read_list(self, connection: sa.Connection, version: int) -> ArchiveList:
         since = datetime.now(timezone.utc) - self._max_age
         included = {one.id: one for one in list_included(connection)}
         always = [key for key, one in included.items() if not (one.read_at and one.read_at > since)]

@@ -47,23 +47,8 @@ from threading import Event, Thread
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+import sqlalchemy as sa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from sqlalchemy import (
-    Connection,
-    Integer,
-    Row,
-    SmallInteger,
-    Text,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-    update,
-)
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.core.claim import MAX_PAGE, Page, fold_name, parse_claim, parse_page
@@ -84,13 +69,11 @@ from flask_ibi_archive.resolver.archives import (
     lock_rows,
 )
 from flask_ibi_archive.resolver.asking import (
-    INVALID_URL,
     Engine,
     FanOut,
     Reply,
     Target,
     TransferResult,
-    is_valid_url,
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.conflicts import tell_administrators, update_conflicts
@@ -168,7 +151,7 @@ class DueArchive:
         """The headers of the request."""
         return _HEADERS if self.etag is None else {**_HEADERS, "If-None-Match": self.etag}
 
-    def is_at(self, row: Row[Any]) -> bool:
+    def is_at(self, row: sa.Row[Any]) -> bool:
         """Return whether a row of the table still has the key and position of the request."""
         return (row.key, row.epoch, row.position) == (self.key, self.epoch, self.position)
 
@@ -290,7 +273,7 @@ def _read_claims(
 
 
 def list_due(
-    connection: Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
+    connection: sa.Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
 ) -> list[DueArchive]:
     """Return the included Archives whose next page must be asked for now.
 
@@ -299,14 +282,14 @@ def list_due(
     :param omitted: the ids of the Archives that are being asked.
     """
     rows: Any = connection.execute(
-        select(
+        sa.select(
             _FOLLOWED.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _FOLLOWED.key,
             _FOLLOWED.epoch, _FOLLOWED.position, _FOLLOWED.etag, _FOLLOWED.failures,
         )
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .where(
             _ARCHIVE.included_at.is_not(None),
-            or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= now),
+            sa.or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= now),
             ~is_one_of(_FOLLOWED.archive_id, omitted),
         )
         .order_by(_FOLLOWED.failures > 0, _FOLLOWED.due_at.nulls_first())
@@ -323,7 +306,7 @@ class ReadingStore:
     """
 
     def __init__(
-        self, connection: Connection, config: ResolverConfig, now: datetime, since: datetime
+        self, connection: sa.Connection, config: ResolverConfig, now: datetime, since: datetime
     ) -> None:
         self._connection = connection
         self._config = config
@@ -338,7 +321,7 @@ class ReadingStore:
         archive_id = reading.archive.archive_id
         lock_rows(self._connection, [archive_id])
         row = self._connection.execute(
-            select(*_FOLLOWED.__table__.columns)
+            sa.select(*_FOLLOWED.__table__.columns)
             .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
             .where(_ARCHIVE.id == archive_id, _ARCHIVE.included_at.is_not(None))
             .with_for_update(of=_FOLLOWED)
@@ -350,7 +333,7 @@ class ReadingStore:
             reading = Reading(reading.archive, reason, True)
         values = self._plan(reading, row)
         self._connection.execute(
-            update(_FOLLOWED).where(_FOLLOWED.archive_id == archive_id).values(values)
+            sa.update(_FOLLOWED).where(_FOLLOWED.archive_id == archive_id).values(values)
         )
         if values["reason"] not in (None, row.reason):
             level = logging.WARNING if reading.is_refused else logging.INFO
@@ -359,7 +342,7 @@ class ReadingStore:
             bump_version(self._connection, [archive_id])
         return True
 
-    def _plan(self, reading: Reading, row: Row[Any]) -> dict[str, Any]:
+    def _plan(self, reading: Reading, row: sa.Row[Any]) -> dict[str, Any]:
         """Store a page, and return the new values of the row of its Archive."""
         values: dict[str, Any]
         if reading.reason is not None:
@@ -385,73 +368,65 @@ class ReadingStore:
             {"due_at": self._now} if page.more else {"read_at": reading.archive.started_at}
         )
 
-    def _find_limit(self, reading: Reading, row: Row[Any]) -> str | None:
+    def _find_limit(self, reading: Reading, row: sa.Row[Any]) -> str | None:
         """Return why a page goes beyond a limit; None if it does not."""
         is_its = RefusedClaim.archive_id == row.archive_id
         others = is_its, ~is_one_of(RefusedClaim.item, reading.refused)
-        refused = select(func.count()).select_from(RefusedClaim).where(*others)
+        refused = sa.select(sa.func.count()).select_from(RefusedClaim).where(*others)
         if len(reading.refused) + (self._connection.scalar(refused) or 0) > MAX_REFUSED:
             return f"sent more than {MAX_REFUSED} claims that are refused"
         limit = self._config.claims_max_names
         if row.names + len(reading.rows) <= limit:
             return None
-        stated = self._read_rows(row.archive_id, is_one_of(_NAME.name, reading.rows))
+        stated = self._read_names(row.archive_id, is_one_of(_NAME.name, reading.rows))
         if row.names + len(reading.rows) - len(stated) <= limit:
             return None
         return f"claims more than {limit} names (IBI_RESOLVER_CLAIMS_MAX_NAMES)"
 
-    def _store_page(self, reading: Reading, page: Page, row: Row[Any], number: int) -> int:
+    def _store_page(self, reading: Reading, page: Page, row: sa.Row[Any], number: int) -> int:
         """Store a page, and return by how much the number of names has grown.
 
         :param number: the number of the epoch.
         """
         archive_id, rows, grown = row.archive_id, reading.rows, 0
-        changed: set[str] = set()
+        names = {*rows}
+        is_its = _NAME.archive_id == archive_id
         if reading.items:
-            is_listed = is_one_of(_NAME.name, rows), is_one_of(_NAME.item, reading.items)
-            before = self._read_rows(archive_id, is_listed[0])
-            grown += len(rows) - len(before)
-            # what an item has lost in an earlier page is new
-            known = {one.name: (one.item, one.kind, one.state) for one in before if one.reading}
-            changed = {name for name, facts in rows.items() if facts[1:4] != known.get(name)}
-            lost: set[str] = set()
+            grown = len(rows) - len(self._read_names(archive_id, is_one_of(_NAME.name, rows)))
             if number == row.reading:
-                has_item = (_NAME.reading == number) & is_listed[1]
-                before += self._read_rows(archive_id, has_item)
-                lost = {one.name for one in before if one.reading == number} - rows.keys()
-            # a conflict is about an item, so about all of its names
-            items = {rows[name][1] for name in changed}
-            items |= {one.item for one in before if one.name in lost}
-            changed = {name for name, facts in rows.items() if facts[1] in items}
+                has_item = _NAME.reading == number, is_one_of(_NAME.item, reading.items)
+                lost = self._read_names(archive_id, *has_item) - rows.keys()
+                self._connection.execute(
+                    sa.update(_NAME).where(is_its, is_one_of(_NAME.name, lost)).values(reading=0)
+                )
+                names |= lost
             self._upsert(archive_id, sorted(rows.values()), number)
-            if lost:
-                is_lost = _NAME.archive_id == archive_id, is_one_of(_NAME.name, lost)
-                self._connection.execute(update(_NAME).where(*is_lost).values(reading=0))
         if not page.more:
-            gone = delete(_NAME).where(_NAME.archive_id == archive_id, _NAME.reading < number)
-            names = set(self._connection.scalars(gone.returning(_NAME.name)))
-            grown -= len(names)
-            changed |= names
+            gone = sa.delete(_NAME).where(is_its, _NAME.reading < number).returning(_NAME.name)
+            deleted = {*self._connection.scalars(gone)}
+            grown -= len(deleted)
+            names |= deleted
         self._store_refused(reading, begins=number != row.reading)
         store_hidden(self._connection, archive_id, page.hidden)
-        if changed:
-            update_conflicts(self._connection, archive_id, changed, self._now)
+        if names:
+            update_conflicts(self._connection, archive_id, names, self._now)
         return grown
 
-    def _read_rows(self, archive_id: int, condition: Any) -> list[Any]:
-        statement = select(_NAME.name, _NAME.item, _NAME.kind, _NAME.state, _NAME.reading)
-        is_wanted = _NAME.archive_id == archive_id, condition
-        return list(self._connection.execute(statement.where(*is_wanted)))
+    def _read_names(self, archive_id: int, *conditions: Any) -> set[str]:
+        stated = sa.select(_NAME.name).where(_NAME.archive_id == archive_id, *conditions)
+        return {*self._connection.scalars(stated)}
 
     def _upsert(self, archive_id: int, rows: Sequence[NameRow], number: int) -> None:
         columns = "name", "item", "kind", "state", "timestamp", "original_archive"
-        values = select_rows("rows", Text, Text, SmallInteger, SmallInteger, Text, Text)
+        values = select_rows(
+            "rows", sa.Text, sa.Text, sa.SmallInteger, sa.SmallInteger, sa.Text, sa.Text
+        )
         statement = insert_or_update(self._connection, _NAME).from_select(
             [*columns, "archive_id", "reading", "since"],
             values.add_columns(
-                literal(archive_id),
-                literal(number, Integer),
-                literal(self._since, UTCDateTime()),
+                sa.literal(archive_id),
+                sa.literal(number, sa.Integer),
+                sa.literal(self._since, UTCDateTime()),
             ),
         )
         new = statement.excluded
@@ -460,7 +435,7 @@ class ReadingStore:
         self._connection.execute(
             statement.on_conflict_do_update(
                 index_elements=[_NAME.name, _NAME.archive_id],
-                set_={**values_of, "since": case((is_same, _NAME.since), else_=new.since)},
+                set_={**values_of, "since": sa.case((is_same, _NAME.since), else_=new.since)},
             ),
             {"rows": rows},
         )
@@ -468,14 +443,14 @@ class ReadingStore:
     def _store_refused(self, reading: Reading, begins: bool) -> None:
         """Store the lines that were refused, and forget those whose items are claimed properly."""
         archive_id = reading.archive.archive_id
-        forget = delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id)
+        forget = sa.delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id)
         if not begins:
             forget = forget.where(is_one_of(RefusedClaim.item, [*reading.items, *reading.refused]))
         self._connection.execute(forget)
         if reading.refused:
             facts = {"archive_id": archive_id, "refused_at": self._now}
             new = [{"item": item, "reason": why, **facts} for item, why in reading.refused.items()]
-            self._connection.execute(insert(RefusedClaim), new)
+            self._connection.execute(sa.insert(RefusedClaim), new)
             item, reason = next(iter(reading.refused.items()))
             _logger.warning(
                 "%d claims of %s are refused; the first is item %s: %s; to list them, run: flask"
@@ -484,14 +459,14 @@ class ReadingStore:
             )  # fmt: skip
 
 
-def store_hidden(connection: Connection, archive_id: int, prefixes: Iterable[str]) -> None:
+def store_hidden(connection: sa.Connection, archive_id: int, prefixes: Iterable[str]) -> None:
     """Store that an Archive hides items with these prefixes, and no others."""
     is_its = PrefixHolder.archive_id == archive_id
-    hidden = select(PrefixHolder.prefix).where(is_its, PrefixHolder.is_hidden)
+    hidden = sa.select(PrefixHolder.prefix).where(is_its, PrefixHolder.is_hidden)
     if {*connection.scalars(hidden)} == {*prefixes}:
         return
-    connection.execute(delete(PrefixHolder).where(is_its, PrefixHolder.seen_at.is_(None)))
-    connection.execute(update(PrefixHolder).where(is_its).values(is_hidden=False))
+    connection.execute(sa.delete(PrefixHolder).where(is_its, PrefixHolder.seen_at.is_(None)))
+    connection.execute(sa.update(PrefixHolder).where(is_its).values(is_hidden=False))
     rows = [
         {"prefix": prefix, "archive_id": archive_id, "is_hidden": True}
         for prefix in sorted({*prefixes})
@@ -504,18 +479,18 @@ def store_hidden(connection: Connection, archive_id: int, prefixes: Iterable[str
         connection.execute(statement, rows)
 
 
-def read_again(connection: Connection, archive_id: int) -> None:
+def read_again(connection: sa.Connection, archive_id: int) -> None:
     """Let the claims of an Archive be read from the beginning, and not count until then."""
     lock_rows(connection, [archive_id])
     connection.execute(
-        update(_FOLLOWED)
+        sa.update(_FOLLOWED)
         .where(_FOLLOWED.archive_id == archive_id)
         .values(
             epoch=None, position="", etag=None, read_at=None, due_at=None, failures=0,
             reason=None, contradictions=0,
         )
     )  # fmt: skip
-    connection.execute(delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id))
+    connection.execute(sa.delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id))
     bump_version(connection, [archive_id])
 
 
@@ -523,7 +498,7 @@ def read_again(connection: Connection, archive_id: int) -> None:
 
 
 def lead(
-    connection: Connection, follower: str, now: datetime, max_age: timedelta
+    connection: sa.Connection, follower: str, now: datetime, max_age: timedelta
 ) -> tuple[bool, datetime | None]:
     """Become or remain the only follower for some time.
 
@@ -535,9 +510,11 @@ def lead(
         not.
     """
     state = ResolverState
-    is_free = or_(state.follower.is_(None), state.follower == follower, state.follows_until < now)
+    is_free = sa.or_(
+        state.follower.is_(None), state.follower == follower, state.follows_until < now
+    )
     lease = {"follower": follower, "follows_until": now + LEASE}
-    taken = update(state).where(is_free).values(lease)
+    taken = sa.update(state).where(is_free).values(lease)
     row = connection.execute(
         taken.returning(state.followed_at, state.catching_up_since)
     ).one_or_none()
@@ -546,30 +523,30 @@ def lead(
     since = row.catching_up_since
     if since is None and (row.followed_at is None or now - row.followed_at > max_age):
         since = now
-    elif since is not None and not connection.scalar(select(_is_pending(since))):
+    elif since is not None and not connection.scalar(sa.select(_is_pending(since))):
         since = None
     values: dict[str, Any] = {"catching_up_since": since}
     if since is None:
         values["followed_at"] = now
     if values != row._mapping:
-        connection.execute(update(state).values(values))
+        connection.execute(sa.update(state).values(values))
     return True, since
 
 
 def _is_pending(since: datetime) -> Any:
     """Return the condition that an Archive was neither read to its end nor failed since a time."""
-    is_unasked = or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= since)
-    is_unread = or_(_FOLLOWED.read_at.is_(None), _FOLLOWED.read_at < since)
-    return exists().where(
+    is_unasked = sa.or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= since)
+    is_unread = sa.or_(_FOLLOWED.read_at.is_(None), _FOLLOWED.read_at < since)
+    return sa.exists().where(
         _ARCHIVE.id == _FOLLOWED.archive_id,
         _ARCHIVE.included_at.is_not(None),
-        or_(is_unasked, is_unread & (_FOLLOWED.failures == 0)),
+        sa.or_(is_unasked, is_unread & (_FOLLOWED.failures == 0)),
     )
 
 
-def release_lease(connection: Connection, follower: str) -> None:
+def release_lease(connection: sa.Connection, follower: str) -> None:
     """Let another process follow at once."""
-    free = update(ResolverState).where(ResolverState.follower == follower)
+    free = sa.update(ResolverState).where(ResolverState.follower == follower)
     connection.execute(free.values(follower=None, follows_until=None))
 
 
@@ -697,10 +674,7 @@ class Follower:
             failing += archive.failures > 0
             self._asked[archive.archive_id] = archive
             finish = partial(self._finish, archive)
-            if is_valid_url(archive.url):
-                self._engine.add(archive.url, int(TIMEOUT * 1000), finish, archive.headers)
-            else:
-                finish(TransferResult(reason=INVALID_URL))
+            self._engine.add(archive.url, int(TIMEOUT * 1000), finish, archive.headers)
         return bool(due)
 
     def _finish(self, archive: DueArchive, result: TransferResult) -> None:
@@ -785,7 +759,7 @@ class FollowerThread:
 
 
 def list_followed(
-    connection: Connection, now: datetime, max_age: timedelta
+    connection: sa.Connection, now: datetime, max_age: timedelta
 ) -> list[dict[str, Any]]:
     """Return the Archives that publish claims, in the order of their registration.
 
@@ -794,10 +768,10 @@ def list_followed(
     claims are too old), "silent" (the last claims count, although the Archive did not answer
     lately) or "current". The claims count in the last two.
     """
-    has_refused = exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
+    has_refused = sa.exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
     place = _ARCHIVE.service_ibi.label("service"), _ARCHIVE.address, _ARCHIVE.included_at
     rows = connection.execute(
-        select(*place, has_refused.label("has_refused"), *_FOLLOWED.__table__.columns)
+        sa.select(*place, has_refused.label("has_refused"), *_FOLLOWED.__table__.columns)
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .order_by(_FOLLOWED.archive_id)
     )
@@ -831,11 +805,11 @@ def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
     return "silent" if row.failures else "current"
 
 
-def list_refused(connection: Connection) -> list[dict[str, Any]]:
+def list_refused(connection: sa.Connection) -> list[dict[str, Any]]:
     """Return the lines that are refused, in the order of the registration of their Archives."""
     table = RefusedClaim
     rows = connection.execute(
-        select(_ARCHIVE.service_ibi.label("service"), table.item, table.reason, table.refused_at)
+        sa.select(_ARCHIVE.service_ibi.label("service"), table.item, table.reason, table.refused_at)
         .join(_ARCHIVE, _ARCHIVE.id == table.archive_id)
         .order_by(table.archive_id, table.item)
     ).mappings()
@@ -903,11 +877,11 @@ def contradicts(claimed: State | None, pairs: Sequence[Pair], since: str) -> boo
     return state is not None and not is_claimed and timestamp < (since,)
 
 
-def count_contradiction(connection: Connection, archive_id: int, reason: str) -> None:
+def count_contradiction(connection: sa.Connection, archive_id: int, reason: str) -> None:
     """Count an answer that contradicts the claims of its Archive."""
     lock_rows(connection, [archive_id])
     count = connection.scalar(
-        update(_FOLLOWED)
+        sa.update(_FOLLOWED)
         .where(_FOLLOWED.archive_id == archive_id)
         .values(contradictions=_FOLLOWED.contradictions + 1, reason=reason)
         .returning(_FOLLOWED.contradictions)

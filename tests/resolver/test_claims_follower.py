@@ -190,12 +190,6 @@ def test_a_page_that_expands_to_too_much_is_given_up(following: Following) -> No
     assert following.row(archive).reason == f"answers with more than {claims.MAX_ANSWER} bytes"
 
 
-def test_an_address_that_can_not_be_asked_is_a_failure(following: Following) -> None:
-    archive = following.include(address="a b")
-    following.follow()
-    assert following.row(archive).reason == "has an invalid address"
-
-
 # --- one follower at a time ----------------------------------------------------------------------
 
 

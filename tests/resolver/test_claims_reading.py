@@ -128,25 +128,6 @@ def test_since_is_kept_but_when_the_state_changes(reader: Reader) -> None:
     assert since() == reader.clock.now > first
 
 
-def test_conflicts_are_looked_for_under_all_names_of_items_that_changed(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[set[str]] = []
-    monkeypatch.setattr(claims, "update_conflicts", lambda *values: seen.append({*values[2]}))
-    reader.archive.set(a_claim(0, aliases=(DOI,)), a_claim(1))
-    reader.read_all()
-    reader.archive.set(a_claim(0, aliases=(DOI,)), a_claim(1))  # as before
-    reader.read_all()
-    reader.archive.set(a_claim(0, State.COPY, aliases=(DOI,)))
-    reader.read_all()
-    reader.archive.set(a_claim(0, State.COPY))
-    reader.read_all()
-    reader.archive.set(a_claim(1, None))
-    reader.read_all()
-    doi = "doi:10.5281/zenodo.1"
-    assert seen == [{an_ibi(0), doi, an_ibi(1)}, {an_ibi(0), doi}, {an_ibi(0), doi}, {an_ibi(1)}]
-
-
 # --- refused lines and pages ---------------------------------------------------------------------
 
 START, TIME = f"item 0 ibi {{rep {an_ibi()}}}", "timestamp 2026-03-01T12:00:00Z"

@@ -45,7 +45,6 @@ from flask_ibi_archive.resolver.conflicts import (
     MAX_LISTED,
     PAGE,
     RETRY,
-    WAIT,
     FoundConflict,
     find_open_conflict,
     list_conflicts,
@@ -58,7 +57,6 @@ from flask_ibi_archive.resolver.tables import (
     STATE_NUMBERS,
     ClaimedName,
     Conflict,
-    FollowedArchive,
     RegisteredArchive,
 )
 from flask_ibi_archive.server.database.database import Database
@@ -71,6 +69,8 @@ ITEM, OLD_URL = "dpi.inpe.br/banon/2009/02.16.17.54", "http://old.example.org/ha
 OTHER_SERVICE = "b.br/service/2001/01.01.00.00"
 ORIGINAL, COPY, DELETED = 1, 2, 3
 LATER = NOON + timedelta(hours=1)
+#: How long a conflict waits before it is told.
+WAIT = timedelta(seconds=60)
 PATH = "/ibi/conflicts"
 BASE = f"https://urlib.net{PATH}"
 SERVICES = (SERVICE, "a.br/archive1/2001/01.01.00.00", "a.br/archive2/2001/01.01.00.00")
@@ -423,16 +423,6 @@ def note(service: ResolverService, *found: tuple[str, int, int]) -> None:
         connection.execute(insert(Conflict), rows)
 
 
-def follow(service: ResolverService, **times: datetime | None) -> None:
-    """Store when the claims of Archives were read; the names are those of FollowedArchive."""
-    with service.database.writing() as connection:
-        connection.execute(delete(FollowedArchive))
-        for number, read_at in times.items():
-            values = {"archive_id": int(number[1:]), "read_at": read_at, "epoch": "e"}
-            more = {"key": "", "pinned_at": NOON, "due_at": LATER}
-            connection.execute(insert(FollowedArchive).values({**values, **more}))
-
-
 def tell(service: ResolverService, now: datetime) -> None:
     tell_administrators(service.database, service.config, Notifier(), now)
 
@@ -509,38 +499,22 @@ def test_a_conflict_that_ends_at_once_is_not_told(
     uri: str, tmp_path: Path, sent: list[dict[str, Any]]
 ) -> None:
     """When an item moves, the claim of the new Archive may be read first."""
-    soon = NOON + timedelta(seconds=1)
     with post_office() as post, telling(uri, tmp_path, post) as service:
-        follow(service, a1=soon, a2=NOON, a3=None)
         for archive in (1, 2):
             claim(service.database, archive, "a", ORIGINAL, IBIP)
-        note(service, (OTHER, 1, 3))
-        tell(service, soon)
-        assert (sent, receive(post)) == ([], [])
-        # the others are read before their turn
-        rows = select(FollowedArchive.due_at).order_by(FollowedArchive.archive_id)
-        assert [row[0] for row in service.database.read_rows(rows)] == [LATER, None, None]
-        claim(service.database, 2, "a", COPY, IBIP, now=soon)
-        follow(service, a1=soon, a2=soon, a3=soon)
-        tell(service, soon)
+        tell(service, NOON + WAIT - timedelta(seconds=1))
+        claim(service.database, 2, "a", COPY, IBIP)
         tell(service, LATER)
-        assert [values["name"] for values in sent] == [OTHER]
-        assert [message["To"] for message in receive(post)] == [
-            "admin1@example.org, admin3@example.org"
-        ]
+        assert (sent, receive(post)) == ([], [])
 
 
-def test_a_conflict_is_told_even_if_the_other_archive_is_not_read(
+def test_without_a_mail_server_there_is_the_signal_alone(
     uri: str, tmp_path: Path, sent: list[dict[str, Any]]
 ) -> None:
-    """Without a mail server, there is the signal alone."""
     with telling(uri, tmp_path, None) as service:
-        follow(service, a1=None)
         note(service, (IBIP, 1, 2))
-        tell(service, NOON + WAIT - timedelta(seconds=1))
-        assert sent == []
-        tell(service, NOON + WAIT)
-        tell(service, LATER)
+        for now in (NOON + WAIT, LATER):
+            tell(service, now)
         assert len(sent) == 1
         assert see(service.database)[0].told_at is None
 
@@ -600,7 +574,7 @@ FIRST = {
     "found_at": "2026-03-01T12:00:00Z",
     "ended_at": "2026-03-01T13:00:00Z",
     "preferred": None,
-    "told_at": "2026-03-01T12:00:30Z",
+    "told_at": "2026-03-01T12:01:00Z",
     "archives": ARCHIVES,
 }
 SECOND = {

@@ -29,16 +29,18 @@ from support.resolving import (
     statements_of,
 )
 
-from flask_ibi_archive.resolver import failures, hints
+from flask_ibi_archive.resolver import hints
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.failures import (
+from flask_ibi_archive.resolver.hints import (
     OTHERS,
     FailedName,
+    HintWriter,
+    add_metrics,
     delete_old_counts,
     list_counts,
     store_counts,
+    store_hints,
 )
-from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, store_hints
 from flask_ibi_archive.resolver.tables import FailedUrl, Hint, PrefixHolder
 from flask_ibi_archive.server.database.database import Database
 
@@ -164,8 +166,8 @@ def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> No
     assert (one.last_failure, one.last_failure_at) == (late, NOON + timedelta(minutes=1))
     assert one.last_answer_at == NOON + timedelta(minutes=2)
     assert (other.answers, other.failures, other.last_answer_at) == (0, 1, None)
-    assert str(other.last_failure).startswith("answers      [2Jxxx")
-    assert len(str(other.last_failure)) == hints.MAX_FAILURE
+    assert str(other.last_failure).startswith("answers \N{REPLACEMENT CHARACTER} [2Jxxx")
+    assert len(str(other.last_failure)) == hints.MAX_FAILURE + len("...")
 
 
 def test_metrics_are_written_from_time_to_time(database: Database) -> None:
@@ -273,7 +275,7 @@ def test_any_text_can_be_stored(database: Database, requested: str, expected: st
 
 def test_random_identifiers_do_not_fill_the_database(database: Database) -> None:
     expected: Counter[str] = Counter()
-    with patch.object(failures, "MAX_ROWS", 10):
+    with patch.object(hints, "MAX_ROWS", 10):
         for first in range(0, 30, 6):  # the rows of the first two calls are not all new
             names = {f"{number:02}": 1 for number in range(first, first + 9)} | {IBI: 2}
             with database.writing() as connection:
