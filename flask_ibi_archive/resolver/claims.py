@@ -44,6 +44,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from threading import Event, Thread
+from time import monotonic
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -299,7 +300,7 @@ def list_due(
 
 
 class ReadingStore:
-    """Stores readings in the transaction of the caller.
+    """Stores readings in the transaction of the caller, which has locked the rows of the Archives.
 
     :param since: since when new claims count: now, but if the resolver catches up when it began to,
         so that the order in which it reads the Archives is of no importance.
@@ -319,7 +320,6 @@ class ReadingStore:
         It is not if the Archive is no longer included, or its row was changed since the request.
         """
         archive_id = reading.archive.archive_id
-        lock_rows(self._connection, [archive_id])
         row = self._connection.execute(
             sa.select(*_FOLLOWED.__table__.columns)
             .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
@@ -328,7 +328,8 @@ class ReadingStore:
         ).one_or_none()
         if row is None or not reading.archive.is_at(row):
             return False
-        had_trust = is_trusted(self._connection, archive_id)
+        has_news = reading.page is not None or reading.is_refused
+        had_trust = has_news and is_trusted(self._connection, archive_id)
         if reading.page is not None and (reason := self._find_limit(reading, row)):
             reading = Reading(reading.archive, reason, True)
         values = self._plan(reading, row)
@@ -338,7 +339,7 @@ class ReadingStore:
         if values["reason"] not in (None, row.reason):
             level = logging.WARNING if reading.is_refused else logging.INFO
             _logger.log(level, "%s %s", reading.archive.service_ibi, values["reason"])
-        if had_trust != is_trusted(self._connection, archive_id):
+        if has_news and had_trust != is_trusted(self._connection, archive_id):
             bump_version(self._connection, [archive_id])
         return True
 
@@ -681,37 +682,46 @@ class Follower:
         self._arrived.append((archive, result))
 
     def _receive(self) -> None:
-        """Receive answers, and store the first one.
+        """Receive answers for some time, and store them up to the first page.
 
-        While answers wait to be stored, the others are received, so that they don't time out.
+        To store a page can take long. Meanwhile other answers arrive, which must not time out.
         """
-        if self._engine.running:
-            self._engine.step(0.0 if self._arrived else PAUSE)
-        if not self._arrived:
+        end = monotonic() + (0.0 if self._arrived else PAUSE)
+        while self._engine.running:
+            self._engine.step(max(end - monotonic(), 0.0))
+            if monotonic() >= end:
+                break
+        readings: list[Reading] = []
+        while self._arrived and not (readings and readings[-1].page):
+            archive, result = self._arrived.popleft()
+            del self._asked[archive.archive_id]
+            readings.append(read_result(archive, result, self._now(), self._config))
+        if not readings:
             return
-        archive, result = self._arrived.popleft()
-        del self._asked[archive.archive_id]
-        reading = read_result(archive, result, self._now(), self._config)
+        last = readings[-1]
         try:
-            is_stored = self._store(reading)
+            is_stored = self._store(readings)
         except NotReady:  # the page is asked for again
             raise
         except (IntegrityError, StorageError) as error:
-            if reading.page is None:
+            if last.page is None:
                 raise
-            _logger.error("claims of %s can't be stored: %s", archive.service_ibi, error)
+            _logger.error("claims of %s can't be stored: %s", last.archive.service_ibi, error)
+            refused = Reading(last.archive, "has claims that can't be stored", True)
+            self._store([*readings[:-1], refused])
             is_stored = False
-            self._store(Reading(archive, "has claims that can't be stored", True))
-        if is_stored and reading.page is not None:
+        if is_stored and last.page is not None:
             self._pages += 1
-            self._claims += len(reading.page.claims)
-        self._on_progress(self._pages, self._claims)
+            self._claims += len(last.page.claims)
+            self._on_progress(self._pages, self._claims)
 
-    def _store(self, reading: Reading) -> bool:
+    def _store(self, readings: Sequence[Reading]) -> bool:
+        """Store readings in one transaction, and return whether the last one was stored."""
         now = self._now()
         with self._database.writing() as connection:
+            lock_rows(connection, [reading.archive.archive_id for reading in readings])
             store = ReadingStore(connection, self._config, now, self._since or now)
-            return store.store(reading)
+            return [store.store(reading) for reading in readings][-1]
 
 
 class FollowerThread:
