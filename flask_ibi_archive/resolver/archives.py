@@ -352,31 +352,25 @@ class KeyRateLimit:
             connection.execute(sa.delete(KeyAttempt).where(*of_both))
 
     def _find_wait_seconds(self, connection: sa.Connection) -> int | None:
-        """Return the seconds until a key may be compared, or None if no limit is reached."""
-        first, first_of_archive = connection.execute(
-            sa.select(
-                self._find_nth_latest(MAX_OF_SENDER, KeyAttempt.sender == self.sender),
-                self._find_nth_latest(MAX_OF_ARCHIVE, KeyAttempt.archive_id == self.archive.id),
-            )
-        ).one()
-        own_ip = self.archive.ip
-        if first is None and (own_ip is None or group_sender(own_ip) != self.sender):
-            first = first_of_archive
-        return None if first is None else max(ceil((first + WINDOW - self.now).total_seconds()), 1)
-
-    def _find_nth_latest(
-        self, number: int, condition: sa.ColumnElement[bool]
-    ) -> sa.ScalarSelect[datetime]:
-        """Return the SELECT of the date of the n-th latest attempt; NULL if there are fewer.
+        """Return the seconds until a key may be compared, or None if no limit is reached.
 
         Attempts with a date of more than one minute in the future were stored before the clock was
         set back, and are ignored. Other future dates count, because the clocks of several servers
         may differ.
         """
-        date = KeyAttempt.attempted_at
-        is_counted = sa.and_(date > self.now - WINDOW, date <= self.now + WINDOW, condition)
-        statement = sa.select(date).where(is_counted).order_by(date.desc())
-        return statement.offset(number - 1).limit(1).scalar_subquery()
+        attempt, own_ip = KeyAttempt, self.archive.ip
+        limits = [(attempt.sender == self.sender, MAX_OF_SENDER)]
+        if own_ip is None or group_sender(own_ip) != self.sender:
+            limits.append((attempt.archive_id == self.archive.id, MAX_OF_ARCHIVE))
+        is_recent = sa.and_(
+            attempt.attempted_at > self.now - WINDOW, attempt.attempted_at <= self.now + WINDOW
+        )
+        for condition, maximum in limits:
+            dates = sa.select(attempt.attempted_at).where(is_recent, condition)
+            latest = dates.order_by(attempt.attempted_at.desc()).offset(maximum - 1).limit(1)
+            if (first := connection.scalar(latest)) is not None:
+                return max(ceil((first + WINDOW - self.now).total_seconds()), 1)
+        return None
 
 
 # --- registration, inclusion and exclusion -------------------------------------------------------

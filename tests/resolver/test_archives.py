@@ -59,7 +59,6 @@ from flask_ibi_archive.resolver.archives import (
     Archive,
     Registry,
     hash_secret,
-    list_included,
     matches_hash,
 )
 from flask_ibi_archive.resolver.hints import store_hints
@@ -582,21 +581,6 @@ def test_an_archive_removed_during_the_check_is_refused(
 # --- what the resolver reads, and what the database refuses --------------------------------------
 
 
-def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
-    registry = a_registry(database)
-    first, _, third = included(registry, 3)
-    registry.register("a.br/never/2001/01.01.00.00", KEY)
-    exclude(registry, service_ibi="a.br/archive1/2001/01.01.00.00")
-    registry.fetch = Calls(confirms(status=500))
-    include(registry, service_ibi="a.br/archive2/2001/01.01.00.00", address="a2.example.org:80")
-    archives = database.read(list_included)
-    assert [(one.id, one.address, one.state[0]) for one in archives] == [
-        (first, "a0.example.org:80", INCLUDED),
-        (third, "a2.example.org:80", NOT_CONFIRMED),
-    ]
-    assert archives[0].service_url == f"http://a0.example.org:80/{SERVICE}"
-
-
 @pytest.mark.postgresql
 @for_each(
     ("values", "constraint"),
@@ -713,16 +697,3 @@ def test_the_claims_of_an_archive_that_publishes_none_any_more_are_forgotten(
     assert [one.archive_id for one in database.read_rows(select(ClaimedName.archive_id))] == [2]
     [(ended_at,)] = database.read_rows(select(Conflict.ended_at))
     assert ended_at is not None
-
-
-def test_the_key_is_read_from_a_real_server(database: Database, hosts: Servers) -> None:
-    def answer(target: str, head: str) -> bytes | None:
-        if target.startswith("/ibi/claims/key"):
-            return http(format_key(SERVICE, FIRST))
-        return http("confirmation yes")
-
-    config = a_config(IBI_RESOLVER_INNER_HOSTS="127.0.0.0/8")
-    registry = a_registry(database, fetch, config=config)
-    registry.register(SERVICE, KEY)
-    assert registry.process(a_request(address=hosts.add(answer).address)).confirmed
-    assert pinned(database) == [FIRST_TEXT]

@@ -8,7 +8,6 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Thread
 from time import monotonic
 from typing import Any
 
@@ -40,6 +39,7 @@ from support.cases import for_each
 from support.clocks import Clock
 from support.internal import OTHERS, THIS_MACHINE
 from support.loopback import PATIENCE, nobody, raw, sends
+from support.vectors import load
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
 from flask_ibi_archive.core.protocol.pairs import Pair
@@ -99,51 +99,17 @@ def test_an_answer_that_counts(
 
 
 MORE = "answers with more than 1000 bytes"
-FAILURES = {
-    "a redirect": (http("", "302 Found", Location="/"), "redirects (status 302)"),
-    "a fault without alert": (http(KNOWN, "400 Bad"), "answers with status 400"),
-    "an alert of another type": (
-        http("alert {a}", "400 Bad", "text/html"),
-        "answers with status 400",
-    ),
-    "a type that says back what was asked": (
-        http(KNOWN, content_type=SECRET),
-        "answers with another content type instead of text/plain",
-    ),
-    "a type of other bytes": (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/pla\xefn\r\nContent-Length: 0\r\n\r\n",
-        "answers with another content type instead of text/plain",
-    ),
-    "an odd number of words": (
-        http(f"state Copy {SECRET}"),
-        "answers with a malformed pair list (at position 11)",
-    ),
-    "too much": (http("a " + "b" * (LIMIT - 1)), MORE),
-    "chunks without end": (
-        HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + (b"fa\r\n" + b"a " * 125 + b"\r\n") * 5,
-        MORE,
-    ),
-    "a head without end": (HEAD + b"X: y\r\n" * 100_000, NO_HTTP),
-    "something compressed": (
-        http(b"\x1f\x8b", Content_Encoding="gzip"),
-        "answers with a content encoding that was not requested (gzip)",
-    ),
-    "an encoding of its own": (
-        http(b"a b", Content_Encoding=SECRET),
-        "answers with a content encoding that was not requested",
-    ),
-    "what is no HTTP": (b"SSH-2.0-OpenSSH\r\n" + THE_END, NO_HTTP),
-    "a further head that breaks off": (
-        b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nX: " + THE_END,
-        CUT_OFF,
-    ),
-    "half a body": (HEAD + b"Content-Length: 30\r\n\r\na b" + THE_END, CUT_OFF),
-    "half of the chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\na" + THE_END, CUT_OFF),
-    "chunks of no number": (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", NO_HTTP),
-}
+#: Answers as Latin-1 text, each with the reason why it is a failure.
+FAILURES = [
+    *((one["answer"].encode("latin-1"), one["reason"])
+      for one in load("resolution/failed_answers.json")),
+    (http("a " + "b" * (LIMIT - 1)), MORE),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + (b"fa\r\n" + b"a " * 125 + b"\r\n") * 5, MORE),
+    (HEAD + b"X: y\r\n" * 100_000, NO_HTTP),
+]  # fmt: skip
 
 
-@for_each(("answer", "reason"), FAILURES.values())
+@for_each(("answer", "reason"), FAILURES)
 def test_an_answer_that_is_a_failure(
     answer: bytes, reason: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -468,22 +434,6 @@ def test_a_forked_process_uses_its_own_connections(
     assert list(host.asked).count("/child") == 1
     # one of the parent, one of the child, and one more if the finisher had borrowed the engine
     assert 2 <= host.accepted <= 4
-
-
-def test_a_thread_that_cannot_be_started_is_started_later(
-    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host, asks = hosts.add(says(http(KNOWN))), make_fan_out()
-
-    def refuse(self: Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Thread, "start", refuse)
-        assert thank(asks, host, "/first")
-    assert thank(asks, host, "/second")
-    asks.close(PATIENCE)
-    assert len(host.asked) == 2
 
 
 def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -> None:

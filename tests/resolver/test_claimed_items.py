@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flask import Flask
@@ -17,7 +15,7 @@ from support.loopback import PATIENCE
 from support.registries import NOON, a_registry, a_request
 from support.resolving import (
     ORIGINAL,
-    Table,
+    Run,
     TableArchive,
     X,
     Y,
@@ -40,7 +38,6 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import archives as archives_module
 from flask_ibi_archive.resolver import resolving
 from flask_ibi_archive.resolver.conflicts import update_conflicts
-from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import (
     FollowedArchive,
     Hint,
@@ -52,26 +49,12 @@ LATER = FIRST + timedelta(days=400)
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 ORIG, COPY, GONE = State.ORIGINAL, State.COPY, State.DELETED
 
-Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
-
 
 @pytest.fixture(autouse=True)
 def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all periods be longer than a test on a slow machine."""
     monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
     monkeypatch.setattr(resolving, "GRACE", PATIENCE)
-
-
-@pytest.fixture
-def run(hosts: Servers) -> Iterator[Run]:
-    """Create Archives that answer from tables, and a resolver that has included them."""
-    with ExitStack() as stack:
-
-        def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
-            archives = archives_of(hosts, *tables)
-            return stack.enter_context(resolver_over(archives, **config)), archives
-
-        yield make
 
 
 def asked(archives: list[TableArchive]) -> list[list[str]]:
@@ -156,28 +139,6 @@ def test_an_old_claim_does_not_hide_a_registered_document(run: Run) -> None:
     store_claims(resolver.database, {1: {X: ORIG}, 2: {}})
     set_read(resolver.database, 1, None)
     assert told(resolver.resolve(wants(X))) == THERE
-
-
-def test_other_claimants_are_asked_if_the_first_has_no_url(run: Run) -> None:
-    resolver, archives = run(
-        {X: "state Deleted"}, {X: f"ibi {{rep {X}}}"}, {X: leads(HERE, "Copy")}
-    )
-    store_claims(resolver.database, {1: {X: GONE}, 2: {X: ORIG}, 3: {X: COPY}})
-    assert told(resolver.resolve(wants(X))) == HERE
-    assert asked(archives)[1:] == [[X], [X]]  # the request to the first may be still on its way
-
-
-def test_another_claimant_is_asked_if_the_first_is_slow(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", 0.01)
-    resolver, archives = run(
-        {X: None}, {X: leads(HERE, "Copy")}, {}, IBI_RESOLVER_ARCHIVE_TIMEOUT=0.1
-    )
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {X: COPY}, 3: {}})
-    assert told(resolver.resolve(wants(X))) == HERE
-    archives[0].server.wait()
-    assert asked(archives) == [[X], [X], []]
 
 
 # --- whose answer is used ------------------------------------------------------------------------
@@ -379,15 +340,6 @@ def test_a_suspicion_of_an_archive_without_claims_is_no_recorded_conflict(run: R
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.is_conflict) == (AlertKind.SUSPECTS, False)
     assert asked(archives) == [[X], [X]]
-
-
-def test_copies_are_asked_if_nobody_has_the_original(run: Run) -> None:
-    known = f"ibi {{rep {X}}}"
-    resolver, archives = run({X: known}, {X: leads(HERE, "Copy")}, {})
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {X: COPY}, 3: {}})
-    assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) is AlertKind.MISSING
-    assert archives[1].questions[0] == X
-    assert archives[2].questions == []
 
 
 # --- the list in memory --------------------------------------------------------------------------

@@ -107,27 +107,6 @@ def test_the_last_claim_of_an_item_counts(
         assert sinces[an_ibi(0)] == since
 
 
-def test_since_is_kept_but_when_the_state_changes(reader: Reader) -> None:
-    def since() -> Any:
-        [row] = reader.rows(ClaimedName)
-        return row.since
-
-    reader.archive.set(a_claim())
-    reader.read_all()
-    first = since()
-    backup = reader.archive.save()
-    reader.archive.set(a_claim(0, item="another"), a_claim(0, None))
-    reader.read_all()
-    assert since() == first
-    reader.archive.restore(backup)  # another epoch
-    reader.archive.set(a_claim(5, None))
-    reader.read_all()
-    assert since() == first
-    reader.archive.set(a_claim(0, State.COPY))
-    reader.read_all()
-    assert since() == reader.clock.now > first
-
-
 # --- refused lines and pages ---------------------------------------------------------------------
 
 START, TIME = f"item 0 ibi {{rep {an_ibi()}}}", "timestamp 2026-03-01T12:00:00Z"

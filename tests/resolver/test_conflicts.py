@@ -7,8 +7,6 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,7 +30,7 @@ from support.registries import (
     resolver_database,
 )
 from support.resolving import app_over, resolver_of
-from support.smtp import Post, post_office
+from support.smtp import Post, post_office, receive
 from support.web import Answer, ask
 
 from flask_ibi_archive.core.claim import Claim, fold_name
@@ -170,23 +168,6 @@ def test_two_claims_contradict_each_other(
         with database.writing() as connection:
             assert all(one.ended_at == NOON for one in see(database))
             connection.execute(delete(Conflict))
-
-
-def test_an_identifier_that_is_an_alias_elsewhere_is_a_conflict(database: Database) -> None:
-    claim(database, 1, "a", ORIGINAL, IBIP)
-    claim(database, 2, "b", COPY, OTHER, IBIP, kind1=3)
-    assert [(one.name, one.is_alias) for one in see(database)] == [(IBIP, True)]
-    claim(database, 1, "a", ORIGINAL, REP, IBIP)
-    assert len(see(database)) == 1
-
-
-def test_a_name_that_an_item_has_lost_is_no_conflict(database: Database) -> None:
-    """The follower deletes it only at the end of the list of the Archive."""
-    claim(database, 1, "a", ORIGINAL, IBIP, DOI)
-    with database.writing() as connection:
-        connection.execute(update(ClaimedName).where(ClaimedName.name == DOI).values(reading=0))
-    claim(database, 2, "b", ORIGINAL, OTHER, DOI)
-    assert not see(database)
 
 
 def test_a_conflict_ends_with_a_claim_and_may_be_found_again(database: Database) -> None:
@@ -425,17 +406,6 @@ def note(service: ResolverService, *found: tuple[str, int, int]) -> None:
 
 def tell(service: ResolverService, now: datetime) -> None:
     tell_administrators(service.database, service.config, Notifier(), now)
-
-
-def receive(post: Post) -> list[EmailMessage]:
-    """Return the e-mails that have arrived."""
-    found = []
-    while not post.accepted.empty():
-        _, recipients, data = post.accepted.get()
-        message = message_from_bytes(data.replace(b"\r\n", b"\n"), policy=policy.default)
-        assert message["To"] == ", ".join(recipients)
-        found.append(message)
-    return found
 
 
 @pytest.fixture

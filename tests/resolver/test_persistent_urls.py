@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -545,19 +544,6 @@ def test_without_pycurl_one_line_says_what_to_install(
     error = command(create_app, "list", group=ibi_resolver).error
     assert error.startswith("a resolver needs pycurl")
     assert error.endswith("run: pip install 'flask_ibi_archive[resolver]'")
-
-
-def test_an_unknown_setting_is_warned_of_once(
-    tmp_path: Path, make: Callable[..., Flask], caplog: pytest.LogCaptureFixture
-) -> None:
-    app = make_app("sqlite://", tmp_path, IBI_RESOLVER_DEADLIN=3)
-    with caplog.at_level(logging.WARNING):
-        make(app=app)
-        make(IBI_RESOLVER_DEADLIN=3)
-    told = [one.getMessage() for one in caplog.records if "DEADLIN" in one.getMessage()]
-    assert len(told) == 2
-    assert all("did you mean IBI_RESOLVER_DEADLINE?" in line for line in told)
-    close(app)
 
 
 @for_each(("server_name", "base"), [(None, ""), ("urlib.example", "http://urlib.example")])

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from fractions import Fraction
 from ipaddress import ip_network
 from pathlib import Path
@@ -23,9 +21,9 @@ from support.commands import Outcome, command
 from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, Later, nobody, serving
 from support.registries import CHEAP, KEY, a_config, a_registry, a_request
 from support.resolving import app_over, resolver_of
-from support.smtp import Post, post_office
+from support.smtp import post_office, receive
 from support.vectors import load
-from support.web import SERVICE_PATH, ask, environ_of, run
+from support.web import environ_of, run
 from werkzeug.serving import WSGIRequestHandler
 
 from flask_ibi_archive.archive.identification.api_keys import create_key
@@ -229,12 +227,6 @@ def test_a_resolver_below_a_prefix_knows_its_address(world: World) -> None:
     assert (answer.status, answer.alert) == (400, "servicesubject is missing")
 
 
-def test_an_archive_has_no_resolver_service(world: World) -> None:
-    app: Flask = world.archives[KEY]
-    assert ask(app, SERVICE_PATH).status == 400
-    assert ask(app, f"{RESOLVER}?servicesubject=inclusionRequest").status in (302, 404)
-
-
 SERVICES = ("example.org/a/2026/03.01.12.00", "example.org/b/2026/03.01.12.00")
 #: The prefix of IBIps of the port 800 at the IP address of the tests.
 IBIP = "8JMKD3MGP8W"
@@ -342,15 +334,6 @@ def test_the_same_prefix_in_different_databases_is_a_clash(
     assert list(find_clashes(database)) == ([clash] if clash else [])
     registry.process(a_request(EXCLUSION_REQUEST, service_ibi=SERVICES[0]))
     assert not find_clashes(database)
-
-
-def receive(post: Post) -> list[EmailMessage]:
-    """Return the e-mails that have arrived."""
-    found = []
-    while not post.accepted.empty():
-        data = post.accepted.get()[2].replace(b"\r\n", b"\n")
-        found.append(message_from_bytes(data, policy=policy.default))
-    return found
 
 
 def test_both_administrators_get_one_email(

@@ -37,7 +37,6 @@ HEADER = [
     "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
     "last_failure",
 ]  # fmt: skip
-OTHER_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from support.resolving import (
     ORIGINAL,
     URL_KEY,
     USER,
+    Run,
     Table,
     TableArchive,
     X,
@@ -42,7 +41,6 @@ from flask_ibi_archive.resolver import asking, resolving
 from flask_ibi_archive.resolver.resolving import (
     Acknowledged,
     Asked,
-    Decided,
     Skipped,
     TraceEvent,
 )
@@ -50,22 +48,6 @@ from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import Hint
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
-#: Seconds of a timeout that passes during a test.
-SHORT = 0.05
-
-Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
-
-
-@pytest.fixture
-def run(hosts: Servers) -> Any:
-    """Create Archives that answer from tables, and a resolver that has included them."""
-    with ExitStack() as stack:
-
-        def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
-            archives = archives_of(hosts, *tables)
-            return stack.enter_context(resolver_over(archives, **config)), archives
-
-        yield make
 
 
 def led_to(resolver: ResolverService, text: str, language: str | None = None) -> str:
@@ -133,15 +115,6 @@ def test_the_number_of_rounds_is_limited(run: Run) -> None:
 
 
 # --- whom it waits for ---------------------------------------------------------------------------
-
-
-@for_each("more", ["", ORIGINAL])
-def test_a_resolution_has_a_deadline(run: Run, more: str) -> None:
-    resolver, _ = run({X: None}, IBI_RESOLVER_DEADLINE=SHORT)
-    outcome, events = traced(resolver, f"{X}{more}")
-    assert isinstance(outcome, Alert)
-    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
-    assert [event.late for event in of_kind(events, Decided)] == [1]
 
 
 # --- hints ---------------------------------------------------------------------------------------

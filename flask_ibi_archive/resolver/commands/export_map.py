@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
 import click
@@ -71,16 +71,6 @@ map $ibi_name $ibi_target {{
 """
 
 
-class MapCounts(NamedTuple):
-    """The numbers of names that were written.
-
-    :param left_out: the names that no path can express, such as addresses with a query.
-    """
-
-    names: int
-    left_out: int
-
-
 @click.command("export-map")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def export_map_command(path: Path) -> None:
@@ -102,8 +92,8 @@ def export_map_command(path: Path) -> None:
         new_file(path, 0o644) as file,
     ):
         total = connection.scalar(select(func.count()).select_from(ClaimedName)) or 0
-        counts = write_map(file, _show(bars, read_names(connection), total))
-    terminal.write(f"{counts.names} names, {counts.left_out} left out")
+        names, left_out = write_map(file, _show(bars, read_names(connection), total))
+    terminal.write(f"{names} names, {left_out} left out")
 
 
 def _show(bars: terminal.Bars, rows: Iterable[Any], total: int) -> Iterator[Any]:
@@ -154,8 +144,10 @@ def read_names(connection: Connection) -> Iterable[Any]:
     return connection.execution_options(yield_per=STEP).execute(statement)
 
 
-def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
-    """Write a map.
+def write_map(file: BinaryIO, rows: Iterable[Any]) -> tuple[int, int]:
+    """Write a map, and return the numbers of names that were written and that were left out.
+
+    Left out are names that no path can express, such as addresses with a query.
 
     :param rows: the result of :func:`read_names`.
     """
@@ -184,7 +176,7 @@ def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
     file.write(b"}\n")
     file.seek(0)
     file.write(_format_start(names, longest))
-    return MapCounts(names, left_out)
+    return names, left_out
 
 
 def _make_path(name: str) -> bytes:
