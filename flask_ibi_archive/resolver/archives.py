@@ -583,12 +583,12 @@ class Registry:
         Source: [R] 5.2, Example 5.4.
         """
         try:
-            answer = self.fetch(
-                f"http://{request.address}/{request.service_ibi.text}",
+            answer = self._ask(
+                request,
+                request.service_ibi.text,
                 format_request(inclusion.InclusionConfirmationRequest()),
-                seconds=self.config.archive_timeout,
-                limit=self.config.max_answer,
-                inner_hosts=self.config.inner_hosts,
+                self.config.archive_timeout,
+                self.config.max_answer,
             )
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             if answer.status != 200 or kind != "text/plain" or not answer.complete:
@@ -604,6 +604,12 @@ class Registry:
             return False
         return [pair.text for pair in pairs if pair.name == "confirmation"] == ["yes"]
 
+    def _ask(
+        self, request: RegistrationRequest, path: str, query: str, seconds: float, limit: int
+    ) -> HttpResponse:
+        url, inner_hosts = f"http://{request.address}/{path}", self.config.inner_hosts
+        return self.fetch(url, query, seconds=seconds, limit=limit, inner_hosts=inner_hosts)
+
     def _read_key(self, request: RegistrationRequest) -> str | None:
         """Return the key with which an Archive signs its claims, in base64.
 
@@ -611,13 +617,8 @@ class Registry:
             the inclusion.
         """
         try:
-            answer = self.fetch(
-                f"http://{request.address}/ibi/claims/key",
-                "",
-                seconds=min(self.config.archive_timeout, KEY_TIMEOUT),
-                limit=MAX_KEY,
-                inner_hosts=self.config.inner_hosts,
-            )
+            seconds = min(self.config.archive_timeout, KEY_TIMEOUT)
+            answer = self._ask(request, "ibi/claims/key", "", seconds, MAX_KEY)
             if answer.status != 200 or not answer.complete:
                 return "" if answer.status == 404 else None
             key = parse_key(answer.body, request.service_ibi.text)

@@ -42,7 +42,7 @@ from flask_ibi_archive.resolver.tables import (
     RegisteredArchive,
 )
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import batched, is_listed, is_one_of
+from flask_ibi_archive.server.database.dialects import is_listed, is_one_of
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import CONFLICTS, VARY, unready_response
 from flask_ibi_archive.server.pages.app_hooks import NUMBER, add_page
@@ -146,13 +146,7 @@ def update_conflicts(
         a claim has changed, these are all names of the item.
     Source: federation CF-1.
     """
-    for some in batched(names):
-        _update_some(connection, archive_id, some, now)
-
-
-def _update_some(
-    connection: sa.Connection, archive_id: int, names: Sequence[str], now: datetime
-) -> None:
+    names = {*names}
     known = connection.execute(_KNOWN, {"archive": archive_id, "names": names}).all()
     # of a conflict about two identifiers, one alone may have changed
     compared = {*names, *(name for one in known for name in (one.name, one.other_name) if name)}
