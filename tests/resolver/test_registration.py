@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from fractions import Fraction
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from support.vectors import load
 from support.web import environ_of, run
 from werkzeug.serving import WSGIRequestHandler
 
-from flask_ibi_archive.archive.identification.api_keys import create_key
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, format_registration_request
@@ -252,44 +250,6 @@ def new_archive(tmp_path: Path) -> Iterator[Any]:
 
 
 # --- the prefixes --------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("G5-02")
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param(
-            [
-                {"IBI_ARCHIVE_ADDRESS": "repository.example.org:8080"},
-                {"IBI_ARCHIVE_ADDRESS": "repository.example.org:8081"},
-            ],
-            id="two ports, default settings",
-        ),
-        pytest.param(
-            [
-                {"IBI_ARCHIVE_ADDRESS": "a.example.org"},
-                {"IBI_ARCHIVE_ADDRESS": "b.example.org", "IBI_MINT_PORT": "80,802"},
-            ],
-            id="two virtual hosts",
-        ),
-    ],
-)
-def test_two_archives_of_a_computer_mint_different_identifiers(
-    new_archive: Any, settings: list[dict[str, str]]
-) -> None:
-    """Two apps with two databases mint at the same time, and give identifiers to programs."""
-    minted = []
-    for config in settings:
-        app = new_archive(IBI_IDENTIFICATION=True, **config)
-        archive = archive_of(app)
-        archive.minter.clock, archive.minter.wait = lambda: Fraction(1287588115), lambda _: None
-        key = create_key(archive.database, archive.served().id, "ojs", ["mint"], archive.clock())
-        answer = app.test_client().post(
-            "/ibi/identifiers", headers={"Authorization": f"Bearer {key}"}
-        )
-        minted += [(one["rep"], one["ibip"]) for one in answer.json["identifiers"]]
-        minted += [(one.rep, one.ibip) for one in archive.mint(2)]
-    assert len({rep for rep, _ in minted}) == len({ibip for _, ibip in minted}) == 6
 
 
 def test_an_archive_may_mint_with_the_port_of_its_address() -> None:

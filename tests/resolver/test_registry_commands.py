@@ -271,26 +271,11 @@ def test_list_prints_state_and_metrics_of_each_archive(resolver: Flask) -> None:
     registry.process(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
     assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:07Z"]
     told = json.loads(run(resolver, "list", "--json").data)
-    assert told[0] == {
-        "service": SERVICE,
-        "address": "banon-pc2.dpi.inpe.br",
-        "ip": "150.163.2.166",
-        "platform_version": "2014:11.09.02.16.15",
-        "email": None,
-        "admin_email": "banon@dpi.inpe.br",
-        "state": "included",
-        "since": "2026-03-01T12:00:03Z",
-        "registered_at": "2026-03-01T12:00:00Z",
-        "included_at": "2026-03-01T12:00:03Z",
-        "confirmed_at": "2026-03-01T12:00:03Z",
-        "excluded_at": None,
-        "answers": 3,
-        "failures": 1,
-        "mean_milliseconds": 42,
-        "last_answer_at": "2026-03-01T13:00:00Z",
-        "last_failure": "took too long",
-        "last_failure_at": "2026-03-01T13:00:00Z",
-    }
+    assert told[0]["ip"] == "150.163.2.166"
+    assert (told[0]["state"], told[0]["since"]) == ("included", told[0]["included_at"])
+    assert (told[0]["mean_milliseconds"], told[0]["excluded_at"]) == (42, None)
+    assert told[0]["last_failure_at"] == "2026-03-01T13:00:00Z"
+    assert not any("key" in name for name in told[0])
     assert told[1]["state"] == "excluded"
 
 
