@@ -311,66 +311,28 @@ def matches_hash(secret: str, secret_hash: str) -> bool:
     return check_password_hash(secret_hash, secret)
 
 
-@dataclass(frozen=True)
-class KeyRateLimit:
-    """The rate limit that applies to one received registration key.
+def find_wait_seconds(
+    connection: sa.Connection, archive: Archive, sender: str, now: datetime
+) -> int | None:
+    """Return the seconds until a key may be compared, or None if no limit is reached.
+
+    Attempts with a date of more than one minute in the future were stored before the clock was
+    set back, and are ignored. Other future dates count, because the clocks of several servers
+    may differ.
 
     :param sender: the address or network that :func:`group_sender` returned for the sender.
-    :param now: the time when the key was received.
-    :param archive: the Archive that the key was sent for.
     """
-
-    database: Database
-    sender: str
-    now: datetime
-    archive: Archive
-
-    def count_attempt(self) -> int | None:
-        """Count the attempt as a wrong key, unless the rate limit is reached.
-
-        If the key is right, the caller must then call :meth:`clear_attempts`. A refused attempt
-        only needs one SELECT statement.
-
-        :returns: None if the attempt was counted and the key may be compared. If the limit is
-            reached, the number of seconds to wait.
-        """
-        wait = self.database.read(self._find_wait_seconds)
-        if wait is None:
-            with self.database.writing(table_lock=COUNTING) as connection:
-                wait = self._find_wait_seconds(connection)
-                if wait is None:
-                    is_outdated = KeyAttempt.attempted_at <= self.now - WINDOW
-                    connection.execute(sa.delete(KeyAttempt).where(is_outdated))
-                    row = {"archive_id": self.archive.id, "sender": self.sender}
-                    connection.execute(sa.insert(KeyAttempt).values(**row, attempted_at=self.now))
-        return wait
-
-    def clear_attempts(self) -> None:
-        """Delete the attempts of this sender for this Archive, because the key was right."""
-        of_both = KeyAttempt.archive_id == self.archive.id, KeyAttempt.sender == self.sender
-        with self.database.writing(table_lock=COUNTING) as connection:
-            connection.execute(sa.delete(KeyAttempt).where(*of_both))
-
-    def _find_wait_seconds(self, connection: sa.Connection) -> int | None:
-        """Return the seconds until a key may be compared, or None if no limit is reached.
-
-        Attempts with a date of more than one minute in the future were stored before the clock was
-        set back, and are ignored. Other future dates count, because the clocks of several servers
-        may differ.
-        """
-        attempt, own_ip = KeyAttempt, self.archive.ip
-        limits = [(attempt.sender == self.sender, MAX_OF_SENDER)]
-        if own_ip is None or group_sender(own_ip) != self.sender:
-            limits.append((attempt.archive_id == self.archive.id, MAX_OF_ARCHIVE))
-        is_recent = sa.and_(
-            attempt.attempted_at > self.now - WINDOW, attempt.attempted_at <= self.now + WINDOW
-        )
-        for condition, maximum in limits:
-            dates = sa.select(attempt.attempted_at).where(is_recent, condition)
-            latest = dates.order_by(attempt.attempted_at.desc()).offset(maximum - 1).limit(1)
-            if (first := connection.scalar(latest)) is not None:
-                return max(ceil((first + WINDOW - self.now).total_seconds()), 1)
-        return None
+    attempt, own_ip = KeyAttempt, archive.ip
+    limits = [(attempt.sender == sender, MAX_OF_SENDER)]
+    if own_ip is None or group_sender(own_ip) != sender:
+        limits.append((attempt.archive_id == archive.id, MAX_OF_ARCHIVE))
+    is_recent = sa.and_(attempt.attempted_at > now - WINDOW, attempt.attempted_at <= now + WINDOW)
+    for condition, maximum in limits:
+        dates = sa.select(attempt.attempted_at).where(is_recent, condition)
+        latest = dates.order_by(attempt.attempted_at.desc()).offset(maximum - 1).limit(1)
+        if (first := connection.scalar(latest)) is not None:
+            return max(ceil((first + WINDOW - now).total_seconds()), 1)
+    return None
 
 
 # --- registration, inclusion and exclusion -------------------------------------------------------
@@ -487,8 +449,7 @@ class Registry:
         archive = self.find(service_ibi)
         if archive is None:
             raise _refuse_key(service_ibi)
-        limit = KeyRateLimit(self.database, group_sender(sender), self.now(), archive)
-        wait = limit.count_attempt()
+        wait = self._count_attempt(archive, group_sender(sender))
         if wait is not None:
             raise RegistrationRefused(
                 "too many wrong registration keys came from this address or for the Archive "
@@ -498,8 +459,30 @@ class Registry:
             )
         if not matches_hash(request.key, archive.key_hash):
             raise _refuse_key(service_ibi)
-        limit.clear_attempts()
+        is_right = KeyAttempt.archive_id == archive.id, KeyAttempt.sender == group_sender(sender)
+        with self.database.writing(table_lock=COUNTING) as connection:
+            connection.execute(sa.delete(KeyAttempt).where(*is_right))
         return archive
+
+    def _count_attempt(self, archive: Archive, sender: str) -> int | None:
+        """Count the attempt as a wrong key, unless the rate limit is reached.
+
+        A refused attempt only needs one SELECT statement.
+
+        :returns: None if the attempt was counted and the key may be compared. If the limit is
+            reached, the number of seconds to wait.
+        """
+        now = self.now()
+        wait = self.database.read(lambda reader: find_wait_seconds(reader, archive, sender, now))
+        if wait is None:
+            with self.database.writing(table_lock=COUNTING) as connection:
+                wait = find_wait_seconds(connection, archive, sender, now)
+                if wait is None:
+                    is_outdated = KeyAttempt.attempted_at <= now - WINDOW
+                    connection.execute(sa.delete(KeyAttempt).where(is_outdated))
+                    row = {"archive_id": archive.id, "sender": sender, "attempted_at": now}
+                    connection.execute(sa.insert(KeyAttempt).values(row))
+        return wait
 
     def process(
         self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
@@ -531,7 +514,9 @@ class Registry:
             before = find_clashes(self.database, archive.service_ibi)
             confirmed = self._include(archive, number, request)
             clashes = find_clashes(self.database, archive.service_ibi)
-            tell_of_clashes(self.config, {text: clashes[text] for text in clashes.keys() - before})
+            for text in clashes.keys() - before:
+                recipients, content = sorted(clashes[text]), _CLASH_TEXT.format(clash=text)
+                send_to_administrators(self.config, recipients, _CLASH_SUBJECT, content, text)
         self.notifier.send_registration(
             "resolver", confirmed, archive.service_ibi, request.address, self.config.service_url
         )
@@ -704,13 +689,6 @@ def find_clashes(database: Database, service_ibi: str | None = None) -> dict[str
             text = f"identifiers with the prefix {shared} are minted by {' and '.join(services)}"
             clashes[text] = {str(first.admin_email), str(second.admin_email)} - {""}
     return clashes
-
-
-def tell_of_clashes(config: ResolverConfig, clashes: dict[str, set[str]]) -> None:
-    """Send an e-mail about each clash to both administrators, if a mail server is set."""
-    for text, recipients in clashes.items():
-        content = _CLASH_TEXT.format(clash=text)
-        send_to_administrators(config, sorted(recipients), _CLASH_SUBJECT, content, text)
 
 
 def send_to_administrators(

@@ -480,19 +480,19 @@ def store_hidden(connection: sa.Connection, archive_id: int, prefixes: Iterable[
         connection.execute(statement, rows)
 
 
-def read_again(connection: sa.Connection, archive_id: int) -> None:
-    """Let the claims of an Archive be read from the beginning, and not count until then."""
+def read_again(connection: sa.Connection, archive_id: int) -> bool:
+    """Let the claims of an Archive be read from the beginning, and not count until then.
+
+    :returns: whether the Archive publishes claims.
+    """
     lock_rows(connection, [archive_id])
-    connection.execute(
-        sa.update(_FOLLOWED)
-        .where(_FOLLOWED.archive_id == archive_id)
-        .values(
-            epoch=None, position="", etag=None, read_at=None, due_at=None, failures=0,
-            reason=None, contradictions=0,
-        )
-    )  # fmt: skip
+    is_its = _FOLLOWED.archive_id == archive_id
+    begin: dict[str, Any] = dict.fromkeys(("epoch", "etag", "read_at", "due_at", "reason"))
+    begin |= {"position": "", "failures": 0, "contradictions": 0}
+    follows = connection.execute(sa.update(_FOLLOWED).where(is_its).values(begin)).rowcount > 0
     connection.execute(sa.delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id))
     bump_version(connection, [archive_id])
+    return follows
 
 
 # --- the follower --------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
-from sqlalchemy import select
 
 from flask_ibi_archive.core.claim import fold_name
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -62,21 +61,15 @@ def follow_command(once: bool, again: str | None) -> None:
 
 def _read_again(service_ibi: str) -> None:
     from flask_ibi_archive.resolver.claims import read_again
-    from flask_ibi_archive.resolver.tables import FollowedArchive, RegisteredArchive
 
-    archive = (
-        select(RegisteredArchive.id)
-        .join(FollowedArchive, FollowedArchive.archive_id == RegisteredArchive.id)
-        .where(RegisteredArchive.service_ibi == service_ibi)
-    )
-    with get_resolver().database.writing() as connection:
-        archive_id = connection.scalar(archive)
-        if archive_id is None:
+    resolver = get_resolver()
+    archive = resolver.registry.find(service_ibi)
+    with resolver.database.writing() as connection:
+        if archive is None or not read_again(connection, archive.id):
             raise click.ClickException(
                 f"no Archive with the service {service_ibi} publishes claims; to list all, run: "
                 "flask ibi-resolver claims"
             )
-        read_again(connection, archive_id)
 
 
 def _follow(once: bool) -> None:
