@@ -49,18 +49,6 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    delete,
-    exists,
-    func,
-    insert,
-    literal,
-    select,
-    update,
-)
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive import errors
@@ -203,36 +191,42 @@ def _decode(ibi: Identifier) -> Decoded:
 
 #: The number of contradictions after which the claims of an Archive no longer count.
 MAX_CONTRADICTIONS = 3
+#: The condition that the claims of an Archive that was read to the end count.
+_COUNTS = sa.and_(
+    FollowedArchive.contradictions < MAX_CONTRADICTIONS,
+    ~sa.exists().where(RefusedClaim.archive_id == FollowedArchive.archive_id),
+)
 _ARCHIVES = (
-    select(
+    sa.select(
         *[getattr(RegisteredArchive, one.name) for one in fields(Archive) if one.name != "read_at"],
         FollowedArchive.read_at,
     )
     .outerjoin(
-        FollowedArchive,
-        and_(
-            FollowedArchive.archive_id == RegisteredArchive.id,
-            FollowedArchive.contradictions < MAX_CONTRADICTIONS,
-            ~exists().where(RefusedClaim.archive_id == RegisteredArchive.id),
-        ),
+        FollowedArchive, sa.and_(FollowedArchive.archive_id == RegisteredArchive.id, _COUNTS)
     )
     .order_by(RegisteredArchive.id)
 )
 
 
-def list_archives(connection: Connection, *conditions: ColumnElement[bool]) -> list[Archive]:
+def list_archives(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Archive]:
     """Return the registered Archives that meet some conditions, in the order of registration."""
     rows = connection.execute(_ARCHIVES.where(*conditions)).mappings()
     return [Archive(**{**row, "address": row["address"] or ""}) for row in rows]
 
 
-def list_included(connection: Connection) -> list[Archive]:
+def list_included(connection: sa.Connection) -> list[Archive]:
     """Return the included Archives, confirmed or not, in the order of registration ([R] 6.2)."""
     return list_archives(connection, RegisteredArchive.included_at.is_not(None))
 
 
+def is_trusted(connection: sa.Connection, archive_id: int) -> bool:
+    """Return whether the claims of an Archive count, unless they are too old."""
+    is_read = FollowedArchive.archive_id == archive_id, FollowedArchive.read_at.is_not(None)
+    return bool(connection.scalar(sa.select(sa.exists().where(*is_read, _COUNTS))))
+
+
 def update_archive(
-    connection: Connection, archive: Archive, number: int | None = None, **values: Any
+    connection: sa.Connection, archive: Archive, number: int | None = None, **values: Any
 ) -> int | None:
     """Update an Archive, unless its key was replaced or the result of a later request was stored.
 
@@ -245,12 +239,12 @@ def update_archive(
         is_same &= table.written < number
         values["written"] = number
     requests: int | None = connection.scalar(
-        update(table).where(is_same).values(**values).returning(table.requests)
+        sa.update(table).where(is_same).values(**values).returning(table.requests)
     )
     return requests
 
 
-def bump_version(connection: Connection, archive_ids: Iterable[int]) -> None:
+def bump_version(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
     """Increase the version of the list of Archives.
 
     The row of the version is locked until the end of the transaction, so versions are committed in
@@ -261,20 +255,20 @@ def bump_version(connection: Connection, archive_ids: Iterable[int]) -> None:
     """
     # an inclusion locks the row of its Archive before the row of the version: so does this function
     lock_rows(connection, archive_ids)
-    connection.execute(update(ResolverState).values(version=ResolverState.version + 1))
+    connection.execute(sa.update(ResolverState).values(version=ResolverState.version + 1))
 
 
-def lock_rows(connection: Connection, archive_ids: Iterable[int]) -> None:
+def lock_rows(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
     """Lock the rows of Archives, in the order in which all transactions lock them."""
     connection.execute(
-        select(RegisteredArchive.id)
+        sa.select(RegisteredArchive.id)
         .where(is_one_of(RegisteredArchive.id, archive_ids))
         .order_by(RegisteredArchive.id)
         .with_for_update(key_share=True)
     )
 
 
-def store_result(connection: Connection, archive: Archive, number: int, **values: Any) -> bool:
+def store_result(connection: sa.Connection, archive: Archive, number: int, **values: Any) -> bool:
     """Store the result of a request, which changes the list of included Archives.
 
     :param number: the number of the request.
@@ -313,72 +307,28 @@ def matches_hash(secret: str, secret_hash: str) -> bool:
     return check_password_hash(secret_hash, secret)
 
 
-@dataclass(frozen=True)
-class KeyRateLimit:
-    """The rate limit that applies to one received registration key.
+def find_wait_seconds(
+    connection: sa.Connection, archive: Archive, sender: str, now: datetime
+) -> int | None:
+    """Return the seconds until a key may be compared, or None if no limit is reached.
+
+    Attempts with a date of more than one minute in the future were stored before the clock was
+    set back, and are ignored. Other future dates count, because the clocks of several servers
+    may differ.
 
     :param sender: the address or network that :func:`group_sender` returned for the sender.
-    :param now: the time when the key was received.
-    :param archive: the Archive that the key was sent for.
     """
-
-    database: Database
-    sender: str
-    now: datetime
-    archive: Archive
-
-    def count_attempt(self) -> int | None:
-        """Count the attempt as a wrong key, unless the rate limit is reached.
-
-        If the key is right, the caller must then call :meth:`clear_attempts`. A refused attempt
-        only needs one SELECT statement.
-
-        :returns: None if the attempt was counted and the key may be compared. If the limit is
-            reached, the number of seconds to wait.
-        """
-        wait = self.database.read(self._find_wait_seconds)
-        if wait is None:
-            with self.database.writing(table_lock=COUNTING) as connection:
-                wait = self._find_wait_seconds(connection)
-                if wait is None:
-                    is_outdated = KeyAttempt.attempted_at <= self.now - WINDOW
-                    connection.execute(delete(KeyAttempt).where(is_outdated))
-                    row = {"archive_id": self.archive.id, "sender": self.sender}
-                    connection.execute(insert(KeyAttempt).values(**row, attempted_at=self.now))
-        return wait
-
-    def clear_attempts(self) -> None:
-        """Delete the attempts of this sender for this Archive, because the key was right."""
-        of_both = KeyAttempt.archive_id == self.archive.id, KeyAttempt.sender == self.sender
-        with self.database.writing(table_lock=COUNTING) as connection:
-            connection.execute(delete(KeyAttempt).where(*of_both))
-
-    def _find_wait_seconds(self, connection: Connection) -> int | None:
-        """Return the seconds until a key may be compared, or None if no limit is reached."""
-        first, first_of_archive = connection.execute(
-            select(
-                self._find_nth_latest(MAX_OF_SENDER, KeyAttempt.sender == self.sender),
-                self._find_nth_latest(MAX_OF_ARCHIVE, KeyAttempt.archive_id == self.archive.id),
-            )
-        ).one()
-        own_ip = self.archive.ip
-        if first is None and (own_ip is None or group_sender(own_ip) != self.sender):
-            first = first_of_archive
-        return None if first is None else max(ceil((first + WINDOW - self.now).total_seconds()), 1)
-
-    def _find_nth_latest(
-        self, number: int, condition: ColumnElement[bool]
-    ) -> sa.ScalarSelect[datetime]:
-        """Return the SELECT of the date of the n-th latest attempt; NULL if there are fewer.
-
-        Attempts with a date of more than one minute in the future were stored before the clock was
-        set back, and are ignored. Other future dates count, because the clocks of several servers
-        may differ.
-        """
-        date = KeyAttempt.attempted_at
-        is_counted = and_(date > self.now - WINDOW, date <= self.now + WINDOW, condition)
-        statement = select(date).where(is_counted).order_by(date.desc())
-        return statement.offset(number - 1).limit(1).scalar_subquery()
+    attempt, own_ip = KeyAttempt, archive.ip
+    limits = [(attempt.sender == sender, MAX_OF_SENDER)]
+    if own_ip is None or group_sender(own_ip) != sender:
+        limits.append((attempt.archive_id == archive.id, MAX_OF_ARCHIVE))
+    is_recent = sa.and_(attempt.attempted_at > now - WINDOW, attempt.attempted_at <= now + WINDOW)
+    for condition, maximum in limits:
+        dates = sa.select(attempt.attempted_at).where(is_recent, condition)
+        latest = dates.order_by(attempt.attempted_at.desc()).offset(maximum - 1).limit(1)
+        if (first := connection.scalar(latest)) is not None:
+            return max(ceil((first + WINDOW - now).total_seconds()), 1)
+    return None
 
 
 # --- registration, inclusion and exclusion -------------------------------------------------------
@@ -470,7 +420,7 @@ class Registry:
         :raises StorageError: if the Archive is not registered.
         """
         service_ibi = parse_identifier(service_ibi).text
-        statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
+        statement = sa.delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
         with self.database.writing() as connection:
             if not connection.execute(statement).rowcount:
                 raise StorageError(f"no Archive with the service {service_ibi} is registered")
@@ -495,8 +445,7 @@ class Registry:
         archive = self.find(service_ibi)
         if archive is None:
             raise _refuse_key(service_ibi)
-        limit = KeyRateLimit(self.database, group_sender(sender), self.now(), archive)
-        wait = limit.count_attempt()
+        wait = self._count_attempt(archive, group_sender(sender))
         if wait is not None:
             raise RegistrationRefused(
                 "too many wrong registration keys came from this address or for the Archive "
@@ -506,8 +455,30 @@ class Registry:
             )
         if not matches_hash(request.key, archive.key_hash):
             raise _refuse_key(service_ibi)
-        limit.clear_attempts()
+        is_right = KeyAttempt.archive_id == archive.id, KeyAttempt.sender == group_sender(sender)
+        with self.database.writing(table_lock=COUNTING) as connection:
+            connection.execute(sa.delete(KeyAttempt).where(*is_right))
         return archive
+
+    def _count_attempt(self, archive: Archive, sender: str) -> int | None:
+        """Count the attempt as a wrong key, unless the rate limit is reached.
+
+        A refused attempt only needs one SELECT statement.
+
+        :returns: None if the attempt was counted and the key may be compared. If the limit is
+            reached, the number of seconds to wait.
+        """
+        now = self.now()
+        wait = self.database.read(lambda reader: find_wait_seconds(reader, archive, sender, now))
+        if wait is None:
+            with self.database.writing(table_lock=COUNTING) as connection:
+                wait = find_wait_seconds(connection, archive, sender, now)
+                if wait is None:
+                    is_outdated = KeyAttempt.attempted_at <= now - WINDOW
+                    connection.execute(sa.delete(KeyAttempt).where(is_outdated))
+                    row = {"archive_id": archive.id, "sender": sender, "attempted_at": now}
+                    connection.execute(sa.insert(KeyAttempt).values(row))
+        return wait
 
     def process(
         self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
@@ -539,7 +510,9 @@ class Registry:
             before = find_clashes(self.database, archive.service_ibi)
             confirmed = self._include(archive, number, request)
             clashes = find_clashes(self.database, archive.service_ibi)
-            tell_of_clashes(self.config, {text: clashes[text] for text in clashes.keys() - before})
+            for text in clashes.keys() - before:
+                recipients, content = sorted(clashes[text]), _CLASH_TEXT.format(clash=text)
+                send_to_administrators(self.config, recipients, _CLASH_SUBJECT, content, text)
         self.notifier.send_registration(
             "resolver", confirmed, archive.service_ibi, request.address, self.config.service_url
         )
@@ -591,12 +564,12 @@ class Registry:
         Source: [R] 5.2, Example 5.4.
         """
         try:
-            answer = self.fetch(
-                f"http://{request.address}/{request.service_ibi.text}",
+            answer = self._ask(
+                request,
+                request.service_ibi.text,
                 format_request(inclusion.InclusionConfirmationRequest()),
-                seconds=self.config.archive_timeout,
-                limit=self.config.max_answer,
-                inner_hosts=self.config.inner_hosts,
+                self.config.archive_timeout,
+                self.config.max_answer,
             )
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             if answer.status != 200 or kind != "text/plain" or not answer.complete:
@@ -612,6 +585,12 @@ class Registry:
             return False
         return [pair.text for pair in pairs if pair.name == "confirmation"] == ["yes"]
 
+    def _ask(
+        self, request: RegistrationRequest, path: str, query: str, seconds: float, limit: int
+    ) -> HttpResponse:
+        url, inner_hosts = f"http://{request.address}/{path}", self.config.inner_hosts
+        return self.fetch(url, query, seconds=seconds, limit=limit, inner_hosts=inner_hosts)
+
     def _read_key(self, request: RegistrationRequest) -> str | None:
         """Return the key with which an Archive signs its claims, in base64.
 
@@ -619,13 +598,8 @@ class Registry:
             the inclusion.
         """
         try:
-            answer = self.fetch(
-                f"http://{request.address}/ibi/claims/key",
-                "",
-                seconds=min(self.config.archive_timeout, KEY_TIMEOUT),
-                limit=MAX_KEY,
-                inner_hosts=self.config.inner_hosts,
-            )
+            seconds = min(self.config.archive_timeout, KEY_TIMEOUT)
+            answer = self._ask(request, "ibi/claims/key", "", seconds, MAX_KEY)
             if answer.status != 200 or not answer.complete:
                 return "" if answer.status == 404 else None
             key = parse_key(answer.body, request.service_ibi.text)
@@ -643,12 +617,12 @@ class Registry:
         return archives[0] if archives else None
 
 
-def _keep_or(date: Any, now: datetime) -> ColumnElement[datetime]:
+def _keep_or(date: Any, now: datetime) -> sa.ColumnElement[datetime]:
     """Return the date in a column, or the current time if the column is empty."""
-    return func.coalesce(date, literal(now, UTCDateTime()))
+    return sa.func.coalesce(date, sa.literal(now, UTCDateTime()))
 
 
-def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -> None:
+def _pin_key(connection: sa.Connection, archive_id: int, key: str, now: datetime) -> None:
     """Store the key of an Archive, or that it publishes no claims (federation CL-5).
 
     With another key, the list is read from the beginning. Until then, what was read remains, so
@@ -657,8 +631,8 @@ def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -
     :param key: the key in base64; "" if there is none.
     """
     is_its = FollowedArchive.archive_id == archive_id
-    if key and connection.scalar(select(FollowedArchive.key).where(is_its)) == key:
-        connection.execute(update(FollowedArchive).where(is_its).values(due_at=None))
+    if key and connection.scalar(sa.select(FollowedArchive.key).where(is_its)) == key:
+        connection.execute(sa.update(FollowedArchive).where(is_its).values(due_at=None))
     elif key:
         read = {"epoch": None, "position": "", "etag": None, "read_at": None, "due_at": None}
         values = {"key": key, "pinned_at": now, **read}
@@ -667,13 +641,13 @@ def _pin_key(connection: Connection, archive_id: int, key: str, now: datetime) -
         )
         connection.execute(pinned.on_conflict_do_update(index_elements=["archive_id"], set_=values))
     else:
-        connection.execute(delete(FollowedArchive).where(is_its))
-        connection.execute(delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
+        connection.execute(sa.delete(FollowedArchive).where(is_its))
+        connection.execute(sa.delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
         is_party = sa.or_(
             Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id
         )
         is_open = Conflict.ended_at.is_(None)
-        connection.execute(update(Conflict).where(is_party, is_open).values(ended_at=now))
+        connection.execute(sa.update(Conflict).where(is_party, is_open).values(ended_at=now))
 
 
 def _refuse_key(service_ibi: str) -> RegistrationRefused:
@@ -713,15 +687,23 @@ def find_clashes(database: Database, service_ibi: str | None = None) -> dict[str
     return clashes
 
 
-def tell_of_clashes(config: ResolverConfig, clashes: dict[str, set[str]]) -> None:
-    """Send an e-mail about each clash to both administrators, if a mail server is set."""
-    for text, recipients in clashes.items() if config.mail else ():
-        content = ", ".join(sorted(recipients)), _CLASH_SUBJECT, _CLASH_TEXT.format(clash=text)
-        sender = "IBI_RESOLVER_EMAIL", config.email
-        try:
-            send_email(config.mail, compose_email(config.mail, sender, *content))
-        except (errors.ConfigError, errors.MailError) as error:
-            _logger.error("no e-mail says that %s: %s", text, error)
+def send_to_administrators(
+    config: ResolverConfig, recipients: Collection[str], subject: str, text: str, what: str
+) -> bool:
+    """Send an e-mail, and return whether the mail server accepted it. Failures are logged.
+
+    :param what: what the e-mail says, for the log.
+    """
+    if config.mail is None or not recipients:
+        return False
+    sender = "IBI_RESOLVER_EMAIL", config.email
+    try:
+        message = compose_email(config.mail, sender, ", ".join(recipients), subject, text)
+        send_email(config.mail, message)
+    except (errors.ConfigError, errors.MailError) as error:
+        _logger.error("no e-mail says that %s: %s", what, error)
+        return False
+    return True
 
 
 # --- the list ------------------------------------------------------------------------------------
@@ -821,7 +803,7 @@ class ArchiveListReader:
         self._list = ArchiveList()
 
     def read(
-        self, connection: Connection, names: Sequence[str], prefixes: Sequence[str]
+        self, connection: sa.Connection, names: Sequence[str], prefixes: Sequence[str]
     ) -> tuple[ArchiveList, dict[str, Known]]:
         """Return the included Archives, and what is known about names.
 
@@ -844,7 +826,7 @@ class ArchiveListReader:
         }
         return archives, known
 
-    def _read_list(self, connection: Connection, version: int) -> ArchiveList:
+    def _read_list(self, connection: sa.Connection, version: int) -> ArchiveList:
         since = datetime.now(timezone.utc) - self._max_age
         included = {one.id: one for one in list_included(connection)}
         always = [key for key, one in included.items() if not (one.read_at and one.read_at > since)]
@@ -857,17 +839,22 @@ class ArchiveListReader:
         return ArchiveList(version, included, dict.fromkeys(always), minters, ends_at)
 
 
+def order_claim(claim: Any, archive: Any, prefix: str) -> tuple[Any, ...]:
+    """Return the place of a claim among the claims of a name (federation CL-8a).
+
+    :param claim: a row with the state and the time since when it is claimed.
+    :param archive: the Archive, or a row with its columns.
+    :param prefix: the prefix of the identifier; "" for an alias.
+    """
+    is_foreign = not prefix or parse_identifier(archive.service_ibi).prefix != prefix
+    return claim.state, claim.since, is_foreign, archive.included_at, archive.id
+
+
 def _find_known(archives: ArchiveList, rows: Sequence[Any], name: str, prefix: str) -> Known:
     """Return what some rows tell about a name."""
     claims = [row for row in rows if row.kind == _CLAIM and row.text == name]
     if len(claims) > 1:
-
-        def order(row: Any) -> tuple[Any, ...]:
-            archive = archives.archives[row.id]
-            is_foreign = not prefix or parse_identifier(archive.service_ibi).prefix != prefix
-            return row.state, row.since, is_foreign, archive.included_at, row.id
-
-        claims.sort(key=order)
+        claims.sort(key=lambda row: order_claim(row, archives.archives[row.id], prefix))
     named = {row.original for row in claims if row.original is not None}
     originals = {
         one.service_ibi: key

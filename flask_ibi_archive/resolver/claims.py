@@ -48,23 +48,8 @@ from time import monotonic
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+import sqlalchemy as sa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from sqlalchemy import (
-    Connection,
-    Integer,
-    Row,
-    SmallInteger,
-    Text,
-    bindparam,
-    case,
-    delete,
-    exists,
-    insert,
-    literal,
-    or_,
-    select,
-    update,
-)
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.core.claim import MAX_PAGE, Page, fold_name, parse_claim, parse_page
@@ -77,15 +62,19 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.former_links import is_at_host
 from flask_ibi_archive.errors import ClaimError, NotReady, StorageError
-from flask_ibi_archive.resolver.archives import MAX_CONTRADICTIONS, Archive, bump_version
+from flask_ibi_archive.resolver.archives import (
+    MAX_CONTRADICTIONS,
+    Archive,
+    bump_version,
+    is_trusted,
+    lock_rows,
+)
 from flask_ibi_archive.resolver.asking import (
-    INVALID_URL,
     Engine,
     FanOut,
     Reply,
     Target,
     TransferResult,
-    is_valid_url,
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.conflicts import tell_administrators, update_conflicts
@@ -118,10 +107,8 @@ FIRST_PAUSE, MAX_PAUSE = 30.0, 300.0
 MAX_REFUSED, MAX_REASON = 1000, 300
 #: The time for which a follower is the only one, and after which it renews this.
 LEASE, RENEWAL = timedelta(seconds=60), timedelta(seconds=10)
-#: The seconds for which answers are gathered, unless they have this size in bytes: then they are
-#: stored, and others are received for some milliseconds after each batch, so that they don't time
-#: out. While answers of the second size wait, no more are asked for.
-PAUSE, SLICE, BATCH, MAX_WAITING = 0.2, 0.01, 1 << 18, 1 << 24
+#: The maximum number of open connections, and the seconds for which answers are waited for.
+MAX_CONNECTIONS, PAUSE = 128, 0.2
 #: The seconds between two searches for Archives to ask, if there are none.
 IDLE = 1.0
 
@@ -165,7 +152,7 @@ class DueArchive:
         """The headers of the request."""
         return _HEADERS if self.etag is None else {**_HEADERS, "If-None-Match": self.etag}
 
-    def is_at(self, row: Row[Any]) -> bool:
+    def is_at(self, row: sa.Row[Any]) -> bool:
         """Return whether a row of the table still has the key and position of the request."""
         return (row.key, row.epoch, row.position) == (self.key, self.epoch, self.position)
 
@@ -213,9 +200,10 @@ def read_result(
         page = parse_page(result.body, Ed25519PublicKey.from_public_bytes(b64decode(archive.key)))
         _check_page(page, archive, now, timedelta(seconds=config.claims_max_age))
     except ClaimError as error:
-        return Reading(archive, _explain(f"sent a page that is refused: {error}"), True)
+        reason = make_printable(f"sent a page that is refused: {error}", MAX_REASON)
+        return Reading(archive, reason, True)
     etag = None if page.more or len(result.etag or "") > 255 else result.etag
-    return _read_claims(Reading(archive, page=page, etag=etag), config.server_name)
+    return Reading(archive, None, False, page, etag, *_read_claims(page, config.server_name))
 
 
 def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedelta) -> None:
@@ -241,10 +229,10 @@ def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedel
         raise ClaimError(f"time: the page of {page.time} is too old, or a clock is wrong")
 
 
-def _read_claims(reading: Reading, own_host: str | None) -> Reading:
-    """Return a reading with the rows of its page."""
-    page = reading.page
-    assert page is not None
+def _read_claims(
+    page: Page, own_host: str | None
+) -> tuple[dict[str, NameRow], list[str], dict[str, str]]:
+    """Return the rows, the items and the refused lines of a page. See :class:`Reading`."""
     rows: dict[str, NameRow] = {}
     refused: dict[str, str] = {}
     items: dict[str, None] = {}
@@ -256,7 +244,7 @@ def _read_claims(reading: Reading, own_host: str | None) -> Reading:
                 raise ClaimError("ibi.archiveservice: the Original is claimed to be here, too")
         except ClaimError as error:
             found = _find_item(line)
-            refused[found[1] if found else line[:255]] = _explain(str(error))
+            refused[found[1] if found else line[:255]] = make_printable(str(error), MAX_REASON)
             continue
         items[claim.item] = None
         refused.pop(claim.item, None)
@@ -279,32 +267,14 @@ def _read_claims(reading: Reading, own_host: str | None) -> Reading:
             " resolver; the first is %s",
             len(ignored), page.archive, make_printable(ignored[0]),
         )  # fmt: skip
-    archive, etag = reading.archive, reading.etag
-    return Reading(archive, None, False, page, etag, rows, tuple(items), refused)
-
-
-def _explain(text: str) -> str:
-    return make_printable(text, MAX_REASON)
+    return rows, [*items], refused
 
 
 # --- storing -------------------------------------------------------------------------------------
 
-_TABLE: Any = _FOLLOWED.__table__
-_COLUMNS = _TABLE.columns
-#: What is stored of each reading.
-_VALUES = (
-    "epoch", "reading", "position", "etag", "names", "read_at", "due_at", "failures", "reason",
-    "contradictions",
-)  # fmt: skip
-_STORE = (
-    update(_TABLE)
-    .where(_COLUMNS.archive_id == bindparam("id"))
-    .values({name: bindparam(name) for name in _VALUES})
-)
-
 
 def list_due(
-    connection: Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
+    connection: sa.Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
 ) -> list[DueArchive]:
     """Return the included Archives whose next page must be asked for now.
 
@@ -313,14 +283,14 @@ def list_due(
     :param omitted: the ids of the Archives that are being asked.
     """
     rows: Any = connection.execute(
-        select(
+        sa.select(
             _FOLLOWED.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _FOLLOWED.key,
             _FOLLOWED.epoch, _FOLLOWED.position, _FOLLOWED.etag, _FOLLOWED.failures,
         )
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .where(
             _ARCHIVE.included_at.is_not(None),
-            or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= now),
+            sa.or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= now),
             ~is_one_of(_FOLLOWED.archive_id, omitted),
         )
         .order_by(_FOLLOWED.failures > 0, _FOLLOWED.due_at.nulls_first())
@@ -330,159 +300,134 @@ def list_due(
 
 
 class ReadingStore:
-    """Stores readings in the transaction of the caller.
+    """Stores readings in the transaction of the caller, which has locked the rows of the Archives.
 
     :param since: since when new claims count: now, but if the resolver catches up when it began to,
         so that the order in which it reads the Archives is of no importance.
     """
 
     def __init__(
-        self, connection: Connection, config: ResolverConfig, now: datetime, since: datetime
+        self, connection: sa.Connection, config: ResolverConfig, now: datetime, since: datetime
     ) -> None:
         self._connection = connection
         self._config = config
         self._now = now
         self._since = since
 
-    def store(self, readings: Sequence[Reading]) -> list[Reading]:
-        """Store readings of different Archives.
+    def store(self, reading: Reading) -> bool:
+        """Store a reading, and return whether it was stored.
 
-        :returns: the readings that were stored. For the others, the Archive is no longer included,
-            or its row was changed since the request.
+        It is not if the Archive is no longer included, or its row was changed since the request.
         """
-        rows = _lock_followed(self._connection, [one.archive.archive_id for one in readings])
-        self._refused = self._list_texts(RefusedClaim.archive_id, RefusedClaim.item, rows)
-        self._hidden = self._list_texts(
-            PrefixHolder.archive_id, PrefixHolder.prefix, rows, PrefixHolder.is_hidden
+        archive_id = reading.archive.archive_id
+        row = self._connection.execute(
+            sa.select(*_FOLLOWED.__table__.columns)
+            .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
+            .where(_ARCHIVE.id == archive_id, _ARCHIVE.included_at.is_not(None))
+            .with_for_update(of=_FOLLOWED)
+        ).one_or_none()
+        if row is None or not reading.archive.is_at(row):
+            return False
+        has_news = reading.page is not None or reading.is_refused
+        had_trust = has_news and is_trusted(self._connection, archive_id)
+        if reading.page is not None and (reason := self._find_limit(reading, row)):
+            reading = Reading(reading.archive, reason, True)
+        values = self._plan(reading, row)
+        self._connection.execute(
+            sa.update(_FOLLOWED).where(_FOLLOWED.archive_id == archive_id).values(values)
         )
-        stored, values, changed = [], [], []
-        for reading in readings:
-            row = rows.get(reading.archive.archive_id)
-            if row is None or not reading.archive.is_at(row):
-                continue
-            had_trust = self._is_trusted(row.archive_id, row.read_at, row.contradictions)
-            if reading.page is not None and (reason := self._find_limit(reading, row)):
-                reading = Reading(reading.archive, reason, True)
-            new = self._plan(reading, row)
-            if had_trust != self._is_trusted(row.archive_id, new["read_at"], new["contradictions"]):
-                changed.append(row.archive_id)
-            if new["reason"] is not None and new["reason"] != row.reason:
-                level = logging.WARNING if reading.is_refused else logging.INFO
-                _logger.log(level, "%s %s", reading.archive.service_ibi, new["reason"])
-            stored.append(reading)
-            values.append(new)
-        if values:
-            self._connection.execute(_STORE, values)
-        if changed:
-            bump_version(self._connection, changed)
-        return stored
+        if values["reason"] not in (None, row.reason):
+            level = logging.WARNING if reading.is_refused else logging.INFO
+            _logger.log(level, "%s %s", reading.archive.service_ibi, values["reason"])
+        if has_news and had_trust != is_trusted(self._connection, archive_id):
+            bump_version(self._connection, [archive_id])
+        return True
 
-    def _is_trusted(self, archive_id: int, read_at: datetime | None, contradictions: int) -> bool:
-        """Return whether the claims of an Archive count, unless they are too old."""
-        is_refused = self._refused.get(archive_id)
-        return read_at is not None and contradictions < MAX_CONTRADICTIONS and not is_refused
-
-    def _list_texts(
-        self, archive: Any, column: Any, ids: Iterable[int], *conditions: Any
-    ) -> dict[int, set[str]]:
-        """Return the texts in a column by Archive."""
-        texts: dict[int, set[str]] = {}
-        statement = select(archive, column).where(is_one_of(archive, ids), *conditions)
-        for archive_id, text in self._connection.execute(statement):
-            texts.setdefault(archive_id, set()).add(text)
-        return texts
-
-    def _plan(self, reading: Reading, row: Row[Any]) -> dict[str, Any]:
+    def _plan(self, reading: Reading, row: sa.Row[Any]) -> dict[str, Any]:
         """Store a page, and return the new values of the row of its Archive."""
-        values = {"id": row.archive_id, **{name: getattr(row, name) for name in _VALUES}}
-        interval = timedelta(seconds=self._config.claims_interval)
+        values: dict[str, Any]
         if reading.reason is not None:
             pause = min(FIRST_PAUSE * 2.0 ** min(row.failures, 9), MAX_PAUSE)
-            values |= {
+            values = {
                 "failures": row.failures + 1,
                 "reason": reading.reason,
                 "due_at": self._now + timedelta(seconds=pause),
             }
             # a 304 has no signature, so it must not end the distrust: the ETag goes
             return values | ({"read_at": None, "etag": None} if reading.is_refused else {})
-        values |= {"failures": 0, "reason": None, "due_at": self._now + interval}
-        page = reading.page
+        due_at = self._now + timedelta(seconds=self._config.claims_interval)
+        values = {"failures": 0, "reason": None, "due_at": due_at}
+        page, number = reading.page, row.reading
         if page is None:
             return values | {"read_at": reading.archive.started_at}
         if page.epoch != row.epoch:
-            values |= {"reading": row.reading + 1, "contradictions": 0, "read_at": None}
-        values["names"] += self._store_page(reading, page, row, values["reading"])
+            number += 1
+            values |= {"reading": number, "contradictions": 0, "read_at": None}
+        values["names"] = row.names + self._store_page(reading, page, row, number)
         values |= {"epoch": page.epoch, "position": page.position, "etag": reading.etag}
         return values | (
             {"due_at": self._now} if page.more else {"read_at": reading.archive.started_at}
         )
 
-    def _find_limit(self, reading: Reading, row: Row[Any]) -> str | None:
+    def _find_limit(self, reading: Reading, row: sa.Row[Any]) -> str | None:
         """Return why a page goes beyond a limit; None if it does not."""
-        refused = self._refused.get(row.archive_id, set()) | reading.refused.keys()
-        if len(refused) > MAX_REFUSED:
+        is_its = RefusedClaim.archive_id == row.archive_id
+        others = is_its, ~is_one_of(RefusedClaim.item, reading.refused)
+        refused = sa.select(sa.func.count()).select_from(RefusedClaim).where(*others)
+        if len(reading.refused) + (self._connection.scalar(refused) or 0) > MAX_REFUSED:
             return f"sent more than {MAX_REFUSED} claims that are refused"
         limit = self._config.claims_max_names
         if row.names + len(reading.rows) <= limit:
             return None
-        stated = self._read_rows(row.archive_id, is_one_of(_NAME.name, reading.rows))
+        stated = self._read_names(row.archive_id, is_one_of(_NAME.name, reading.rows))
         if row.names + len(reading.rows) - len(stated) <= limit:
             return None
         return f"claims more than {limit} names (IBI_RESOLVER_CLAIMS_MAX_NAMES)"
 
-    def _store_page(self, reading: Reading, page: Page, row: Row[Any], number: int) -> int:
+    def _store_page(self, reading: Reading, page: Page, row: sa.Row[Any], number: int) -> int:
         """Store a page, and return by how much the number of names has grown.
 
         :param number: the number of the epoch.
         """
         archive_id, rows, grown = row.archive_id, reading.rows, 0
-        changed: set[str] = set()
+        names = {*rows}
+        is_its = _NAME.archive_id == archive_id
         if reading.items:
-            is_listed = is_one_of(_NAME.name, rows), is_one_of(_NAME.item, reading.items)
-            before = self._read_rows(archive_id, is_listed[0])
-            grown += len(rows) - len(before)
-            # what an item has lost in an earlier page is new
-            known = {one.name: (one.item, one.kind, one.state) for one in before if one.reading}
-            changed = {name for name, facts in rows.items() if facts[1:4] != known.get(name)}
-            lost: set[str] = set()
+            grown = len(rows) - len(self._read_names(archive_id, is_one_of(_NAME.name, rows)))
             if number == row.reading:
-                has_item = (_NAME.reading == number) & is_listed[1]
-                before += self._read_rows(archive_id, has_item)
-                lost = {one.name for one in before if one.reading == number} - rows.keys()
-            # a conflict is about an item, so about all of its names
-            items = {rows[name][1] for name in changed}
-            items |= {one.item for one in before if one.name in lost}
-            changed = {name for name, facts in rows.items() if facts[1] in items}
+                has_item = _NAME.reading == number, is_one_of(_NAME.item, reading.items)
+                lost = self._read_names(archive_id, *has_item) - rows.keys()
+                self._connection.execute(
+                    sa.update(_NAME).where(is_its, is_one_of(_NAME.name, lost)).values(reading=0)
+                )
+                names |= lost
             self._upsert(archive_id, sorted(rows.values()), number)
-            if lost:
-                is_lost = _NAME.archive_id == archive_id, is_one_of(_NAME.name, lost)
-                self._connection.execute(update(_NAME).where(*is_lost).values(reading=0))
         if not page.more:
-            gone = delete(_NAME).where(_NAME.archive_id == archive_id, _NAME.reading < number)
-            names = set(self._connection.scalars(gone.returning(_NAME.name)))
-            grown -= len(names)
-            changed |= names
-        self._store_refused(reading, row, begins=number != row.reading)
-        if self._hidden.get(archive_id, set()) != {*page.hidden}:
-            store_hidden(self._connection, archive_id, page.hidden)
-        if changed:
-            update_conflicts(self._connection, archive_id, changed, self._now)
+            gone = sa.delete(_NAME).where(is_its, _NAME.reading < number).returning(_NAME.name)
+            deleted = {*self._connection.scalars(gone)}
+            grown -= len(deleted)
+            names |= deleted
+        self._store_refused(reading, begins=number != row.reading)
+        store_hidden(self._connection, archive_id, page.hidden)
+        if names:
+            update_conflicts(self._connection, archive_id, names, self._now)
         return grown
 
-    def _read_rows(self, archive_id: int, condition: Any) -> list[Any]:
-        statement = select(_NAME.name, _NAME.item, _NAME.kind, _NAME.state, _NAME.reading)
-        is_wanted = _NAME.archive_id == archive_id, condition
-        return list(self._connection.execute(statement.where(*is_wanted)))
+    def _read_names(self, archive_id: int, *conditions: Any) -> set[str]:
+        stated = sa.select(_NAME.name).where(_NAME.archive_id == archive_id, *conditions)
+        return {*self._connection.scalars(stated)}
 
     def _upsert(self, archive_id: int, rows: Sequence[NameRow], number: int) -> None:
         columns = "name", "item", "kind", "state", "timestamp", "original_archive"
-        values = select_rows("rows", Text, Text, SmallInteger, SmallInteger, Text, Text)
+        values = select_rows(
+            "rows", sa.Text, sa.Text, sa.SmallInteger, sa.SmallInteger, sa.Text, sa.Text
+        )
         statement = insert_or_update(self._connection, _NAME).from_select(
             [*columns, "archive_id", "reading", "since"],
             values.add_columns(
-                literal(archive_id),
-                literal(number, Integer),
-                literal(self._since, UTCDateTime()),
+                sa.literal(archive_id),
+                sa.literal(number, sa.Integer),
+                sa.literal(self._since, UTCDateTime()),
             ),
         )
         new = statement.excluded
@@ -491,57 +436,38 @@ class ReadingStore:
         self._connection.execute(
             statement.on_conflict_do_update(
                 index_elements=[_NAME.name, _NAME.archive_id],
-                set_={**values_of, "since": case((is_same, _NAME.since), else_=new.since)},
+                set_={**values_of, "since": sa.case((is_same, _NAME.since), else_=new.since)},
             ),
             {"rows": rows},
         )
 
-    def _store_refused(self, reading: Reading, row: Row[Any], begins: bool) -> None:
+    def _store_refused(self, reading: Reading, begins: bool) -> None:
         """Store the lines that were refused, and forget those whose items are claimed properly."""
-        before = self._refused.get(row.archive_id, set())
-        settled = before if begins else before & {*reading.items, *reading.refused}
-        if settled:
-            is_settled = is_one_of(RefusedClaim.item, settled)
-            is_its = RefusedClaim.archive_id == row.archive_id
-            self._connection.execute(delete(RefusedClaim).where(is_its, is_settled))
+        archive_id = reading.archive.archive_id
+        forget = sa.delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id)
+        if not begins:
+            forget = forget.where(is_one_of(RefusedClaim.item, [*reading.items, *reading.refused]))
+        self._connection.execute(forget)
         if reading.refused:
-            facts = {"archive_id": row.archive_id, "refused_at": self._now}
+            facts = {"archive_id": archive_id, "refused_at": self._now}
             new = [{"item": item, "reason": why, **facts} for item, why in reading.refused.items()]
-            self._connection.execute(insert(RefusedClaim), new)
+            self._connection.execute(sa.insert(RefusedClaim), new)
+            item, reason = next(iter(reading.refused.items()))
             _logger.warning(
                 "%d claims of %s are refused; the first is item %s: %s; to list them, run: flask"
                 " ibi-resolver claims --refused",
-                len(new), reading.archive.service_ibi, make_printable(new[0]["item"], 80),
-                new[0]["reason"],
+                len(new), reading.archive.service_ibi, make_printable(item, 80), reason,
             )  # fmt: skip
-        self._refused[row.archive_id] = (before - settled) | reading.refused.keys()
 
 
-def _lock_followed(connection: Connection, archive_ids: Sequence[int]) -> dict[int, Row[Any]]:
-    """Lock the rows of Archives, and return those of included ones by their ids.
-
-    The rows are locked in the same order as by transactions that change the Archive.
-    """
-    included = connection.scalars(
-        select(_ARCHIVE.id)
-        .where(is_one_of(_ARCHIVE.id, archive_ids), _ARCHIVE.included_at.is_not(None))
-        .order_by(_ARCHIVE.id)
-        .with_for_update(key_share=True)
-    ).all()
-    rows = connection.execute(
-        select(*_COLUMNS)
-        .where(is_one_of(_FOLLOWED.archive_id, included))
-        .order_by(_FOLLOWED.archive_id)
-        .with_for_update()
-    )
-    return {row.archive_id: row for row in rows}
-
-
-def store_hidden(connection: Connection, archive_id: int, prefixes: Iterable[str]) -> None:
+def store_hidden(connection: sa.Connection, archive_id: int, prefixes: Iterable[str]) -> None:
     """Store that an Archive hides items with these prefixes, and no others."""
     is_its = PrefixHolder.archive_id == archive_id
-    connection.execute(delete(PrefixHolder).where(is_its, PrefixHolder.seen_at.is_(None)))
-    connection.execute(update(PrefixHolder).where(is_its).values(is_hidden=False))
+    hidden = sa.select(PrefixHolder.prefix).where(is_its, PrefixHolder.is_hidden)
+    if {*connection.scalars(hidden)} == {*prefixes}:
+        return
+    connection.execute(sa.delete(PrefixHolder).where(is_its, PrefixHolder.seen_at.is_(None)))
+    connection.execute(sa.update(PrefixHolder).where(is_its).values(is_hidden=False))
     rows = [
         {"prefix": prefix, "archive_id": archive_id, "is_hidden": True}
         for prefix in sorted({*prefixes})
@@ -554,26 +480,26 @@ def store_hidden(connection: Connection, archive_id: int, prefixes: Iterable[str
         connection.execute(statement, rows)
 
 
-def read_again(connection: Connection, archive_id: int) -> None:
-    """Let the claims of an Archive be read from the beginning, and not count until then."""
-    _lock_followed(connection, [archive_id])
-    connection.execute(
-        update(_FOLLOWED)
-        .where(_FOLLOWED.archive_id == archive_id)
-        .values(
-            epoch=None, position="", etag=None, read_at=None, due_at=None, failures=0,
-            reason=None, contradictions=0,
-        )
-    )  # fmt: skip
-    connection.execute(delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id))
+def read_again(connection: sa.Connection, archive_id: int) -> bool:
+    """Let the claims of an Archive be read from the beginning, and not count until then.
+
+    :returns: whether the Archive publishes claims.
+    """
+    lock_rows(connection, [archive_id])
+    is_its = _FOLLOWED.archive_id == archive_id
+    begin: dict[str, Any] = dict.fromkeys(("epoch", "etag", "read_at", "due_at", "reason"))
+    begin |= {"position": "", "failures": 0, "contradictions": 0}
+    follows = connection.execute(sa.update(_FOLLOWED).where(is_its).values(begin)).rowcount > 0
+    connection.execute(sa.delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id))
     bump_version(connection, [archive_id])
+    return follows
 
 
 # --- the follower --------------------------------------------------------------------------------
 
 
 def lead(
-    connection: Connection, follower: str, now: datetime, max_age: timedelta
+    connection: sa.Connection, follower: str, now: datetime, max_age: timedelta
 ) -> tuple[bool, datetime | None]:
     """Become or remain the only follower for some time.
 
@@ -585,9 +511,11 @@ def lead(
         not.
     """
     state = ResolverState
-    is_free = or_(state.follower.is_(None), state.follower == follower, state.follows_until < now)
+    is_free = sa.or_(
+        state.follower.is_(None), state.follower == follower, state.follows_until < now
+    )
     lease = {"follower": follower, "follows_until": now + LEASE}
-    taken = update(state).where(is_free).values(lease)
+    taken = sa.update(state).where(is_free).values(lease)
     row = connection.execute(
         taken.returning(state.followed_at, state.catching_up_since)
     ).one_or_none()
@@ -596,30 +524,30 @@ def lead(
     since = row.catching_up_since
     if since is None and (row.followed_at is None or now - row.followed_at > max_age):
         since = now
-    elif since is not None and not connection.scalar(select(_is_pending(since))):
+    elif since is not None and not connection.scalar(sa.select(_is_pending(since))):
         since = None
     values: dict[str, Any] = {"catching_up_since": since}
     if since is None:
         values["followed_at"] = now
     if values != row._mapping:
-        connection.execute(update(state).values(values))
+        connection.execute(sa.update(state).values(values))
     return True, since
 
 
 def _is_pending(since: datetime) -> Any:
     """Return the condition that an Archive was neither read to its end nor failed since a time."""
-    is_unasked = or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= since)
-    is_unread = or_(_FOLLOWED.read_at.is_(None), _FOLLOWED.read_at < since)
-    return exists().where(
+    is_unasked = sa.or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= since)
+    is_unread = sa.or_(_FOLLOWED.read_at.is_(None), _FOLLOWED.read_at < since)
+    return sa.exists().where(
         _ARCHIVE.id == _FOLLOWED.archive_id,
         _ARCHIVE.included_at.is_not(None),
-        or_(is_unasked, is_unread & (_FOLLOWED.failures == 0)),
+        sa.or_(is_unasked, is_unread & (_FOLLOWED.failures == 0)),
     )
 
 
-def release_lease(connection: Connection, follower: str) -> None:
+def release_lease(connection: sa.Connection, follower: str) -> None:
     """Let another process follow at once."""
-    free = update(ResolverState).where(ResolverState.follower == follower)
+    free = sa.update(ResolverState).where(ResolverState.follower == follower)
     connection.execute(free.values(follower=None, follows_until=None))
 
 
@@ -648,7 +576,7 @@ class Follower:
         self._now = now
         self._on_progress = on_progress
         self._engine = Engine(MAX_ANSWER, config.inner_hosts, "gzip")
-        self._engine.limit_connections(config.follow_connections)
+        self._engine.limit_connections(MAX_CONNECTIONS)
         self._name = secrets.token_hex(16)
         self._max_age = timedelta(seconds=config.claims_max_age)
         self._renewed_at: datetime | None = None
@@ -670,7 +598,6 @@ class Follower:
         leads = self._lead()
         while leads and not (stop and stop.is_set()) and (self._ask_due() or self._asked):
             self._receive()
-            self._store_batch()
             leads = self._lead()
         if not leads:
             return False
@@ -688,7 +615,6 @@ class Follower:
                     self._ask_due()
                     self._tell()
                 self._receive()
-                self._store_batch()
                 is_idle = not self._asked
             except StorageError as error:
                 _logger.error("the claims of Archives can't be followed: %s", error)
@@ -737,75 +663,65 @@ class Follower:
         Archives that have failed get half of the connections: each may hold one until its time is
         over, and must not delay the others.
         """
-        limit = self._config.follow_connections
-        waiting = sum(len(result.body) for _, result in self._arrived)
-        free = limit - len(self._engine.running) if waiting < MAX_WAITING else 0
-        if free <= 0:
+        free = MAX_CONNECTIONS - len(self._asked)
+        if free <= 0 or self._arrived:  # what has arrived is stored first
             return False
         now = self._now()
         due = self._database.read(lambda connection: list_due(connection, now, free, self._asked))
         failing = sum(archive.failures > 0 for archive in self._asked.values())
         for archive in due:
-            if archive.failures and failing >= max(limit // 2, 1):
+            if archive.failures and failing >= MAX_CONNECTIONS // 2:
                 break
             failing += archive.failures > 0
             self._asked[archive.archive_id] = archive
             finish = partial(self._finish, archive)
-            if is_valid_url(archive.url):
-                self._engine.add(archive.url, int(TIMEOUT * 1000), finish, archive.headers)
-            else:
-                finish(TransferResult(reason=INVALID_URL))
+            self._engine.add(archive.url, int(TIMEOUT * 1000), finish, archive.headers)
         return bool(due)
 
     def _finish(self, archive: DueArchive, result: TransferResult) -> None:
         self._arrived.append((archive, result))
 
     def _receive(self) -> None:
-        """Receive answers, until there are enough to store or some time is over."""
-        seconds = SLICE if self._arrived else PAUSE
-        end, size, seen = monotonic() + seconds, 0, len(self._arrived)
-        while self._engine.running and size < BATCH and (left := end - monotonic()) > 0:
-            self._engine.step(left)
-            while seen < len(self._arrived):
-                size += len(self._arrived[seen][1].body)
-                seen += 1
+        """Receive answers for some time, and store them up to the first page.
 
-    def _store_batch(self) -> None:
-        """Store some of the answers that have arrived in one transaction."""
-        now = self._now()
+        To store a page can take long. Meanwhile other answers arrive, which must not time out.
+        """
+        end = monotonic() + (0.0 if self._arrived else PAUSE)
+        while self._engine.running:
+            self._engine.step(max(end - monotonic(), 0.0))
+            if monotonic() >= end:
+                break
         readings: list[Reading] = []
-        size = 0
-        while self._arrived and size < BATCH:
+        while self._arrived and not (readings and readings[-1].page):
             archive, result = self._arrived.popleft()
             del self._asked[archive.archive_id]
-            readings.append(read_result(archive, result, now, self._config))
-            size += len(result.body)
-        if readings:
-            self._store(readings, now)
+            readings.append(read_result(archive, result, self._now(), self._config))
+        if not readings:
+            return
+        last = readings[-1]
+        try:
+            is_stored = self._store(readings)
+        except NotReady:  # the page is asked for again
+            raise
+        except (IntegrityError, StorageError) as error:
+            if last.page is None:
+                raise
+            _logger.error("claims of %s can't be stored: %s", last.archive.service_ibi, error)
+            refused = Reading(last.archive, "has claims that can't be stored", True)
+            self._store([*readings[:-1], refused])
+            is_stored = False
+        if is_stored and last.page is not None:
+            self._pages += 1
+            self._claims += len(last.page.claims)
             self._on_progress(self._pages, self._claims)
 
-    def _store(self, readings: Sequence[Reading], now: datetime) -> None:
-        try:
-            with self._database.writing() as connection:
-                store = ReadingStore(connection, self._config, now, self._since or now)
-                stored = store.store(readings)
-        except (IntegrityError, StorageError) as error:
-            if isinstance(error, NotReady):
-                raise  # the pages are asked for again
-            if len(readings) > 1:
-                for one in readings:  # the others can be stored
-                    self._store([one], now)
-                return
-            [reading] = readings
-            if reading.page is None:
-                raise
-            _logger.error("claims of %s can't be stored: %s", reading.archive.service_ibi, error)
-            self._store([Reading(reading.archive, "has claims that can't be stored", True)], now)
-            return
-        for reading in stored:
-            if reading.page is not None:
-                self._pages += 1
-                self._claims += len(reading.page.claims)
+    def _store(self, readings: Sequence[Reading]) -> bool:
+        """Store readings in one transaction, and return whether the last one was stored."""
+        now = self._now()
+        with self._database.writing() as connection:
+            lock_rows(connection, [reading.archive.archive_id for reading in readings])
+            store = ReadingStore(connection, self._config, now, self._since or now)
+            return [store.store(reading) for reading in readings][-1]
 
 
 class FollowerThread:
@@ -853,7 +769,7 @@ class FollowerThread:
 
 
 def list_followed(
-    connection: Connection, now: datetime, max_age: timedelta
+    connection: sa.Connection, now: datetime, max_age: timedelta
 ) -> list[dict[str, Any]]:
     """Return the Archives that publish claims, in the order of their registration.
 
@@ -862,16 +778,16 @@ def list_followed(
     claims are too old), "silent" (the last claims count, although the Archive did not answer
     lately) or "current". The claims count in the last two.
     """
-    has_refused = exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
-    place = _ARCHIVE.service_ibi, _ARCHIVE.address, _ARCHIVE.included_at
+    has_refused = sa.exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
+    place = _ARCHIVE.service_ibi.label("service"), _ARCHIVE.address, _ARCHIVE.included_at
     rows = connection.execute(
-        select(*place, has_refused.label("has_refused"), *_COLUMNS)
+        sa.select(*place, has_refused.label("has_refused"), *_FOLLOWED.__table__.columns)
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .order_by(_FOLLOWED.archive_id)
     )
     return [
         {
-            "service": row.service_ibi,
+            "service": row.service,
             "address": row.address,
             "state": _describe_state(row, now, max_age),
             "names": row.names,
@@ -899,23 +815,15 @@ def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
     return "silent" if row.failures else "current"
 
 
-def list_refused(connection: Connection) -> list[dict[str, Any]]:
+def list_refused(connection: sa.Connection) -> list[dict[str, Any]]:
     """Return the lines that are refused, in the order of the registration of their Archives."""
     table = RefusedClaim
     rows = connection.execute(
-        select(_ARCHIVE.service_ibi, table.item, table.reason, table.refused_at)
+        sa.select(_ARCHIVE.service_ibi.label("service"), table.item, table.reason, table.refused_at)
         .join(_ARCHIVE, _ARCHIVE.id == table.archive_id)
         .order_by(table.archive_id, table.item)
-    )
-    return [
-        {
-            "service": row.service_ibi,
-            "item": row.item,
-            "reason": row.reason,
-            "refused_at": format_timestamp(row.refused_at),
-        }
-        for row in rows
-    ]
+    ).mappings()
+    return [{**row, "refused_at": format_timestamp(row["refused_at"])} for row in rows]
 
 
 # --- the audit -----------------------------------------------------------------------------------
@@ -979,11 +887,11 @@ def contradicts(claimed: State | None, pairs: Sequence[Pair], since: str) -> boo
     return state is not None and not is_claimed and timestamp < (since,)
 
 
-def count_contradiction(connection: Connection, archive_id: int, reason: str) -> None:
+def count_contradiction(connection: sa.Connection, archive_id: int, reason: str) -> None:
     """Count an answer that contradicts the claims of its Archive."""
-    _lock_followed(connection, [archive_id])
+    lock_rows(connection, [archive_id])
     count = connection.scalar(
-        update(_FOLLOWED)
+        sa.update(_FOLLOWED)
         .where(_FOLLOWED.archive_id == archive_id)
         .values(contradictions=_FOLLOWED.contradictions + 1, reason=reason)
         .returning(_FOLLOWED.contradictions)

@@ -61,7 +61,6 @@ class ResolverConfig(SharedConfig):
     :ivar max_connections: the maximum number of open connections to Archives in a process.
     :ivar email: the e-mail address of the resolver's administrator.
     :ivar follow: True if a thread of the app reads the claims of the Archives.
-    :ivar follow_connections: the maximum number of open connections for reading claims.
     :ivar claims_interval: the seconds after which the claims of an Archive are read again.
     :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
     :ivar claims_max_names: the number of names of an Archive after which no more are read.
@@ -83,7 +82,6 @@ class ResolverConfig(SharedConfig):
     max_connections: int = resolver_setting(parse_count, MAX_CONNECTIONS)
     inner_hosts: InnerHosts = resolver_setting(parse_hosts, ())
     follow: bool = resolver_setting(parse_flag, False)
-    follow_connections: int = resolver_setting(parse_count, 128)
     claims_interval: float = resolver_setting(parse_timeout, 30)
     claims_max_age: float = resolver_setting(parse_timeout, 300)
     claims_max_names: int = resolver_setting(parse_count, 1_000_000)

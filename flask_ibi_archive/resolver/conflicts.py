@@ -13,8 +13,8 @@ included again; or the operator prefers one of the claims, which then comes firs
 two changes.
 
 **Telling.** When items move, the claim of the new Archive may be read before that of the old one.
-Therefore a conflict is told only after the claims of both Archives were read again, or after half a
-minute. The signal is sent at most once: that it is sent is stored before. The e-mail is sent at
+Therefore a conflict is told only after a time in which the claims of both Archives are read again.
+The signal is sent at most once: that it is sent is stored before. The e-mail is sent at
 least once: that it was sent is stored afterwards.
 """
 
@@ -22,43 +22,27 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+import sqlalchemy as sa
 from flask import Blueprint, Response, request
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    bindparam,
-    case,
-    exists,
-    func,
-    insert,
-    not_,
-    or_,
-    select,
-    update,
-)
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.errors import ConfigError, MailError, NotReady, StorageError
-from flask_ibi_archive.resolver.archives import Archive, list_archives
+from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.resolver.archives import Archive, list_archives, send_to_administrators
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.tables import (
     ClaimedName,
     Conflict,
-    FollowedArchive,
     RegisteredArchive,
 )
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import batched, is_listed, is_one_of
-from flask_ibi_archive.server.mail import compose_email, send_email
+from flask_ibi_archive.server.database.dialects import is_listed, is_one_of
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import CONFLICTS, VARY, unready_response
 from flask_ibi_archive.server.pages.app_hooks import NUMBER, add_page
@@ -75,9 +59,9 @@ _IBIP, _ALIAS = 2, 3
 _ORIGINAL, _DELETED = 1, 3
 
 
-def _is_same_item(one: Any, other: Any) -> ColumnElement[bool]:
+def _is_same_item(one: Any, other: Any) -> sa.ColumnElement[bool]:
     """Return the condition that two rows of the claims of an Archive are about the same item."""
-    return and_(
+    return sa.and_(
         one.archive_id == other.archive_id, one.reading == other.reading, one.item == other.item
     )
 
@@ -86,17 +70,17 @@ def _select_rivals() -> Any:
     """Return the SELECT of what other Archives claim under the same names, and contradicts."""
     own, rival = aliased(ClaimedName, name="own"), aliased(ClaimedName, name="rival")
     shared, same = aliased(ClaimedName, name="shared"), aliased(ClaimedName, name="same")
-    shares_identifier = exists(
-        select(shared.name)
+    shares_identifier = sa.exists(
+        sa.select(shared.name)
         .join(same, same.name == shared.name)
         .where(
             *(_is_same_item(shared, own), shared.kind < _ALIAS),
             *(_is_same_item(same, rival), same.kind < _ALIAS),
         )
     )
-    is_alias = or_(own.kind == _ALIAS, rival.kind == _ALIAS)
+    is_alias = sa.or_(own.kind == _ALIAS, rival.kind == _ALIAS)
     return (
-        select(
+        sa.select(
             own.name,
             own.kind,
             own.item,
@@ -106,19 +90,19 @@ def _select_rivals() -> Any:
             own.since.label("own_since"),
             rival.since.label("rival_since"),
         )
-        .join(rival, and_(rival.name == own.name, rival.archive_id != own.archive_id))
+        .join(rival, sa.and_(rival.name == own.name, rival.archive_id != own.archive_id))
         .where(
-            own.archive_id == bindparam("archive"),
+            own.archive_id == sa.bindparam("archive"),
             is_listed(own.name, "names"),
             # the item has not lost the name; SQLite would search for ">" with the wrong index
             *(own.reading != 0, rival.reading != 0),
-            or_(
-                and_(not_(is_alias), own.state == _ORIGINAL, rival.state == _ORIGINAL),
-                and_(
+            sa.or_(
+                sa.and_(sa.not_(is_alias), own.state == _ORIGINAL, rival.state == _ORIGINAL),
+                sa.and_(
                     is_alias,
                     own.state < _DELETED,
                     rival.state < _DELETED,
-                    not_(shares_identifier),
+                    sa.not_(shares_identifier),
                 ),
             ),
         )
@@ -131,17 +115,17 @@ _RIVALS = _select_rivals()
 
 def _select_known() -> Any:
     """Return the SELECT of the conflicts about names that are open, or that were decided."""
-    archive: ColumnElement[int] = bindparam("archive")
+    archive: sa.ColumnElement[int] = sa.bindparam("archive")
     first, second = Conflict.first_archive_id, Conflict.second_archive_id
     return (
-        select(
+        sa.select(
             *(Conflict.id, Conflict.name, Conflict.other_name, Conflict.ended_at),
-            case((first == archive, second), else_=first).label("rival"),
+            sa.case((first == archive, second), else_=first).label("rival"),
         )
         .where(
-            or_(is_listed(Conflict.name, "names"), is_listed(Conflict.other_name, "names")),
-            or_(first == archive, second == archive),
-            or_(Conflict.ended_at.is_(None), Conflict.preferred_id.is_not(None)),
+            sa.or_(is_listed(Conflict.name, "names"), is_listed(Conflict.other_name, "names")),
+            sa.or_(first == archive, second == archive),
+            sa.or_(Conflict.ended_at.is_(None), Conflict.preferred_id.is_not(None)),
         )
         .order_by(Conflict.id)  # the open one of two Archives is the last
     )
@@ -151,7 +135,7 @@ _KNOWN = _select_known()
 
 
 def update_conflicts(
-    connection: Connection, archive_id: int, names: Iterable[str], now: datetime
+    connection: sa.Connection, archive_id: int, names: Iterable[str], now: datetime
 ) -> None:
     """Store the conflicts of an Archive that are new, and end those that no longer exist.
 
@@ -162,13 +146,7 @@ def update_conflicts(
         a claim has changed, these are all names of the item.
     Source: federation CF-1.
     """
-    for some in batched(names):
-        _update_some(connection, archive_id, some, now)
-
-
-def _update_some(
-    connection: Connection, archive_id: int, names: Sequence[str], now: datetime
-) -> None:
+    names = {*names}
     known = connection.execute(_KNOWN, {"archive": archive_id, "names": names}).all()
     # of a conflict about two identifiers, one alone may have changed
     compared = {*names, *(name for one in known for name in (one.name, one.other_name) if name)}
@@ -184,7 +162,7 @@ def _update_some(
             decided.update(dict.fromkeys(pairs, one.ended_at))
     if ended:
         connection.execute(
-            update(Conflict).where(is_one_of(Conflict.id, ended)).values(ended_at=now)
+            sa.update(Conflict).where(is_one_of(Conflict.id, ended)).values(ended_at=now)
         )
     new = []
     for rows in _group_rivals(rivals):
@@ -201,7 +179,7 @@ def _update_some(
                 }
             )
     if new:
-        connection.execute(insert(Conflict), new)
+        connection.execute(sa.insert(Conflict), new)
 
 
 def _group_rivals(rivals: Iterable[Any]) -> Iterable[Sequence[Any]]:
@@ -223,7 +201,7 @@ def _is_known(row: Any, known: Mapping[tuple[int, str], datetime | None]) -> boo
     return key in known and (ended_at is None or max(row.own_since, row.rival_since) <= ended_at)
 
 
-def prefer_archive(connection: Connection, archive_id: int, name: str, now: datetime) -> int:
+def prefer_archive(connection: sa.Connection, archive_id: int, name: str, now: datetime) -> int:
     """End the conflicts of an Archive about a name in its favour, and return their number.
 
     Its claim then comes before that of the other Archive, also under all other names of the item.
@@ -232,49 +210,53 @@ def prefer_archive(connection: Connection, archive_id: int, name: str, now: date
     :raises StorageError: if there is no such conflict, or the state of the claim comes later.
     Source: federation CF-1, CL-8a.
     """
-    has_name = or_(Conflict.name == name, Conflict.other_name == name)
-    is_ours = or_(Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id)
+    has_name = sa.or_(Conflict.name == name, Conflict.other_name == name)
+    is_ours = sa.or_(
+        Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id
+    )
     found = list_conflicts(connection, IS_OPEN, has_name, is_ours)
     if not found:
         raise StorageError(f"the Archive has no open conflict about {show_name(name)}")
     return sum(_prefer(connection, archive_id, conflict, now) for conflict in found)
 
 
-def _prefer(connection: Connection, archive_id: int, conflict: FoundConflict, now: datetime) -> int:
+def _prefer(
+    connection: sa.Connection, archive_id: int, conflict: FoundConflict, now: datetime
+) -> int:
     """End the conflicts about an item with the other Archive, and return their number."""
     [rival] = [one.id for one in conflict.claimants if one.id != archive_id]
     # one of two identifiers may be claimed no longer
     is_claimed = ClaimedName.reading > 0, ClaimedName.name.in_((conflict.name, conflict.other_name))
     own = connection.execute(
-        select(ClaimedName.reading, ClaimedName.item, ClaimedName.state)
+        sa.select(ClaimedName.reading, ClaimedName.item, ClaimedName.state)
         .where(ClaimedName.archive_id == archive_id, *is_claimed)
         .limit(1)
     ).one()
-    is_own = and_(
+    is_own = sa.and_(
         ClaimedName.archive_id == archive_id,
         *(ClaimedName.reading == own.reading, ClaimedName.item == own.item),
     )
-    names = select(ClaimedName.name).where(is_own)
+    names = sa.select(ClaimedName.name).where(is_own)
     theirs = aliased(ClaimedName)
     first: Any = connection.execute(
-        select(func.min(theirs.state), func.min(theirs.since, type_=theirs.since.type)).where(
-            *(theirs.archive_id == rival, theirs.reading > 0, theirs.name.in_(names))
-        )
+        sa.select(
+            sa.func.min(theirs.state), sa.func.min(theirs.since, type_=theirs.since.type)
+        ).where(*(theirs.archive_id == rival, theirs.reading > 0, theirs.name.in_(names)))
     ).one()
     if own.state > first[0]:
         raise StorageError(
             "the Archive claims a Copy, and the other one the Original, which always comes first"
         )
     connection.execute(
-        update(ClaimedName)
+        sa.update(ClaimedName)
         .where(is_own, ClaimedName.since >= first[1])
         .values(since=first[1] - timedelta(microseconds=1))
     )
     pair = sorted((archive_id, rival))
     is_theirs = Conflict.first_archive_id == pair[0], Conflict.second_archive_id == pair[1]
-    has_name = or_(Conflict.name.in_(names), Conflict.other_name.in_(names))
+    has_name = sa.or_(Conflict.name.in_(names), Conflict.other_name.in_(names))
     return connection.execute(
-        update(Conflict)
+        sa.update(Conflict)
         .where(Conflict.ended_at.is_(None), *is_theirs, has_name)
         .values(ended_at=now, preferred_id=archive_id)
     ).rowcount
@@ -305,13 +287,13 @@ class FoundConflict:
 
 _first, _second = aliased(RegisteredArchive), aliased(RegisteredArchive)
 #: The conditions of :func:`list_conflicts` for open and for ended conflicts.
-IS_OPEN = and_(
+IS_OPEN = sa.and_(
     Conflict.ended_at.is_(None), _first.excluded_at.is_(None), _second.excluded_at.is_(None)
 )
-IS_ENDED = not_(IS_OPEN)
-_ENDED_AT = func.coalesce(Conflict.ended_at, _first.excluded_at, _second.excluded_at)
+IS_ENDED = sa.not_(IS_OPEN)
+_ENDED_AT = sa.func.coalesce(Conflict.ended_at, _first.excluded_at, _second.excluded_at)
 _CONFLICTS = (
-    select(
+    sa.select(
         *(Conflict.id, Conflict.name, Conflict.other_name, Conflict.is_alias, Conflict.found_at),
         *(_ENDED_AT, Conflict.preferred_id, Conflict.tried_at, Conflict.told_at),
         *(Conflict.first_archive_id, Conflict.second_archive_id),
@@ -319,12 +301,12 @@ _CONFLICTS = (
     .join(_first, _first.id == Conflict.first_archive_id)
     .join(_second, _second.id == Conflict.second_archive_id)
     # an Archive that was excluded before conflicts with nobody yet
-    .where(or_(IS_OPEN, Conflict.found_at <= _ENDED_AT))
+    .where(sa.or_(IS_OPEN, Conflict.found_at <= _ENDED_AT))
 )
 
 
 def list_conflicts(
-    connection: Connection, *conditions: ColumnElement[bool], limit: int | None = None
+    connection: sa.Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None
 ) -> list[FoundConflict]:
     """Return the conflicts that meet some conditions, the newest first.
 
@@ -343,7 +325,7 @@ def find_open_conflict(database: Database, name: str) -> int | None:
 
     :param name: an identifier or alias in the form for comparison.
     """
-    has_name = or_(Conflict.name == name, Conflict.other_name == name)
+    has_name = sa.or_(Conflict.name == name, Conflict.other_name == name)
     try:
         found = database.read(
             lambda connection: list_conflicts(connection, IS_OPEN, has_name, limit=1)
@@ -360,12 +342,10 @@ def show_name(name: str) -> str:
 
 # --- telling -------------------------------------------------------------------------------------
 
-#: How long a conflict waits for the claims of both Archives to be read again.
-WAIT = timedelta(seconds=30)
+#: A conflict waits until Archives that answer were read again: for so many intervals of reading.
+WAIT = 2
 #: After a failure, an e-mail is tried again after this time.
 RETRY = timedelta(minutes=5)
-#: The seconds after which no further e-mail is sent in one call, so that the caller can go on.
-MAX_SECONDS = 60.0
 #: The maximum number of conflicts of one call, and of those that an e-mail lists.
 MAX_CONFLICTS, MAX_LISTED = 10_000, 100
 
@@ -391,11 +371,6 @@ Arquivos / Archives:
 Conflitos / Conflicts ({count}):
 {conflicts}"""
 
-#: The Archives of a conflict whose claims were not read again since the conflict was found.
-_UNREAD = and_(
-    FollowedArchive.archive_id.in_((Conflict.first_archive_id, Conflict.second_archive_id)),
-    or_(FollowedArchive.read_at.is_(None), FollowedArchive.read_at <= Conflict.found_at),
-)
 _IS_NEW = Conflict.tried_at.is_(None)
 
 
@@ -412,17 +387,17 @@ def tell_administrators(
     :raises NotReady: if the database is not available.
     Source: federation CF-1.
     """
-    is_due: ColumnElement[bool] = _IS_NEW
+    is_due: sa.ColumnElement[bool] = _IS_NEW
     if config.mail is not None:
-        is_due = or_(_IS_NEW, and_(Conflict.told_at.is_(None), Conflict.tried_at <= now - RETRY))
-    if not database.read(lambda connection: list_conflicts(connection, IS_OPEN, is_due, limit=1)):
+        is_due = sa.or_(
+            _IS_NEW, sa.and_(Conflict.told_at.is_(None), Conflict.tried_at <= now - RETRY)
+        )
+    waits = timedelta(seconds=WAIT * config.claims_interval)
+    conditions = IS_OPEN, is_due, Conflict.found_at <= now - waits
+    if not database.read(lambda connection: list_conflicts(connection, *conditions, limit=1)):
         return
-    may_be_told = or_(
-        Conflict.found_at <= now - WAIT, ~exists(select(FollowedArchive.archive_id).where(_UNREAD))
-    )
     with database.writing() as connection:
-        _read_again(connection)
-        due = list_conflicts(connection, IS_OPEN, is_due, may_be_told, limit=MAX_CONFLICTS)[::-1]
+        due = list_conflicts(connection, *conditions, limit=MAX_CONFLICTS)[::-1]
         _set_time(connection, due, "tried_at", now)
     for conflict in due:
         if conflict.tried_at is None:
@@ -430,36 +405,17 @@ def tell_administrators(
     groups: dict[tuple[Archive, Archive], list[FoundConflict]] = {}
     for conflict in due if config.mail is not None else ():
         groups.setdefault(conflict.claimants, []).append(conflict)
-    end = time.monotonic() + MAX_SECONDS
     for group in groups.values():
         if _send(config, group):
             with database.writing() as connection:
                 _set_time(connection, group, "told_at", now)
-        if time.monotonic() > end:
-            return
-
-
-def _read_again(connection: Connection) -> None:
-    """Ask the follower to read the claims of new conflicts before their turn.
-
-    An Archive that did not answer waits for its turn.
-    """
-    is_new = and_(_IS_NEW, Conflict.ended_at.is_(None))
-    unread = (
-        select(FollowedArchive.archive_id)
-        .where(FollowedArchive.failures == 0, exists(select(Conflict.id).where(is_new, _UNREAD)))
-        .order_by(FollowedArchive.archive_id)  # as the follower locks the rows
-        .with_for_update()
-    )
-    is_unread = is_one_of(FollowedArchive.archive_id, connection.scalars(unread))
-    connection.execute(update(FollowedArchive).where(is_unread).values(due_at=None))
 
 
 def _set_time(
-    connection: Connection, conflicts: Iterable[FoundConflict], column: str, now: datetime
+    connection: sa.Connection, conflicts: Iterable[FoundConflict], column: str, now: datetime
 ) -> None:
     ids = [conflict.id for conflict in conflicts]
-    connection.execute(update(Conflict).where(is_one_of(Conflict.id, ids)).values({column: now}))
+    connection.execute(sa.update(Conflict).where(is_one_of(Conflict.id, ids)).values({column: now}))
 
 
 def _announce(config: ResolverConfig, notifier: Notifier, conflict: FoundConflict) -> None:
@@ -491,8 +447,6 @@ def _send(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> bool:
     claimants, page = conflicts[0].claimants, f"{config.base_url or ''}{CONFLICTS}"
     # the Archive itself sent admin_email; email came from the resolver's administrator
     recipients = dict.fromkeys(filter(None, (one.admin_email or one.email for one in claimants)))
-    if not recipients:
-        return False
     lines = [f"  {_describe(one)}  {page}/{one.id}" for one in conflicts[:MAX_LISTED]]
     if len(conflicts) > MAX_LISTED:
         lines.append(f"  +{len(conflicts) - MAX_LISTED}  {page}")
@@ -501,14 +455,8 @@ def _send(config: ResolverConfig, conflicts: Sequence[FoundConflict]) -> bool:
         count=len(conflicts),
         conflicts="\n".join(lines),
     )
-    sender = "IBI_RESOLVER_EMAIL", config.email
-    try:
-        message = compose_email(config.mail, sender, ", ".join(recipients), _SUBJECT, text)
-        send_email(config.mail, message)
-    except (ConfigError, MailError) as error:
-        log.error("no e-mail says that two Archives claim %s: %s", _describe(conflicts[0]), error)
-        return False
-    return True
+    what = f"two Archives claim {_describe(conflicts[0])}"
+    return send_to_administrators(config, recipients, _SUBJECT, text, what)
 
 
 # --- pages ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Hints, metrics and failed URLs: what a resolver remembers of its resolutions.
+"""What a resolver remembers of its resolutions: hints, metrics of Archives, and failed URLs.
 
 A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. It
 also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
@@ -6,37 +6,35 @@ also asks the Archives where IBIs with the same *prefix* were found lately, if n
 they are new or have changed.
 
 The *metrics* of an Archive are the number of answers, the number of failures and the response
-times. The *failed URLs* are the persistent URLs that led readers nowhere (failures.py). They
-change with each resolution. Therefore they wait in memory: at the end of a request, all of them are
-written, if the last write is :data:`PAUSE` ago. No thread is needed. If the process is killed, what
-waits is lost.
+times. The *failed URLs* are the persistent URLs that led readers nowhere, counted by day,
+identifier and reason; nothing about the readers is stored. Both change with each resolution.
+Therefore they wait in memory: at the end of a request, all of them are written, if the last write
+is :data:`PAUSE` ago. No thread is needed. If the process is killed, what waits is lost.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from calendar import monthrange
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
+from itertools import groupby
 from time import monotonic
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, bindparam, column, delete, select, table, update
+import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.core.identifiers.grammar import MAX_LENGTH
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archives import lock_rows
-from flask_ibi_archive.resolver.failures import (
-    FailedName,
-    clean_name,
-    delete_old_counts,
-    store_counts,
-)
-from flask_ibi_archive.resolver.tables import Hint, PrefixHolder, RegisteredArchive
+from flask_ibi_archive.resolver.tables import FailedUrl, Hint, PrefixHolder, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import insert_or_update
+from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
+from flask_ibi_archive.server.http.transport import make_printable
 
 #: Seconds between two writes of metrics and failed URLs, and before a write that failed is tried
 #: again, so that not every reader waits for the database.
@@ -54,75 +52,77 @@ MAX_HINTS = 1_000_000
 FIRST_CLEANUP, CLEANUP_PAUSE = 60.0, 3600.0
 #: Maximum number of characters that are stored of the description of a failure.
 MAX_FAILURE = 300
+#: The maximum number of different rows of a day. All days together then take at most about 600 MB
+#: (with the longest identifiers).
+MAX_ROWS = 2000
+#: The identifier in the rows that count what exceeds the maximum.
+OTHERS = ""
+#: The counts of the current month, and of the twelve months before it, are kept.
+MONTHS_KEPT = 13
 #: The table of the document registry, which exists even if the registry is not enabled and loaded.
-DOCUMENT = table("ibi_registry_registration", column("document_id"))
+DOCUMENT = sa.table("ibi_registry_registration", sa.column("document_id"))
 
 #: The parameters of :meth:`HintWriter.add_result`.
 Result: TypeAlias = "tuple[int, float, str | None]"
 
 _logger = logging.getLogger(__name__)
 
-#: Many Archives answer between two writes, so two statements serve them all.
-_ADD_ANSWERS = (
-    update(RegisteredArchive)
-    .where(RegisteredArchive.id == bindparam("archive"))
+_ARCHIVE = RegisteredArchive
+#: Many Archives answer between two writes, so one statement serves them all.
+_ADD_METRICS = (
+    sa.update(_ARCHIVE)
+    .where(_ARCHIVE.id == sa.bindparam("archive"))
     .values(
-        answers=RegisteredArchive.answers + bindparam("more"),
-        milliseconds=RegisteredArchive.milliseconds + bindparam("took"),
-        last_answer_at=bindparam("now"),
-    )
-)
-_ADD_FAILURES = (
-    update(RegisteredArchive)
-    .where(RegisteredArchive.id == bindparam("archive"))
-    .values(
-        failures=RegisteredArchive.failures + bindparam("more"),
-        last_failure=bindparam("reason"),
-        last_failure_at=bindparam("now"),
+        answers=_ARCHIVE.answers + sa.bindparam("answered"),
+        milliseconds=_ARCHIVE.milliseconds + sa.bindparam("took"),
+        last_answer_at=sa.func.coalesce(
+            sa.bindparam("answered_at", type_=UTCDateTime()), _ARCHIVE.last_answer_at
+        ),
+        failures=_ARCHIVE.failures + sa.bindparam("failed"),
+        last_failure=sa.func.coalesce(
+            sa.bindparam("reason", type_=sa.Text()), _ARCHIVE.last_failure
+        ),
+        last_failure_at=sa.func.coalesce(
+            sa.bindparam("failed_at", type_=UTCDateTime()), _ARCHIVE.last_failure_at
+        ),
     )
 )
 
 
-def add_metrics(connection: Connection, results: Iterable[Result], now: datetime) -> None:
+# --- metrics and hints ---------------------------------------------------------------------------
+
+
+def add_metrics(connection: sa.Connection, results: Iterable[Result], now: datetime) -> None:
     """Add results to the stored metrics of the Archives.
 
     Results of Archives that are no longer registered are ignored.
 
     :param now: the current time, which is stored as the date of the results.
     """
-    times: dict[int, list[float]] = {}
-    reasons: dict[int, list[str]] = {}
-    for archive_id, seconds, failure in results:
-        if failure is None:
-            times.setdefault(archive_id, []).append(seconds)
-        else:
-            reasons.setdefault(archive_id, []).append(failure)
-    lock_rows(connection, times.keys() | reasons.keys())
-    if times:
-        answers = [
-            {"archive": one, "more": len(took), "took": round(sum(took) * 1000), "now": now}
-            for one, took in times.items()
-        ]
-        connection.execute(_ADD_ANSWERS, answers)
-    if reasons:
-        failures = [
+    by_archive: dict[int, list[Result]] = {}
+    for result in results:
+        by_archive.setdefault(result[0], []).append(result)
+    lock_rows(connection, by_archive)
+    rows = []
+    for archive_id, some in by_archive.items():
+        times = [seconds for _, seconds, failure in some if failure is None]
+        reasons = [failure for _, _, failure in some if failure is not None]
+        rows.append(
             {
-                "archive": one,
-                "more": len(texts),
-                "reason": _replace_unprintable(texts[-1])[:MAX_FAILURE],
-                "now": now,
+                "archive": archive_id,
+                "answered": len(times),
+                "took": round(sum(times) * 1000),
+                "answered_at": now if times else None,
+                "failed": len(reasons),
+                "reason": make_printable(reasons[-1], MAX_FAILURE) if reasons else None,
+                "failed_at": now if reasons else None,
             }
-            for one, texts in reasons.items()
-        ]
-        connection.execute(_ADD_FAILURES, failures)
+        )
+    if rows:
+        connection.execute(_ADD_METRICS, rows)
 
 
-def _replace_unprintable(text: str) -> str:
-    """Return a text with spaces instead of unprintable characters, which a server may have sent."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
-
-
-def store_hints(connection: Connection, found: Mapping[str, int], now: datetime) -> None:
+def store_hints(connection: sa.Connection, found: Mapping[str, int], now: datetime) -> None:
     """Store hints. A new hint replaces the earlier hint for the same IBI.
 
     :param found: the id of the Archive for each IBI. The IBIs are in canonical case.
@@ -141,7 +141,7 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
 
 
 def store_prefixes(
-    connection: Connection, prefixes: Iterable[tuple[str, int]], now: datetime
+    connection: sa.Connection, prefixes: Iterable[tuple[str, int]], now: datetime
 ) -> None:
     """Store that Archives gave items with some prefixes.
 
@@ -162,21 +162,99 @@ def store_prefixes(
         )
 
 
-def delete_old_hints(connection: Connection) -> None:
+def delete_old_hints(connection: sa.Connection) -> None:
     """Delete the oldest hints, if there are more than :data:`MAX_HINTS`.
 
     The hints for registered documents remain: a document that an Archive had is not resolved while
     this Archive does not answer.
     """
     oldest = (
-        select(Hint.found_at)
+        sa.select(Hint.found_at)
         .order_by(Hint.found_at.desc())
         .offset(MAX_HINTS)
         .limit(1)
         .scalar_subquery()
     )
-    is_document = Hint.ibi.in_(select(DOCUMENT.c.document_id))
-    connection.execute(delete(Hint).where(Hint.found_at <= oldest, ~is_document))
+    is_document = Hint.ibi.in_(sa.select(DOCUMENT.c.document_id))
+    connection.execute(sa.delete(Hint).where(Hint.found_at <= oldest, ~is_document))
+
+
+# --- failed URLs ---------------------------------------------------------------------------------
+
+
+class FailedName(NamedTuple):
+    """What failed on a day.
+
+    :param ibi: the identifier, of this system or of others, or the former address, in canonical
+        spelling, or the text in its place.
+    :param reason: the kind of the alert, such as "unknown".
+    """
+
+    day: date
+    ibi: str
+    reason: str
+
+
+def clean_name(text: str) -> str:
+    """Return a text that a reader requested as an identifier, in a form that can be stored."""
+    # a database refuses null characters and lone surrogates
+    cleaned = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    return cleaned[:MAX_LENGTH]
+
+
+def store_counts(connection: sa.Connection, counts: Mapping[FailedName, int]) -> None:
+    """Add new counts to the stored ones."""
+    for day, names in groupby(sorted(counts), key=lambda name: name.day):
+        of_day = Counter({name: counts[name] for name in names})
+        _store_day(connection, day, of_day)
+
+
+def _store_day(connection: sa.Connection, day: date, counts: Counter[FailedName]) -> None:
+    is_of_day = FailedUrl.day == day
+    stored = (
+        connection.scalar(sa.select(sa.func.count()).select_from(FailedUrl).where(is_of_day)) or 0
+    )
+    if stored + len(counts) > MAX_ROWS:
+        rows = connection.execute(sa.select(FailedUrl.ibi, FailedUrl.reason).where(is_of_day))
+        known = {FailedName(day, *row) for row in rows}
+        room = max(MAX_ROWS - stored, 0)
+        for name in [name for name in sorted(counts) if name not in known][room:]:
+            counts[name._replace(ibi=OTHERS)] += counts.pop(name)
+    statement = insert_or_update(connection, FailedUrl)
+    added = statement.on_conflict_do_update(
+        index_elements=[FailedUrl.day, FailedUrl.ibi, FailedUrl.reason],
+        set_={"count": FailedUrl.count + statement.excluded.count},
+    )
+    # all writers lock the rows in the same order, which prevents deadlocks
+    new = [{**name._asdict(), "count": counts[name]} for name in sorted(counts)]
+    connection.execute(added, new)
+
+
+def list_counts(connection: sa.Connection, day: date) -> list[tuple[int, str, str]]:
+    """Return the counts of the month of a day, with the reasons and the identifiers.
+
+    The most frequent come first.
+    """
+    last = day.replace(day=monthrange(day.year, day.month)[1])
+    count = sa.func.sum(FailedUrl.count)
+    rows = connection.execute(
+        sa.select(count, FailedUrl.reason, FailedUrl.ibi)
+        .where(FailedUrl.day.between(day.replace(day=1), last))
+        .group_by(FailedUrl.ibi, FailedUrl.reason)
+        .order_by(count.desc(), FailedUrl.ibi, FailedUrl.reason)
+    )
+    return [(int(total), reason, ibi) for total, reason, ibi in rows]  # PostgreSQL sums to decimals
+
+
+def delete_old_counts(connection: sa.Connection, today: date) -> int:
+    """Delete the counts that are older than thirteen months, and return the number of rows."""
+    year, month = divmod(12 * today.year + today.month - 1 - MONTHS_KEPT, 12)
+    return connection.execute(
+        sa.delete(FailedUrl).where(FailedUrl.day < date(year, month + 1, 1))
+    ).rowcount
+
+
+# --- the writer ----------------------------------------------------------------------------------
 
 
 class HintWriter:
@@ -217,7 +295,7 @@ class HintWriter:
         new_prefixes = {(prefix, archive_id) for prefix in prefixes} - self._known_prefixes
         try:
             if ibis:
-                stored = select(Hint.ibi, Hint.archive_id).where(Hint.ibi.in_(ibis))
+                stored = sa.select(Hint.ibi, Hint.archive_id).where(Hint.ibi.in_(ibis))
                 new = dict(new.items() - set(map(tuple, self._database.read_rows(stored))))
             if not new and not new_prefixes:
                 return

@@ -2,12 +2,19 @@
 
 An app may have both a resolver and an Archive. If this Archive has the requested item, the app
 redirects to the item immediately. Otherwise, the resolver asks all included Archives.
+
+Foreign identifiers and former addresses are redirected to the Archive that claims them. Archives
+that know the text of 2015 alone are not asked about them, so only claims tell where an item with an
+alias is. The Archive then leads to the item (archive/service/former_links.py). Source: federation
+FI-4.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from urllib.parse import unquote
 
 from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
@@ -15,8 +22,10 @@ from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.core.identifiers.dates import format_date
+from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
+from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.inclusion import (
     CLASH_REQUEST,
     SERVICE_IBI,
@@ -27,16 +36,24 @@ from flask_ibi_archive.core.protocol.inclusion import (
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
-from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.former_links import (
+    FormerLink,
+    find_former_links,
+    is_at_host,
+    is_named,
+)
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import (
     PersistentUrl,
     format_persistent_target,
+    parse_persistent_target,
     read_persistent_url,
 )
+from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
 from flask_ibi_archive.reasons import translatable
-from flask_ibi_archive.resolver.archives import find_clashes
+from flask_ibi_archive.resolver.archives import ArchiveList, Known, find_clashes
 from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
-from flask_ibi_archive.resolver.former_links import answer_former_link, find_written_link
 from flask_ibi_archive.resolver.resolving import (
     ResolutionRequest,
     find_own_archive,
@@ -60,6 +77,7 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     answer_unrouted,
     begins_with_ibi,
     is_like_persistent_url,
+    is_unrouted,
     refuse_registration_key,
 )
 from flask_ibi_archive.server.pages.requests import (
@@ -67,7 +85,9 @@ from flask_ibi_archive.server.pages.requests import (
     current_request,
     current_resolver,
     read_query,
+    request_host,
     request_root,
+    request_target,
     user_address,
 )
 from flask_ibi_archive.server.pages.texts import gettext, translate_reason
@@ -209,6 +229,99 @@ def _resolve_or_register(
     if is_service and wanted.verbs == NO_VERBS and not wanted.path:
         return answer_registration_request()
     return resolve(wanted, persistent_url, addresses, ranges)
+
+
+# --- foreign identifiers and former addresses -----------------------------------------------------
+
+
+def answer_former_link() -> Response | None:
+    """Answer a foreign identifier, or a former address that is no persistent URL.
+
+    :returns: a redirect to the same link at the Archive that claims it, 404 for a foreign
+        identifier that nobody claims, or None for another URL.
+    """
+    if not is_unrouted():
+        return None
+    target = request_target()
+    is_meant = is_named(target)
+    if not is_meant and _is_persistent_url(target):
+        return None
+    resolver = current_resolver()
+    # a former address is asked for at its own host, but never at that of the resolver; without
+    # SERVER_NAME, each host may be that of the resolver
+    own_host = resolver.config.server_name or request_host()
+    links = [
+        link
+        for link in find_former_links(target, [] if is_meant else [_find_base()])
+        if not is_at_host(str(link.alias), own_host)
+    ]
+    if not links:
+        return None
+    names = [link.alias.folded for link in links]
+    try:
+        archives, known = resolver.database.read(
+            lambda connection: resolver.archive_list.read(connection, names, [""] * len(names))
+        )
+    except NotReady as error:
+        return unready_response(error) if is_meant else None
+    location = _find_location(links, archives, known, target)
+    if location is None and not is_meant:
+        return None
+    if request.method not in ("GET", "HEAD"):
+        return method_response()
+    if location is None:
+        return _report_unknown(_find_bare_alias(links))
+    return Response(status=302, headers={"Location": location, "Cache-Control": "private"})
+
+
+def find_written_link(target: str) -> str | None:
+    """Return the foreign identifier or the former address that is written in a malformed target.
+
+    The identifier may be malformed. The result is None if there is neither.
+    """
+    if is_named(target):
+        return unquote(target.partition("?")[0].lstrip("/"))
+    links = find_former_links(target, [])
+    return str(links[0].alias) if links else None
+
+
+def _is_persistent_url(target: str) -> bool:
+    try:
+        parse_persistent_target(target)
+    except MalformedPersistentUrl:
+        return False
+    return True
+
+
+def _report_unknown(alias: str) -> Response:
+    current_resolver().hint_writer.add_failed_url(alias, AlertKind.UNKNOWN.value)
+    return alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
+
+
+def _find_bare_alias(links: Sequence[FormerLink]) -> str:
+    """Return the alias that was probably meant: the longest without a modifier behind it."""
+    aliases = [str(link.alias) for link in links]
+    return next((alias for alias in aliases if "!" not in alias and "+" not in alias), aliases[0])
+
+
+def _find_base() -> str:
+    """Return what precedes the target in the address of this request."""
+    return f"http://{normalize_host(request_host())}{request_root()}"
+
+
+def _find_location(
+    links: Sequence[FormerLink], archives: ArchiveList, known: Mapping[str, Known], target: str
+) -> str | None:
+    """Return the address of the first link that an Archive claims, at this Archive."""
+    for link in links:
+        if claimants := known[link.alias.folded].claimants:
+            best = claimants[0]
+            moved_to = best.original_id if best.state is State.DELETED else None
+            place = f"http://{archives.archives[moved_to or best.archive_id].address}"
+            if link.alias.kind is ForeignKind.ADDRESS:
+                return f"{place}/{link.alias}{link.rest}"
+            return place + target
+    return None
 
 
 # --- the service for Archives ---------------------------------------------------------------------

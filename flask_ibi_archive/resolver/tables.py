@@ -39,35 +39,32 @@ class ResolverBase(DeclarativeBase):
     metadata = resolver_metadata
 
 
+def _check(name: str, condition: str) -> CheckConstraint:
+    return CheckConstraint(condition, name=f"ck_ibi_resolver_{name}")
+
+
+def _refer_to_archive(table: str) -> ForeignKey:
+    return ForeignKey(
+        "ibi_resolver_archive.id", name=f"fk_ibi_resolver_{table}_archive", ondelete="CASCADE"
+    )
+
+
 class RegisteredArchive(ResolverBase):
     """A registered Archive with its registration key, state and metrics ([R] 5)."""
 
     __tablename__ = "ibi_resolver_archive"
     __table_args__ = (
         UniqueConstraint("service_ibi", name="uq_ibi_resolver_archive_service_ibi"),
-        CheckConstraint(
+        _check(
+            "archive_included",
             "included_at IS NULL OR (address IS NOT NULL AND ip IS NOT NULL"
             " AND platform_version IS NOT NULL AND admin_email IS NOT NULL)",
-            name="ck_ibi_resolver_archive_included",
         ),
-        CheckConstraint(
-            "confirmed_at IS NULL OR included_at IS NOT NULL",
-            name="ck_ibi_resolver_archive_confirmed",
-        ),
-        CheckConstraint(
-            "excluded_at IS NULL OR included_at IS NULL", name="ck_ibi_resolver_archive_excluded"
-        ),
-        CheckConstraint(
-            "written >= 0 AND written <= requests", name="ck_ibi_resolver_archive_requests"
-        ),
-        CheckConstraint(
-            "answers >= 0 AND failures >= 0 AND milliseconds >= 0",
-            name="ck_ibi_resolver_archive_counts",
-        ),
-        CheckConstraint(
-            "(last_failure IS NULL) = (last_failure_at IS NULL)",
-            name="ck_ibi_resolver_archive_failure",
-        ),
+        _check("archive_confirmed", "confirmed_at IS NULL OR included_at IS NOT NULL"),
+        _check("archive_excluded", "excluded_at IS NULL OR included_at IS NULL"),
+        _check("archive_requests", "written >= 0 AND written <= requests"),
+        _check("archive_counts", "answers >= 0 AND failures >= 0 AND milliseconds >= 0"),
+        _check("archive_failure", "(last_failure IS NULL) = (last_failure_at IS NULL)"),
         # an id is never used again, because metrics may be written after an Archive was removed
         {"sqlite_autoincrement": True},
     )
@@ -124,12 +121,7 @@ class Hint(ResolverBase):
 
     #: The IBI in canonical case.
     ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
-    archive_id: Mapped[int] = mapped_column(
-        Key,
-        ForeignKey(
-            "ibi_resolver_archive.id", name="fk_ibi_resolver_hint_archive", ondelete="CASCADE"
-        ),
-    )
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("hint"))
     found_at: Mapped[datetime] = mapped_column(UTCDateTime)
 
 
@@ -161,17 +153,11 @@ class KeyAttempt(ResolverBase):
 STATE_NUMBERS = {State.ORIGINAL: 1, State.COPY: 2, State.DELETED: 3}
 
 
-def _refer_to_archive(table: str) -> ForeignKey:
-    return ForeignKey(
-        "ibi_resolver_archive.id", name=f"fk_ibi_resolver_{table}_archive", ondelete="CASCADE"
-    )
-
-
 class ResolverState(ResolverBase):
     """One row: the version of the list of Archives, and what the follower does."""
 
     __tablename__ = "ibi_resolver_state"
-    __table_args__ = (CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),)
+    __table_args__ = (_check("state_id", "id = 1"),)
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
     #: Each change of the included Archives, or of whom to ask always, increases the version.
@@ -194,14 +180,11 @@ class FollowedArchive(ResolverBase):
 
     __tablename__ = "ibi_resolver_followed"
     __table_args__ = (
-        CheckConstraint(
+        _check(
+            "followed_counts",
             "failures >= 0 AND contradictions >= 0 AND reading >= 0 AND names >= 0",
-            name="ck_ibi_resolver_followed_counts",
         ),
-        CheckConstraint(
-            "epoch IS NOT NULL OR (position = '' AND read_at IS NULL)",
-            name="ck_ibi_resolver_followed_epoch",
-        ),
+        _check("followed_epoch", "epoch IS NOT NULL OR (position = '' AND read_at IS NULL)"),
     )
 
     archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("followed"), primary_key=True)
@@ -235,8 +218,8 @@ class ClaimedName(ResolverBase):
 
     __tablename__ = "ibi_resolver_claim"
     __table_args__ = (
-        CheckConstraint("state IN (1, 2, 3)", name="ck_ibi_resolver_claim_state"),
-        CheckConstraint("kind IN (1, 2, 3)", name="ck_ibi_resolver_claim_kind"),
+        _check("claim_state", "state IN (1, 2, 3)"),
+        _check("claim_kind", "kind IN (1, 2, 3)"),
         Index("ix_ibi_resolver_claim_item", "archive_id", "reading", "item"),
         {"sqlite_with_rowid": False},
     )
@@ -280,7 +263,7 @@ class PrefixHolder(ResolverBase):
 
     __tablename__ = "ibi_resolver_prefix"
     __table_args__ = (
-        CheckConstraint("is_hidden OR seen_at IS NOT NULL", name="ck_ibi_resolver_prefix_reason"),
+        _check("prefix_reason", "is_hidden OR seen_at IS NOT NULL"),
         Index("ix_ibi_resolver_prefix_archive", "archive_id"),
     )
 
@@ -298,13 +281,8 @@ class Conflict(ResolverBase):
 
     __tablename__ = "ibi_resolver_conflict"
     __table_args__ = (
-        CheckConstraint(
-            "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
-        ),
-        CheckConstraint(
-            "preferred_id IS NULL OR ended_at IS NOT NULL",
-            name="ck_ibi_resolver_conflict_preferred",
-        ),
+        _check("conflict_order", "first_archive_id < second_archive_id"),
+        _check("conflict_preferred", "preferred_id IS NULL OR ended_at IS NOT NULL"),
         Index(
             "uq_ibi_resolver_conflict_open",
             "name",
@@ -346,7 +324,7 @@ class FailedUrl(ResolverBase):
     """The number of readers for whom a persistent URL failed on a day. Contains no addresses."""
 
     __tablename__ = "ibi_resolver_failed_url"
-    __table_args__ = (CheckConstraint("count > 0", name="ck_ibi_resolver_failed_url_count"),)
+    __table_args__ = (_check("failed_url_count", "count > 0"),)
 
     day: Mapped[date] = mapped_column(Date, primary_key=True)
     #: The identifier, of this system or of others, or the former address, in canonical spelling;

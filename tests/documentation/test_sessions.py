@@ -35,7 +35,7 @@ ELSEWHERE = {
     "howto/leave-another-system.rst": "documentation/test_leaving.py",
     "hosts.rst": "installed_hosts/ckan_site/test_site.py",
     "document-registry.rst": "resolver/registry_2008/test_documentation.py",
-    "howto/claims.rst": "resolver/claims/test_claims_commands.py",  # with several servers
+    "howto/claims.rst": "resolver/test_claims_commands.py",  # with several servers
 }
 #: Commands that no session executes: the page and the beginning of the command, with the reason.
 NOT_EXECUTED = {

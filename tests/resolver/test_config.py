@@ -47,7 +47,6 @@ SETTINGS: dict[str, tuple[Any, Any, Any, Any]] = {
     ),
     "MAX_CONNECTIONS": (MAX_CONNECTIONS, "100", 100, 0),
     "FOLLOW": (False, "yes", True, "perhaps"),
-    "FOLLOW_CONNECTIONS": (128, "8", 8, 0),
     "CLAIMS_INTERVAL": (30, "10", 10.0, 0),
     "CLAIMS_MAX_AGE": (300, "90", 90.0, 0),
     "CLAIMS_MAX_NAMES": (1_000_000, "1000", 1000, 0),

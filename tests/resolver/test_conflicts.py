@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,8 +29,8 @@ from support.registries import (
     included,
     resolver_database,
 )
-from support.resolving import app_over, resolver_of, statements_of
-from support.smtp import Post, post_office
+from support.resolving import app_over, resolver_of
+from support.smtp import Post, post_office, receive
 from support.web import Answer, ask
 
 from flask_ibi_archive.core.claim import Claim, fold_name
@@ -46,7 +43,6 @@ from flask_ibi_archive.resolver.conflicts import (
     MAX_LISTED,
     PAGE,
     RETRY,
-    WAIT,
     FoundConflict,
     find_open_conflict,
     list_conflicts,
@@ -59,11 +55,9 @@ from flask_ibi_archive.resolver.tables import (
     STATE_NUMBERS,
     ClaimedName,
     Conflict,
-    FollowedArchive,
     RegisteredArchive,
 )
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import run_on_postgresql
 from flask_ibi_archive.signals import Notifier, conflict_found
 
 REP, IBIP = "dpi.inpe.br/banon/2009/02.16.17.53", "8JMKD3MGP8W/34PGRBS"
@@ -73,6 +67,8 @@ ITEM, OLD_URL = "dpi.inpe.br/banon/2009/02.16.17.54", "http://old.example.org/ha
 OTHER_SERVICE = "b.br/service/2001/01.01.00.00"
 ORIGINAL, COPY, DELETED = 1, 2, 3
 LATER = NOON + timedelta(hours=1)
+#: How long a conflict waits before it is told.
+WAIT = timedelta(seconds=60)
 PATH = "/ibi/conflicts"
 BASE = f"https://urlib.net{PATH}"
 SERVICES = (SERVICE, "a.br/archive1/2001/01.01.00.00", "a.br/archive2/2001/01.01.00.00")
@@ -144,11 +140,9 @@ def database(database: Database) -> Database:
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ((ORIGINAL, IBIP), (ORIGINAL, IBIP), [(IBIP, None, False)]),
         # an item with two identifiers is one conflict
         ((ORIGINAL, REP, IBIP, DOI), (ORIGINAL, REP, IBIP, DOI), [(IBIP, REP, False)]),
         ((ORIGINAL, IBIP), (COPY, IBIP), []),
-        ((DELETED, IBIP), (ORIGINAL, IBIP), []),
         # an alias of another item, each alias is a conflict
         (
             (ORIGINAL, IBIP, DOI, OLD),
@@ -174,23 +168,6 @@ def test_two_claims_contradict_each_other(
         with database.writing() as connection:
             assert all(one.ended_at == NOON for one in see(database))
             connection.execute(delete(Conflict))
-
-
-def test_an_identifier_that_is_an_alias_elsewhere_is_a_conflict(database: Database) -> None:
-    claim(database, 1, "a", ORIGINAL, IBIP)
-    claim(database, 2, "b", COPY, OTHER, IBIP, kind1=3)
-    assert [(one.name, one.is_alias) for one in see(database)] == [(IBIP, True)]
-    claim(database, 1, "a", ORIGINAL, REP, IBIP)
-    assert len(see(database)) == 1
-
-
-def test_a_name_that_an_item_has_lost_is_no_conflict(database: Database) -> None:
-    """The follower deletes it only at the end of the list of the Archive."""
-    claim(database, 1, "a", ORIGINAL, IBIP, DOI)
-    with database.writing() as connection:
-        connection.execute(update(ClaimedName).where(ClaimedName.name == DOI).values(reading=0))
-    claim(database, 2, "b", ORIGINAL, OTHER, DOI)
-    assert not see(database)
 
 
 def test_a_conflict_ends_with_a_claim_and_may_be_found_again(database: Database) -> None:
@@ -228,60 +205,6 @@ def test_a_conflict_is_not_open_while_an_archive_is_excluded(database: Database)
     exclude(None)
     assert find_open_conflict(database, IBIP) == 1
     assert find_open_conflict(database, OTHER) == 2
-
-
-Held = tuple[int, int, frozenset[str]]
-_claims = st.tuples(
-    st.integers(1, 3),
-    st.integers(1, 3),
-    st.frozensets(st.sampled_from((REP, IBIP, OTHER, DOI, OLD)), min_size=1),
-)
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("ab"), st.one_of(st.none(), _claims)),
-        min_size=2,
-        max_size=8,
-    )
-)
-def test_open_are_the_conflicts_of_the_present_claims(
-    history: Any, events: list[tuple[str, Held | None]]
-) -> None:
-    """Whatever was claimed before, and in whatever order."""
-    with resolver_database("sqlite://") as database:
-        included(a_registry(database), 3)
-        held: dict[tuple[int, str], tuple[int, frozenset[str]]] = {}
-        for item, changed in events:
-            if changed is None:
-                for archive in (1, 2, 3):
-                    held.pop((archive, item), None)
-                    claim(database, archive, item)
-                continue
-            archive, state, names = changed
-            other = held.get((archive, "b" if item == "a" else "a"))
-            names -= other[1] if other else frozenset()
-            if not any(kind_of(name) < 3 for name in names):
-                continue  # a claim has an identifier
-            held[archive, item] = state, names
-            claim(database, archive, item, state, *sorted(names))
-        expected: list[tuple[int, int, Set[str]]] = []
-        for (one, _), (state, names) in held.items():
-            for (other, _), (other_state, others) in held.items():
-                if one < other:
-                    same = {name for name in names & others if kind_of(name) < 3}
-                    if same and state == other_state == ORIGINAL:
-                        expected.append((one, other, same))
-                    if not same and DELETED not in (state, other_state):
-                        expected += [(one, other, {name}) for name in names & others]
-        found = [
-            (*(claimant.id for claimant in one.claimants), {one.name, one.other_name})
-            for one in see(database)
-            if one.ended_at is None
-        ]
-        for some, others in ((found, expected), (expected, found)):
-            for *pair, names in some:
-                assert any(pair == other[:2] and names & other[2] for other in map(list, others))
 
 
 #: What an Archive claims: the item of each name, and the state of each item.
@@ -327,7 +250,7 @@ def test_the_follower_finds_the_conflicts_of_what_was_read(events: Any) -> None:
             reading = read_result(asked, answer, clock(), a_config())
             assert reading.page is not None, reading.reason
             with database.writing() as connection:
-                ReadingStore(connection, a_config(), clock(), clock()).store([reading])
+                ReadingStore(connection, a_config(), clock(), clock()).store(reading)
             return reading.page.more
 
         for number, (items, states), then in events:
@@ -374,29 +297,6 @@ def list_contradictions(first: Iterable[Claim], second: Iterable[Claim]) -> set[
                 ]
                 found |= names[0] & names[1]
     return found
-
-
-@pytest.mark.postgresql
-def test_claims_without_conflicts_take_two_statements(database: Database) -> None:
-    """5,000 names of Copies are compared in less than a second."""
-    names = {f"a.br/{number}": 1 for number in range(2500)}
-    names |= {f"doi:10.1000/{number}": 3 for number in range(2500)}
-    with database.writing() as connection:
-        for archive in (1, 2, 3):
-            same = {"archive_id": archive, "state": 1 if archive == 1 else 2, "reading": 1}
-            same |= {"timestamp": "2026-03-01T12:00:00Z", "since": NOON}
-            rows = [
-                {"item": name.partition("/")[2], "name": name, "kind": kind, **same}
-                for name, kind in names.items()
-            ]
-            connection.execute(insert(ClaimedName), rows)
-        run_on_postgresql(connection, "ANALYZE ibi_resolver_claim")
-    with statements_of(database) as sent, database.writing() as connection:
-        start = perf_counter()
-        update_conflicts(connection, 2, names, NOON)
-        assert perf_counter() - start < 1
-    assert len([one for one in sent if one.startswith("SELECT")]) == 2
-    assert not see(database)
 
 
 # --- the operator prefers one --------------------------------------------------------------------
@@ -504,29 +404,8 @@ def note(service: ResolverService, *found: tuple[str, int, int]) -> None:
         connection.execute(insert(Conflict), rows)
 
 
-def follow(service: ResolverService, **times: datetime | None) -> None:
-    """Store when the claims of Archives were read; the names are those of FollowedArchive."""
-    with service.database.writing() as connection:
-        connection.execute(delete(FollowedArchive))
-        for number, read_at in times.items():
-            values = {"archive_id": int(number[1:]), "read_at": read_at, "epoch": "e"}
-            more = {"key": "", "pinned_at": NOON, "due_at": LATER}
-            connection.execute(insert(FollowedArchive).values({**values, **more}))
-
-
 def tell(service: ResolverService, now: datetime) -> None:
     tell_administrators(service.database, service.config, Notifier(), now)
-
-
-def receive(post: Post) -> list[EmailMessage]:
-    """Return the e-mails that have arrived."""
-    found = []
-    while not post.accepted.empty():
-        _, recipients, data = post.accepted.get()
-        message = message_from_bytes(data.replace(b"\r\n", b"\n"), policy=policy.default)
-        assert message["To"] == ", ".join(recipients)
-        found.append(message)
-    return found
 
 
 @pytest.fixture
@@ -590,38 +469,22 @@ def test_a_conflict_that_ends_at_once_is_not_told(
     uri: str, tmp_path: Path, sent: list[dict[str, Any]]
 ) -> None:
     """When an item moves, the claim of the new Archive may be read first."""
-    soon = NOON + timedelta(seconds=1)
     with post_office() as post, telling(uri, tmp_path, post) as service:
-        follow(service, a1=soon, a2=NOON, a3=None)
         for archive in (1, 2):
             claim(service.database, archive, "a", ORIGINAL, IBIP)
-        note(service, (OTHER, 1, 3))
-        tell(service, soon)
-        assert (sent, receive(post)) == ([], [])
-        # the others are read before their turn
-        rows = select(FollowedArchive.due_at).order_by(FollowedArchive.archive_id)
-        assert [row[0] for row in service.database.read_rows(rows)] == [LATER, None, None]
-        claim(service.database, 2, "a", COPY, IBIP, now=soon)
-        follow(service, a1=soon, a2=soon, a3=soon)
-        tell(service, soon)
+        tell(service, NOON + WAIT - timedelta(seconds=1))
+        claim(service.database, 2, "a", COPY, IBIP)
         tell(service, LATER)
-        assert [values["name"] for values in sent] == [OTHER]
-        assert [message["To"] for message in receive(post)] == [
-            "admin1@example.org, admin3@example.org"
-        ]
+        assert (sent, receive(post)) == ([], [])
 
 
-def test_a_conflict_is_told_even_if_the_other_archive_is_not_read(
+def test_without_a_mail_server_there_is_the_signal_alone(
     uri: str, tmp_path: Path, sent: list[dict[str, Any]]
 ) -> None:
-    """Without a mail server, there is the signal alone."""
     with telling(uri, tmp_path, None) as service:
-        follow(service, a1=None)
         note(service, (IBIP, 1, 2))
-        tell(service, NOON + WAIT - timedelta(seconds=1))
-        assert sent == []
-        tell(service, NOON + WAIT)
-        tell(service, LATER)
+        for now in (NOON + WAIT, LATER):
+            tell(service, now)
         assert len(sent) == 1
         assert see(service.database)[0].told_at is None
 
@@ -681,7 +544,7 @@ FIRST = {
     "found_at": "2026-03-01T12:00:00Z",
     "ended_at": "2026-03-01T13:00:00Z",
     "preferred": None,
-    "told_at": "2026-03-01T12:00:30Z",
+    "told_at": "2026-03-01T12:01:00Z",
     "archives": ARCHIVES,
 }
 SECOND = {
@@ -761,12 +624,6 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
     assert "How the conflict ends" not in page.text("h2")
     for number, expected in ALL.items():
         assert look_json(app, f"/{number}?format=json") == expected
-
-
-def test_the_pages_are_in_the_readers_language(app: Flask) -> None:
-    assert "Conflitos entre acervos" in look(app, Accept_Language="pt-BR").text
-    assert "Dois acervos declaram" in look(app, "/2", Accept_Language="pt-BR").text
-    assert "repositorios declaran" in look(app, "/2", Accept_Language="es").text
 
 
 @for_each(

@@ -44,12 +44,9 @@ def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
 @for_each(
     "target",
     [
-        f"/{HANDLE}",
         f"/{DOI}",
         "/DOI:10.5281/ZENODO.1",
-        f"/{ARK}",
         "/ark:/12345/x5-4xz321",
-        f"/{HANDLE}!:(oai_dc)",
         f"/{HANDLE}+(pt)/a%20b.txt?x=1",
         f"/{HANDLE}?ibiurl.requireditemstatus=Original",
     ],

@@ -71,18 +71,13 @@ def test_the_page_explains_itself_in_both_languages(app: Flask) -> None:
 @for_each(
     ("text", "target"),
     [
-        (IBI, f"/{IBI}"),
         (f"  {IBI.lower()}\t", f"/{IBI}"),
-        (f"/{IBI}", f"/{IBI}"),
-        (f"{IBI}!:(oai_dc)", f"/{IBI}!:(oai_dc)"),
-        (f"{IBI}??", f"/{IBI}:"),
         (
             f"http://urlib.net/{IBI}+(pt-BR)/a b.pdf?x=1&y=%2F",
             f"/{IBI}+(pt-BR)/a%20b.pdf?x=1&y=%2F",
         ),
         (f"HTTPS://example.org:8080/ibi/{REP.upper()}", f"/{REP}"),
         (f"upn:EEAFFE:{REP}", f"/{REP}"),
-        (f"{IBI}/Relatório.pdf", f"/{IBI}/Relat%C3%B3rio.pdf"),
         (f"{IBI}?ibiurl.requireditemstatus=Original", f"/{IBI}?ibiurl.requireditemstatus=Original"),
     ],
 )
@@ -115,12 +110,9 @@ def test_an_identifier_is_decoded(app: Flask, text: str, facts: list[str]) -> No
     ("text", "said", "meant"),
     [
         ("", "Enter an IBI", None),
-        ("   ", "Enter an IBI", None),
-        ("x", "'x' is not an IBI", None),
         ("sid.inpe.br/mtc-m18/2OO9/02.16.17.46", "is not an IBI", REP),
         (f"{IBI}:!", "may not follow", None),
         ("<script>alert('x')</script>\" onfocus=\"x", "is not an IBI", None),
-        ("日本/語", "is not an IBI", None),
         ("{{ 7 * 7 }}", "is not an IBI", None),
     ],
 )

@@ -1,21 +1,46 @@
-"""Hints are written if they are new; metrics and failed URLs wait in memory for a short time."""
+"""What a resolver remembers: hints and prefixes, the metrics of Archives, failed URLs."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from sqlalchemy import select, text
+from flask import Flask
+from sqlalchemy import insert, select, text
+from support.archive_servers import servers
+from support.commands import command
 from support.registries import NOON, SERVICE, a_registry, included
-from support.resolving import app_over, resolver_of, statements_of
+from support.resolving import (
+    ORIGINAL,
+    Table,
+    X,
+    app_over,
+    archives_of,
+    leads,
+    resolver_of,
+    statements_of,
+)
 
 from flask_ibi_archive.resolver import hints
-from flask_ibi_archive.resolver.hints import HintWriter, add_metrics, store_hints
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.hints import (
+    OTHERS,
+    FailedName,
+    HintWriter,
+    add_metrics,
+    delete_old_counts,
+    list_counts,
+    store_counts,
+    store_hints,
+)
 from flask_ibi_archive.resolver.tables import FailedUrl, Hint, PrefixHolder
 from flask_ibi_archive.server.database.database import Database
 
@@ -141,8 +166,8 @@ def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> No
     assert (one.last_failure, one.last_failure_at) == (late, NOON + timedelta(minutes=1))
     assert one.last_answer_at == NOON + timedelta(minutes=2)
     assert (other.answers, other.failures, other.last_answer_at) == (0, 1, None)
-    assert str(other.last_failure).startswith("answers      [2Jxxx")
-    assert len(str(other.last_failure)) == hints.MAX_FAILURE
+    assert str(other.last_failure).startswith("answers \N{REPLACEMENT CHARACTER} [2Jxxx")
+    assert len(str(other.last_failure)) == hints.MAX_FAILURE + len("...")
 
 
 def test_metrics_are_written_from_time_to_time(database: Database) -> None:
@@ -195,3 +220,185 @@ def test_a_forked_process_does_not_write_metrics_of_its_parent(database: Databas
     writer._waiting.append((process, (2, 0.0, None)))
     writer.flush()
     assert [one[0] for one in counts(database)] == [1, 0]
+
+
+DAY = date(2026, 3, 1)
+
+
+# --- failed URLs ---------------------------------------------------------------------------------
+
+
+def failed(database: Database) -> dict[tuple[date, str, str], int]:
+    rows = database.read_rows(
+        select(FailedUrl.day, FailedUrl.ibi, FailedUrl.reason, FailedUrl.count)
+    )
+    return {tuple(row[:3]): row[3] for row in rows}
+
+
+def make_writer(database: Database, moment: list[datetime]) -> HintWriter:
+    return HintWriter(database, now=lambda: moment[0])
+
+
+def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) -> None:
+    moment = [datetime(2026, 3, 1, 23, 59, tzinfo=timezone.utc)]
+    writer = make_writer(database, moment)
+    for _ in range(3):
+        writer.add_failed_url(IBI, "unknown")
+    writer.add_failed_url(IBI, "silent")
+    assert failed(database) == {}
+    writer.flush()
+    writer.add_failed_url(IBI, "unknown")
+    moment[0] += timedelta(minutes=1)
+    writer.add_failed_url(IBI, "unknown")
+    writer.flush()
+    assert failed(database) == {
+        (DAY, IBI, "unknown"): 4,
+        (DAY, IBI, "silent"): 1,
+        (DAY + timedelta(days=1), IBI, "unknown"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("requested", "expected"),
+    [
+        ("a\0b\r\nc", "a\ufffdb\ufffd\ufffdc"),
+        ("caf\xe9/\u65e5", "caf\xe9/\u65e5"),
+        ("\N{GRINNING FACE}" * 400, "\N{GRINNING FACE}" * 255),
+    ],
+)
+def test_any_text_can_be_stored(database: Database, requested: str, expected: str) -> None:
+    writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
+    writer.add_failed_url(requested, "malformed")
+    writer.flush()
+    assert failed(database) == {(DAY, expected, "malformed"): 1}
+
+
+def test_random_identifiers_do_not_fill_the_database(database: Database) -> None:
+    expected: Counter[str] = Counter()
+    with patch.object(hints, "MAX_ROWS", 10):
+        for first in range(0, 30, 6):  # the rows of the first two calls are not all new
+            names = {f"{number:02}": 1 for number in range(first, first + 9)} | {IBI: 2}
+            with database.writing() as connection:
+                store_counts(
+                    connection, {FailedName(DAY, ibi, "unknown"): names[ibi] for ibi in names}
+                )
+            expected.update(names)
+        with database.writing() as connection:
+            store_counts(connection, {FailedName(DAY + timedelta(days=1), OTHER, "unknown"): 1})
+    rows = failed(database)
+    of_day = {ibi: count for (day, ibi, _), count in rows.items() if day == DAY}
+    assert len(of_day) == 11
+    assert of_day.pop(OTHERS) == expected.total() - sum(of_day.values())
+    assert of_day[IBI] == 10
+    assert all(expected[ibi] == count for ibi, count in of_day.items())
+    assert rows[DAY + timedelta(days=1), OTHER, "unknown"] == 1
+
+
+def test_memory_is_limited_too(database: Database) -> None:
+    with patch.object(hints, "MAX_WAITING", 3):
+        writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
+    for number in range(10):
+        writer.add_failed_url(str(number), "unknown")
+    writer.flush()
+    assert {ibi for _, ibi, _ in failed(database)} == {"7", "8", "9"}
+
+
+@pytest.mark.parametrize(
+    ("today", "kept", "deleted"),
+    [
+        (date(2026, 11, 26), date(2025, 10, 1), date(2025, 9, 30)),
+        (date(2027, 1, 31), date(2025, 12, 1), date(2025, 11, 30)),
+    ],
+)
+def test_counts_are_kept_for_thirteen_months(
+    database: Database, today: date, kept: date, deleted: date
+) -> None:
+    with database.writing() as connection:
+        for day in (today, kept, deleted):
+            values = {"day": day, "ibi": IBI, "reason": "unknown", "count": 1}
+            connection.execute(insert(FailedUrl).values(values))
+        assert delete_old_counts(connection, today) == 1
+    assert {day for day, _, _ in failed(database)} == {today, kept}
+
+
+def test_the_counts_of_a_month_are_listed_the_most_frequent_first(database: Database) -> None:
+    counted = {
+        FailedName(DAY, IBI, "unknown"): 1,
+        FailedName(DAY.replace(day=31), IBI, "unknown"): 4,
+        FailedName(DAY, OTHER, "silent"): 7,
+        FailedName(DAY - timedelta(days=1), IBI, "unknown"): 100,
+        FailedName(DAY + timedelta(days=31), IBI, "unknown"): 100,
+    }
+    with database.writing() as connection:
+        store_counts(connection, counted)
+        listed = list_counts(connection, DAY.replace(day=15))
+    assert listed == [(7, "silent", OTHER), (5, "unknown", IBI)]
+
+
+def test_the_command_lists_the_failures_of_a_month(tmp_path: Path) -> None:
+    with app_over([], tmp_path) as app:
+        resolver = resolver_of(app)
+        with resolver.database.writing() as connection:
+            store_counts(connection, {FailedName(DAY, IBI, "unknown"): 3})
+        listed = command(app, "failures", "--month", "2026-03", group=ibi_resolver)
+        assert listed.lines == ["count\treason\tidentifier", f"3\tunknown\t{IBI}"]
+        [row] = json.loads(
+            command(app, "failures", "--month=2026-03", "--json", group=ibi_resolver).data
+        )
+        assert row == {"count": 3, "reason": "unknown", "identifier": IBI}
+        assert "'2026'" in command(app, "failures", "--month", "2026", group=ibi_resolver).usage
+
+
+UNKNOWN = "a.br/unknown/2001/01.01.00.00"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
+    """A resolver with an Archive."""
+    with servers() as hosts:
+        table: Table = {X: leads("http://here.br/a.pdf")}
+        with app_over(archives_of(hosts, table), tmp_path_factory.mktemp("app")) as app:
+            yield app
+
+
+def failures_of(app: Flask, *targets: str, method: str = "GET") -> dict[tuple[str, str], int]:
+    """Return the rows about these requests, after deleting those of earlier requests."""
+    resolver = resolver_of(app)
+    resolver.hint_writer.flush()
+    with resolver.database.writing() as connection:
+        connection.execute(FailedUrl.__table__.delete())  # type: ignore[attr-defined]
+    for target in targets:
+        app.test_client().open(target, method=method)
+    resolver.hint_writer.flush()
+    rows = resolver.database.read_rows(select(FailedUrl.ibi, FailedUrl.reason, FailedUrl.count))
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("target", "ibi", "reason"),
+    [
+        (f"/{UNKNOWN.upper()}!:(oai_dc)/a.txt?x=secret", UNKNOWN, "unknown"),
+        ("/8JMKD3MGP8W/35MMLLO?x=secret", "8JMKD3MGP8W/35MMLLO", "malformed"),
+        # an identifier of another system, without the modifier and the query
+        ("/ark:/12345/x5-4+(pt)/a.txt?x=secret", "ark:12345/x5-4", "unknown"),
+        # addresses whose query says what they mean, unless they were meant as persistent URLs
+        ("/http://old.br/handle/1/2?x=y", "http://old.br/handle/1/2?x=y", "malformed"),
+        ("/http://old.br/8JMKD3MGP8W/35MMLLO?x=secret", "8JMKD3MGP8W/35MMLLO", "malformed"),
+    ],
+)
+def test_each_failure_is_counted(site: Flask, target: str, ibi: str, reason: str) -> None:
+    assert failures_of(site, target, target) == {(ibi, reason): 2}
+    assert failures_of(site, target, method="HEAD") == {(ibi, reason): 1}
+    assert failures_of(site, target, method="POST") == {}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"/{X}{ORIGINAL}&x=y",
+        f"/{X}+!+",  # the identifier is right: there is nothing to compare
+        "/wp-login.php",  # a request of a robot that searches for weak servers
+    ],
+)
+def test_other_requests_are_not_counted(site: Flask, target: str) -> None:
+    assert failures_of(site, target) == {}

@@ -17,7 +17,6 @@ from support.registries import KEY, a_config, a_registry, a_request, resolver_da
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, INCLUSION_REQUEST
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver import asking
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 
@@ -95,18 +94,6 @@ def test_fifty_archives_of_which_half_are_bad(number: int, tmp_path: Path) -> No
         counts = [len(one.server.asked) for one in archives.hostile]
         assert max(counts[:3]) < min(counts[3:])
         assert min(counts[3:]) >= sum(REQUIRED in case.persistent_url for case in asked) > 0
-
-
-def test_results_are_right_without_the_circuit_breaker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "MAX_FAILURES", 10**9)
-    with many_archives(7) as archives, resolver_of(archives, tmp_path) as resolver:
-        cases = [
-            case for case in archives.cases if case.urls and REQUIRED not in case.persistent_url
-        ]
-        check(archives, resolve_all(resolver, cases))
-        assert min(len(one.server.asked) for one in archives.hostile) >= len(cases)
 
 
 def check(archives: ManyArchives, found: list[tuple[Case, Redirect | Alert]]) -> None:

@@ -37,7 +37,6 @@ HEADER = [
     "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
     "last_failure",
 ]  # fmt: skip
-OTHER_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 
 
@@ -184,18 +183,6 @@ def test_an_invalid_identifier_or_address_is_reported(resolver: Flask) -> None:
     assert not registry_of(resolver).list()
 
 
-def test_another_key_requires_replace(resolver: Flask) -> None:
-    first = register(resolver).data
-    assert register(resolver).data == first
-    error = register(resolver, key=OTHER_KEY).error
-    assert error == (
-        f"the Archive {SERVICE} is already registered with another key; to replace the key, "
-        "use --replace"
-    )
-    assert register(resolver, "--replace", key=OTHER_KEY).data == first
-    registry_of(resolver).process(a_request(key=OTHER_KEY))
-
-
 @pytest.mark.rule("R5-04")
 def test_the_confirmation_is_printed_without_a_mail_server(new_resolver: NewApp) -> None:
     app = new_resolver(SERVER_NAME="urlib.net")
@@ -284,26 +271,11 @@ def test_list_prints_state_and_metrics_of_each_archive(resolver: Flask) -> None:
     registry.process(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
     assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:07Z"]
     told = json.loads(run(resolver, "list", "--json").data)
-    assert told[0] == {
-        "service": SERVICE,
-        "address": "banon-pc2.dpi.inpe.br",
-        "ip": "150.163.2.166",
-        "platform_version": "2014:11.09.02.16.15",
-        "email": None,
-        "admin_email": "banon@dpi.inpe.br",
-        "state": "included",
-        "since": "2026-03-01T12:00:03Z",
-        "registered_at": "2026-03-01T12:00:00Z",
-        "included_at": "2026-03-01T12:00:03Z",
-        "confirmed_at": "2026-03-01T12:00:03Z",
-        "excluded_at": None,
-        "answers": 3,
-        "failures": 1,
-        "mean_milliseconds": 42,
-        "last_answer_at": "2026-03-01T13:00:00Z",
-        "last_failure": "took too long",
-        "last_failure_at": "2026-03-01T13:00:00Z",
-    }
+    assert told[0]["ip"] == "150.163.2.166"
+    assert (told[0]["state"], told[0]["since"]) == ("included", told[0]["included_at"])
+    assert (told[0]["mean_milliseconds"], told[0]["excluded_at"]) == (42, None)
+    assert told[0]["last_failure_at"] == "2026-03-01T13:00:00Z"
+    assert not any("key" in name for name in told[0])
     assert told[1]["state"] == "excluded"
 
 

@@ -61,7 +61,6 @@ def tell(text: str, archives: list[TableArchive]) -> str:
     "url",
     [
         f"{X}!",
-        f"/{X}!",
         f"http://urlib.net/{X}!",
         f"HTTPS://localhost:5000/ibi/{X.upper()}%21",
         f"{X}?ibiurl.verblist=GetLastEdition",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,12 @@ from sqlalchemy import select
 from support.archive_servers import Servers, http
 from support.cases import for_each
 from support.loopback import PATIENCE, nobody
-from support.registries import a_config, a_registry, a_request
+from support.registries import a_registry, a_request
 from support.resolving import (
     ORIGINAL,
     URL_KEY,
     USER,
+    Run,
     Table,
     TableArchive,
     X,
@@ -38,39 +37,17 @@ from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import encode_url
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_persistent_target
-from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver import asking, resolving
-from flask_ibi_archive.resolver.asking import Failure, Reply
 from flask_ibi_archive.resolver.resolving import (
     Acknowledged,
     Asked,
-    Decided,
-    ResolutionRequest,
     Skipped,
     TraceEvent,
 )
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import Hint
-from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.migrate import RESOLVER
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
-#: Seconds of a timeout that passes during a test.
-SHORT = 0.05
-
-Run = Callable[..., tuple[ResolverService, list[TableArchive]]]
-
-
-@pytest.fixture
-def run(hosts: Servers) -> Any:
-    """Create Archives that answer from tables, and a resolver that has included them."""
-    with ExitStack() as stack:
-
-        def make(*tables: Table, **config: Any) -> tuple[ResolverService, list[TableArchive]]:
-            archives = archives_of(hosts, *tables)
-            return stack.enter_context(resolver_over(archives, **config)), archives
-
-        yield make
 
 
 def led_to(resolver: ResolverService, text: str, language: str | None = None) -> str:
@@ -137,47 +114,7 @@ def test_the_number_of_rounds_is_limited(run: Run) -> None:
     assert archive.questions == [f"{X}!", f"{Y}!"]
 
 
-@pytest.mark.rule("R62-04")
-def test_languages_are_chosen_by_the_resolver(run: Run) -> None:
-    offered = "\r\n".join(
-        [
-            leads("http://a.br/en", relation=".translation"),
-            leads("http://a.br/pt", relation=".translation(pt)", key=""),
-        ]
-    )
-    resolver, [archive] = run({f"{X}+": offered})
-    for language, url in (("pt-BR", "http://a.br/pt"), ("de", "http://a.br/en")):
-        outcome = resolver.resolve(wants(f"{X}+", language))
-        assert isinstance(outcome, Redirect)
-        assert (outcome.url, outcome.depends_on_language) == (url, True)
-    assert archive.questions == [f"{X}+"] * 2
-
-
 # --- whom it waits for ---------------------------------------------------------------------------
-
-
-def test_an_archive_times_out(run: Run) -> None:
-    resolver, _ = run({X: None}, IBI_RESOLVER_ARCHIVE_TIMEOUT=SHORT)
-    outcome, events = traced(resolver, X)
-    assert isinstance(outcome, Alert)
-    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
-    [failed] = of_kind(events, Failure)
-    assert failed.reason == "took too long"
-
-
-@for_each("more", ["", ORIGINAL])
-def test_a_resolution_has_a_deadline(run: Run, more: str) -> None:
-    resolver, _ = run({X: None}, IBI_RESOLVER_DEADLINE=SHORT)
-    outcome, events = traced(resolver, f"{X}{more}")
-    assert isinstance(outcome, Alert)
-    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
-    assert [event.late for event in of_kind(events, Decided)] == [1]
-
-
-def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
-    resolver, _ = run()
-    alert = alerted(resolver, X)
-    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.UNKNOWN, 0, 0)
 
 
 # --- hints ---------------------------------------------------------------------------------------
@@ -215,29 +152,6 @@ def test_a_hint_is_stored_for_the_last_question(run: Run) -> None:
     assert (hint_of(resolver, X), hint_of(resolver, Y)) == (None, 2)
 
 
-WRONG: dict[str, str | bytes] = {
-    "knows it no more": "",
-    "has removed it": "state Deleted",
-    "fails": http("", "500 No"),
-    "has no usable url": leads("ftp://a.br/b"),
-}
-
-
-@pytest.mark.rule("R3-02")
-@for_each("wrong", WRONG.values())
-def test_a_wrong_hint_costs_one_answer(
-    run: Run, monkeypatch: pytest.MonkeyPatch, wrong: str | bytes
-) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
-    resolver, _ = run({X: leads(HERE)}, {X: wrong})
-    learn(resolver, X, 2)
-    outcome, events = traced(resolver, X)
-    assert isinstance(outcome, Redirect)
-    assert outcome.url == HERE
-    assert [event.is_first for event in of_kind(events, Asked)] == [True, False]
-    assert hint_of(resolver, X) == 1
-
-
 @pytest.mark.rule("R3-02", "R62-05")
 def test_an_excluded_archive_is_not_asked_despite_a_hint(run: Run) -> None:
     resolver, [one, other] = run({X: leads(HERE)}, {X: ""})
@@ -268,7 +182,7 @@ def test_an_archive_that_fails_repeatedly_is_skipped_and_counts_as_silent(run: R
     assert len(good.questions) == asking.MAX_FAILURES + 2
 
 
-@for_each("status", ["400 Bad", "403 No", "404 Not Found", "414 Too Long"])
+@for_each("status", ["400 Bad", "404 Not Found"])
 def test_an_archive_that_refuses_a_question_is_not_skipped(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status), Y: leads(HERE)})
     for _ in range(asking.MAX_FAILURES + 1):
@@ -283,15 +197,6 @@ def test_an_overloaded_archive_is_skipped(run: Run, status: str) -> None:
     for _ in range(asking.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
     assert len(archive.questions) == asking.MAX_FAILURES
-
-
-def test_nothing_is_waited_for_if_all_archives_are_skipped(run: Run) -> None:
-    resolver, [archive] = run({X: leads(HERE)})
-    for _ in range(asking.MAX_FAILURES):
-        resolver.circuit_breaker.record_result(1, False)
-    alert = alerted(resolver, X)
-    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.SILENT, 1, 1)
-    assert archive.asked == []
 
 
 # --- acknowledgments -----------------------------------------------------------------------------
@@ -311,30 +216,6 @@ def test_only_the_archive_of_the_url_gets_the_acknowledgment(run: Run) -> None:
     resolver.close()
     assert one.thanks.empty()
     assert other.thanks.empty()
-
-
-@pytest.mark.rule("R62-13")
-def test_nobody_waits_for_the_acknowledgment(run: Run, hosts: Servers) -> None:
-    resolver, [archive] = run({X: leads(HERE)})
-
-    def answer(target: str, head: str) -> bytes | None:
-        return None if "acknowledgment" in target else TableArchive.__call__(archive, target, head)
-
-    archive.server.answer = answer
-    assert led_to(resolver, X) == HERE
-    archive.server.wait(2)  # the question and the acknowledgment, which hangs
-    hosts.release(archive.server, http("notice {acknowledgment received}"))
-
-
-def test_surplus_acknowledgments_do_not_prevent_the_redirect(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "MAX_WAITING", 0)
-    resolver, _ = run({X: leads(HERE)})
-    outcome, events = traced(resolver, X)
-    assert isinstance(outcome, Redirect)
-    assert outcome.url == HERE
-    assert of_kind(events, Acknowledged) == []
 
 
 def test_an_acknowledgment_is_shortened_to_the_maximum_length(run: Run) -> None:
@@ -378,24 +259,6 @@ def test_an_alert_is_not_acknowledged(run: Run) -> None:
     assert of_kind(events, Acknowledged) == []
 
 
-def test_acknowledgments_can_be_switched_off(run: Run) -> None:
-    resolver, [archive] = run({X: leads(HERE)})
-    _, events = traced(resolver, X, acknowledges=False)
-    resolver.close()
-    assert archive.thanks.empty()
-    assert of_kind(events, Acknowledged) == []
-
-
-@for_each("agent", ["Mozilla/5.0 (X)", None])
-def test_an_acknowledgment_has_the_users_program(run: Run, agent: str | None) -> None:
-    resolver, [archive] = run({X: leads(HERE)})
-    resolver.resolve(wants(X, user_agent=agent))
-    archive.was_thanked()
-    head = archive.server.heads[-1].split("\r\n")
-    told = [line for line in head if "forwarded" in line.lower()]
-    assert told == ([] if agent is None else [f"X-Forwarded-User-Agent: {agent}"])
-
-
 def test_an_acknowledgment_goes_to_the_registered_address(run: Run, hosts: Servers) -> None:
     trap = hosts.add(lambda target, head: http(""))
     claims = f"\r\narchiveaddress {trap.address}\r\nibi.archiveservice {{rep {Z}}}"
@@ -406,21 +269,6 @@ def test_an_acknowledgment_goes_to_the_registered_address(run: Run, hosts: Serve
 
 
 # --- the trace -----------------------------------------------------------------------------------
-
-
-def test_trace_events_are_in_order(run: Run) -> None:
-    resolver, [archive] = run({f"{X}!": goes_on(Y), f"{Y}!": leads(HERE, relation=".lastedition")})
-    outcome, events = traced(resolver, f"{X}!")
-    kinds = [type(event) for event in events]
-    assert kinds == [Asked, Reply, Decided, Asked, Reply, Decided, Acknowledged]
-    asked = [event.target.url for event in of_kind(events, Asked)]
-    assert asked == [f"http://{archive.address}{target}" for target in archive.asked[:2]]
-    first, last = of_kind(events, Reply)
-    assert [pair.name for pair in first.pairs] == ["ibi.nextedition"]
-    assert len(last.pairs) == 4
-    decided = of_kind(events, Decided)
-    assert [event.round for event in decided] == [1, 2]
-    assert decided[-1].outcome == outcome
 
 
 # --- the database --------------------------------------------------------------------------------
@@ -458,18 +306,6 @@ def test_no_database_connection_is_held_while_archives_are_asked(
     with resolver_over(archives, f"sqlite:///{tmp_path / 'resolver.sqlite'}") as resolver:
         assert led_to(resolver, X) == HERE
     assert in_use[0] == 0
-
-
-@pytest.mark.no_tables
-def test_a_database_without_tables_is_reported(uri: str) -> None:
-    database = Database.at(uri, RESOLVER)
-    resolver = ResolverService(a_config(), database)
-    with pytest.raises(NotReady, match="run: flask ibi-resolver init"):
-        resolver.resolve(wants(X))
-    resolver.init()
-    resolver.init()
-    assert alerted(resolver, X).kind is AlertKind.UNKNOWN
-    resolver.close()
 
 
 def test_metrics_are_stored(run: Run, tmp_path: Path) -> None:
@@ -519,30 +355,6 @@ resolver = ResolverService(
 request = ResolutionRequest(read_persistent_url(sys.argv[2]), "http://urlib.net:80/", ("::1",))
 print(resolver.resolve(request).url, end="")
 """
-
-
-def test_a_closed_resolver_sends_no_requests(run: Run, tmp_path: Path) -> None:
-    resolver, [archive] = run({X: leads(HERE)}, uri=f"sqlite:///{tmp_path / 'resolver.sqlite'}")
-    resolver.close()
-    alert = alerted(resolver, X)
-    assert (alert.kind, alert.silent) == (AlertKind.SILENT, 1)
-    assert archive.asked == []
-
-
-def test_the_request_to_an_archive_has_the_parsed_persistent_url(run: Run) -> None:
-    resolver, [archive] = run({f"{X}+(pt):(oai_dc)/a%20b.txt": leads(HERE)})
-    text = f"{X}+(pt):(oai_dc)/a%20b.txt?x=1&ibiurl.language=pt"
-    request = wants(text)
-    outcome = resolver.resolve(
-        ResolutionRequest(request.wanted, request.persistent_url, ("10.0.0.1", "150.163.68.1"))
-    )
-    assert isinstance(outcome, Alert)  # the pairs are of another relation than asked for
-    [target] = archive.asked
-    assert target == (
-        f"/{archive.service}?clientinformation.ipaddress=10.0.0.1%20150.163.68.1"
-        f"&parsedibiurl.filepath=/a%20b.txt&parsedibiurl.ibi={X}"
-        "&parsedibiurl.verblist=GetTranslation(pt)%20GetMetadata(oai_dc)&servicesubject=urlRequest"
-    )
 
 
 def test_alternatives_are_asked_of_archives_that_know_the_item(run: Run) -> None:

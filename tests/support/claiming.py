@@ -192,7 +192,7 @@ class Reader:
         answer = TransferResult(**{"status": 200, "body": body, "etag": '"1"', **result})
         reading = read_result(due, answer, now, self.config)
         with self.database.writing() as connection:
-            ReadingStore(connection, self.config, now, now).store([reading])
+            ReadingStore(connection, self.config, now, now).store(reading)
         return reading
 
     def read_all(self, limit: int = 1000) -> None:

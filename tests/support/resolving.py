@@ -52,6 +52,10 @@ SIGNS = {"GetLastEdition": "!", "GetTranslation": "+", "GetMetadata": ":", " ": 
 Table: TypeAlias = Mapping[str, "str | bytes | None"]
 
 
+#: Creates Archives that answer from tables, and a resolver that has included them.
+Run: TypeAlias = "Callable[..., tuple[ResolverService, list[TableArchive]]]"
+
+
 def leads(url: str, state: str = "Original", relation: str = "", key: str = URL_KEY) -> str:
     """Return the answer of an Archive that has the item."""
     return "\r\n".join(

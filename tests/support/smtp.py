@@ -7,6 +7,8 @@ import socketserver
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
 from queue import SimpleQueue
 from threading import Thread
 
@@ -95,3 +97,14 @@ def post_office(**behaviour: object) -> Iterator[Post]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def receive(post: Post) -> list[EmailMessage]:
+    """Return the e-mails that have arrived."""
+    found = []
+    while not post.accepted.empty():
+        _, recipients, data = post.accepted.get()
+        message = message_from_bytes(data.replace(b"\r\n", b"\n"), policy=policy.default)
+        assert message["To"] == ", ".join(recipients)
+        found.append(message)
+    return found

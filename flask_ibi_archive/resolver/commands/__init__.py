@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SECTIONS = {
     "Every day": "administration.init administration.check administration.register "
     "administration.list administration.remove resolve.resolve administration.failures",
-    "Claims": "claims.follow claims.claims conflicts.conflicts",
+    "Claims": "claims.follow claims.claims claims.conflicts",
     "For experts": "administration.check-actors export_map.export-map",
 }
 

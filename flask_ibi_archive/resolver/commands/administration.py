@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import asdict
 from datetime import datetime, timezone
 from getpass import GetPassWarning
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 
 #: Maximum length in bytes of the line that contains a registration key.
 MAX_LINE = 4096
-#: The columns that the command ``list`` prints.
+#: The values that the command ``list`` prints with ``--json``.
+FIELDS = (
+    "service", "address", "ip", "platform_version", "email", "admin_email", "state", "since",
+    "registered_at", "included_at", "confirmed_at", "excluded_at", "answers", "failures",
+    "mean_milliseconds", "last_answer_at", "last_failure", "last_failure_at",
+)  # fmt: skip
+#: The columns that it prints otherwise.
 COLUMNS = (
     "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
     "last_failure",
@@ -166,25 +173,11 @@ def list_command(as_json: bool) -> None:
 def _list_values(archive: Archive) -> dict[str, str | int | None]:
     state, since = archive.state
     mean = round(archive.milliseconds / archive.answers) if archive.answers else None
+    values = {**asdict(archive), "service": archive.service_ibi, "state": state, "since": since}
+    values |= {"address": archive.address or None, "mean_milliseconds": mean}
     return {
-        "service": archive.service_ibi,
-        "address": archive.address or None,
-        "ip": archive.ip,
-        "platform_version": archive.platform_version,
-        "email": archive.email,
-        "admin_email": archive.admin_email,
-        "state": state,
-        "since": format_timestamp(since),
-        "registered_at": format_timestamp(archive.registered_at),
-        "included_at": format_timestamp(archive.included_at),
-        "confirmed_at": format_timestamp(archive.confirmed_at),
-        "excluded_at": format_timestamp(archive.excluded_at),
-        "answers": archive.answers,
-        "failures": archive.failures,
-        "mean_milliseconds": mean,
-        "last_answer_at": format_timestamp(archive.last_answer_at),
-        "last_failure": archive.last_failure,
-        "last_failure_at": format_timestamp(archive.last_failure_at),
+        name: format_timestamp(value) if isinstance(value, datetime) else value
+        for name, value in ((name, values[name]) for name in FIELDS)
     }
 
 
@@ -226,7 +219,7 @@ def failures_command(month: datetime | None, as_json: bool) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver failures --month 2026-11
     """
-    from flask_ibi_archive.resolver.failures import list_counts
+    from flask_ibi_archive.resolver.hints import list_counts
 
     day = (month or datetime.now(timezone.utc)).date()
     columns = ("count", "reason", "identifier")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
 import click
@@ -18,6 +18,7 @@ from sqlalchemy import Connection, case, func, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.resolver.archives import order_claim
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.resolver.tables import ClaimedName, RegisteredArchive
 from flask_ibi_archive.server.commands import terminal
@@ -70,16 +71,6 @@ map $ibi_name $ibi_target {{
 """
 
 
-class MapCounts(NamedTuple):
-    """The numbers of names that were written.
-
-    :param left_out: the names that no path can express, such as addresses with a query.
-    """
-
-    names: int
-    left_out: int
-
-
 @click.command("export-map")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def export_map_command(path: Path) -> None:
@@ -101,8 +92,8 @@ def export_map_command(path: Path) -> None:
         new_file(path, 0o644) as file,
     ):
         total = connection.scalar(select(func.count()).select_from(ClaimedName)) or 0
-        counts = write_map(file, _show(bars, read_names(connection), total))
-    terminal.write(f"{counts.names} names, {counts.left_out} left out")
+        names, left_out = write_map(file, _show(bars, read_names(connection), total))
+    terminal.write(f"{names} names, {left_out} left out")
 
 
 def _show(bars: terminal.Bars, rows: Iterable[Any], total: int) -> Iterator[Any]:
@@ -141,7 +132,7 @@ def read_names(connection: Connection) -> Iterable[Any]:
             ).label("ibi"),
             ClaimedName.state,
             ClaimedName.since,
-            ClaimedName.archive_id,
+            RegisteredArchive.id,
             RegisteredArchive.service_ibi,
             RegisteredArchive.address,
             RegisteredArchive.included_at,
@@ -153,8 +144,10 @@ def read_names(connection: Connection) -> Iterable[Any]:
     return connection.execution_options(yield_per=STEP).execute(statement)
 
 
-def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
-    """Write a map.
+def write_map(file: BinaryIO, rows: Iterable[Any]) -> tuple[int, int]:
+    """Write a map, and return the numbers of names that were written and that were left out.
+
+    Left out are names that no path can express, such as addresses with a query.
 
     :param rows: the result of :func:`read_names`.
     """
@@ -163,7 +156,9 @@ def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
     for _, group in groupby(rows, lambda row: row.folded):
         claims = [list(claims) for _, claims in groupby(group, lambda row: row.name)]
         for claimants in claims:
-            first = min(claimants, key=_claim_order)
+            identifier = match_identifier(claimants[0].name)
+            prefix = "" if identifier is None else identifier.prefix
+            first = min(claimants, key=lambda row: order_claim(row, row, prefix))
             path = _make_path(first.name)
             if "?" in first.name or not _is_clean(path):
                 left_out += 1
@@ -181,14 +176,7 @@ def write_map(file: BinaryIO, rows: Iterable[Any]) -> MapCounts:
     file.write(b"}\n")
     file.seek(0)
     file.write(_format_start(names, longest))
-    return MapCounts(names, left_out)
-
-
-def _claim_order(row: Any) -> tuple[Any, ...]:
-    """Return the place of a claim in the order in which a resolver asks (federation CL-8a)."""
-    item, service = match_identifier(row.ibi), match_identifier(row.service_ibi)
-    is_own = item is not None and service is not None and item.prefix == service.prefix
-    return row.state, row.since, not is_own, row.included_at, row.archive_id
+    return names, left_out
 
 
 def _make_path(name: str) -> bytes:

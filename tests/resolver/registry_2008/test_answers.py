@@ -341,7 +341,6 @@ def test_actors_with_the_originals_of_different_last_editions_are_no_rivals(
     [
         (X, [{X: (NEVER, "")}], DEADLINE, DOC),
         (X, [{X: (0.1, leads(OTHER))}], 0.1, OTHER),
-        (X, [{X: (0.1, "")}], 0.1, DOC),
         (X, [{X: (0.1, "")}, {X: (3, leads(OTHER))}], 3, OTHER),
         (f"{X}{ORIGINAL}", [{X: (3, "")}], 3, DOC),
         (f"{X}{ORIGINAL}", [{X: (NEVER, "")}], DEADLINE, DOC),
@@ -377,7 +376,7 @@ def hint(database: Database, ibi: str) -> None:
 SILENT_HABITS = {"it does not answer": (NEVER, ""), "its answer is wrong": (0, NONSENSE)}
 
 
-@for_each("modifier", ["", "!", ":", ":(oai_dc)", "/a.txt", ORIGINAL])
+@for_each("modifier", ["", "!", ":(oai_dc)", "/a.txt", ORIGINAL])
 def test_while_the_archive_that_had_the_item_is_silent_the_registry_does_not_count(
     here: Database, modifier: str
 ) -> None:
@@ -422,7 +421,6 @@ def test_without_a_registered_document_all_archives_are_waited_for(here: Databas
     [
         (Y, {}, (AlertKind.UNKNOWN, 0, 1)),
         (Y, {Y: (NEVER, "")}, (AlertKind.SILENT, 1, 1)),
-        (Y, {Y: (0, "state Deleted")}, (AlertKind.REMOVED, 0, 1)),
         (f"{X}:(marc)", {}, (AlertKind.MISSING, 0, 1)),
         (f"{X}:(marc)", {f"{X}:(marc)": (NEVER, "")}, (AlertKind.SILENT, 1, 1)),
         (f"{X}:(marc)", {f"{X}:(marc)": (1, leads(OTHER, relation=".metadata(marc)"))}, None),

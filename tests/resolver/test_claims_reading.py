@@ -1,4 +1,4 @@
-"""How pages of claims become rows: a table of cases, and a property."""
+"""How pages of claims become rows, and answers that contradict them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,35 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.claiming import OTHER, ClaimingArchive, Reader, a_claim, an_ibi
+from support.archive_servers import MakeFanOut, Servers, http
+from support.cases import for_each
+from support.claiming import OTHER, ClaimingArchive, Reader, a_claim, an_ibi, follow_row, rows_of
 from support.clocks import Clock
+from support.loopback import PATIENCE
 from support.registries import NOON, SERVICE, a_config, resolver_database
+from support.resolving import X, archives_of, leads
 
 from flask_ibi_archive.core.claim import Claim
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import claims
-from flask_ibi_archive.resolver.claims import count_contradiction, read_again, store_hidden
-from flask_ibi_archive.resolver.tables import ClaimedName, PrefixHolder, RefusedClaim
+from flask_ibi_archive.resolver.archives import Archive
+from flask_ibi_archive.resolver.claims import (
+    MAX_CONTRADICTIONS,
+    audit_claims,
+    contradicts,
+    count_contradiction,
+    read_again,
+    store_hidden,
+)
+from flask_ibi_archive.resolver.tables import (
+    ClaimedName,
+    FollowedArchive,
+    PrefixHolder,
+    RefusedClaim,
+    ResolverState,
+)
 from flask_ibi_archive.server.database.database import Database
 
 ORIGINAL, COPY, DELETED = 1, 2, 3
@@ -85,46 +105,6 @@ def test_the_last_claim_of_an_item_counts(
     sinces = {row.name: row.since for row in reader.rows(ClaimedName)}
     if an_ibi(0) in kept:
         assert sinces[an_ibi(0)] == since
-
-
-def test_since_is_kept_but_when_the_state_changes(reader: Reader) -> None:
-    def since() -> Any:
-        [row] = reader.rows(ClaimedName)
-        return row.since
-
-    reader.archive.set(a_claim())
-    reader.read_all()
-    first = since()
-    backup = reader.archive.save()
-    reader.archive.set(a_claim(0, item="another"), a_claim(0, None))
-    reader.read_all()
-    assert since() == first
-    reader.archive.restore(backup)  # another epoch
-    reader.archive.set(a_claim(5, None))
-    reader.read_all()
-    assert since() == first
-    reader.archive.set(a_claim(0, State.COPY))
-    reader.read_all()
-    assert since() == reader.clock.now > first
-
-
-def test_conflicts_are_looked_for_under_all_names_of_items_that_changed(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[set[str]] = []
-    monkeypatch.setattr(claims, "update_conflicts", lambda *values: seen.append({*values[2]}))
-    reader.archive.set(a_claim(0, aliases=(DOI,)), a_claim(1))
-    reader.read_all()
-    reader.archive.set(a_claim(0, aliases=(DOI,)), a_claim(1))  # as before
-    reader.read_all()
-    reader.archive.set(a_claim(0, State.COPY, aliases=(DOI,)))
-    reader.read_all()
-    reader.archive.set(a_claim(0, State.COPY))
-    reader.read_all()
-    reader.archive.set(a_claim(1, None))
-    reader.read_all()
-    doi = "doi:10.5281/zenodo.1"
-    assert seen == [{an_ibi(0), doi, an_ibi(1)}, {an_ibi(0), doi}, {an_ibi(0), doi}, {an_ibi(1)}]
 
 
 # --- refused lines and pages ---------------------------------------------------------------------
@@ -422,3 +402,55 @@ def test_nothing_is_missed_and_nothing_is_deleted_too_early(steps: list[Any]) ->
         assert model.reader.names() == model.archive.own_list()
         assert {row.reading for row in model.reader.rows(ClaimedName)} <= {model.reader.row.reading}
         model.file.close()
+
+
+# --- the audit -----------------------------------------------------------------------------------
+
+ORIG, A_COPY = State.ORIGINAL, State.COPY
+HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
+SINCE, LATER = "2026-11-26T22:00:00Z", "2026-11-26T22:00:01Z"
+CHANGED = f"\r\ntimestamp {LATER}"
+
+
+@for_each(
+    ("text", "contradicted"),
+    [
+        ("", {ORIG, A_COPY}),
+        (leads(HERE), {None, A_COPY}),
+        ("state Deleted", {None, ORIG, A_COPY}),
+        (leads(HERE) + CHANGED, set()),  # the change was perhaps not read yet
+        (f"ibi {{rep {X}}}", set()),  # shown to nobody
+    ],
+)
+def test_which_answers_contradict_a_claim(text: str, contradicted: set[State | None]) -> None:
+    pairs = parse_pairs(text)
+    assert {one for one in (None, ORIG, A_COPY) if contradicts(one, pairs, SINCE)} == contradicted
+
+
+def test_answers_that_contradict_claims_are_counted_and_end_the_trust(
+    database: Database,
+    hosts: Servers,
+    make_fan_out: MakeFanOut,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(claims, "WAIT", PATIENCE)
+    tables = {X: leads(HERE)}, {X: leads(THERE, "Copy")}, {X: http("", "500 No")}
+    servers = archives_of(hosts, *tables)
+    archives = []
+    for number, server in enumerate(servers):
+        key = ClaimingArchive(server.service, seed=number)
+        archive_id = follow_row(database, key, server.address)
+        archives.append(Archive(archive_id, server.service, server.address))
+    with database.writing() as connection:
+        connection.execute(FollowedArchive.__table__.update().values(epoch="1", read_at=NOON))
+    claimed = {archives[0].id: ORIG}
+    for count in range(1, MAX_CONTRADICTIONS + 1):
+        fan_out = make_fan_out()
+        audit_claims(database, fan_out, parse_identifier(X), archives, claimed, 300)
+        rows = rows_of(database, FollowedArchive)
+        assert [row.contradictions for row in rows] == [0, count, 0]
+        [state] = rows_of(database, ResolverState)
+        assert state.version == (count == MAX_CONTRADICTIONS)
+    assert claims.NO_READER in servers[1].asked[0]
+    assert caplog.text.count("contradicted its claims") == MAX_CONTRADICTIONS

@@ -147,7 +147,8 @@ def test_pages_are_read_to_the_end_and_then_asked_for_with_an_etag(
 def test_a_silent_archive_delays_no_other(
     database: Database, hosts: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    following = Following(database, hosts, IBI_RESOLVER_FOLLOW_CONNECTIONS=2)
+    following = Following(database, hosts)
+    monkeypatch.setattr(claims, "MAX_CONNECTIONS", 2)
     monkeypatch.setattr(claims, "IDLE", 0.01)
     silent = [following.include(answer=hangs) for _ in range(3)]
     with database.writing() as connection:  # they were silent before
@@ -187,12 +188,6 @@ def test_a_page_that_expands_to_too_much_is_given_up(following: Following) -> No
     archive = following.include(answer=lambda *_: http(bomb, Content_Encoding="gzip"))
     following.follow()
     assert following.row(archive).reason == f"answers with more than {claims.MAX_ANSWER} bytes"
-
-
-def test_an_address_that_can_not_be_asked_is_a_failure(following: Following) -> None:
-    archive = following.include(address="a b")
-    following.follow()
-    assert following.row(archive).reason == "has an invalid address"
 
 
 # --- one follower at a time ----------------------------------------------------------------------
@@ -244,7 +239,6 @@ def test_what_was_read_of_an_archive_that_is_excluded_meanwhile_is_not_stored(
 def test_claims_count_since_the_time_when_the_resolver_began_to_catch_up(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "BATCH", 1)  # one page after the other
     first = following.include(a_claim(0))
     follower = following.follower(on_progress=lambda *_: following.clock.wait(5))
     following.include(a_claim(1))

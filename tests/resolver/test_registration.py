@@ -1,4 +1,4 @@
-"""Inclusion and exclusion over HTTP, with a real Archive and a real resolver."""
+"""Inclusion and exclusion over HTTP with real Archives, also with two on one computer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,16 +17,20 @@ from flask import Flask
 from support.accesses import stored
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import Outcome, command
-from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, nobody, serving
-from support.registries import CHEAP, KEY, a_request
+from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, Later, nobody, serving
+from support.registries import CHEAP, KEY, a_config, a_registry, a_request
 from support.resolving import app_over, resolver_of
+from support.smtp import post_office, receive
 from support.vectors import load
-from support.web import SERVICE_PATH, ask, environ_of, run
+from support.web import environ_of, run
 from werkzeug.serving import WSGIRequestHandler
 
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.core.protocol.inclusion import format_registration_request
-from flask_ibi_archive.resolver.archives import MAX_OF_SENDER
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, format_registration_request
+from flask_ibi_archive.resolver.archives import MAX_OF_SENDER, Archive, Registry, find_clashes
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.server.database.database import Database
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
@@ -220,7 +225,158 @@ def test_a_resolver_below_a_prefix_knows_its_address(world: World) -> None:
     assert (answer.status, answer.alert) == (400, "servicesubject is missing")
 
 
-def test_an_archive_has_no_resolver_service(world: World) -> None:
-    app: Flask = world.archives[KEY]
-    assert ask(app, SERVICE_PATH).status == 400
-    assert ask(app, f"{RESOLVER}?servicesubject=inclusionRequest").status in (302, 404)
+SERVICES = ("example.org/a/2026/03.01.12.00", "example.org/b/2026/03.01.12.00")
+#: The prefix of IBIps of the port 800 at the IP address of the tests.
+IBIP = "8JMKD3MGP8W"
+CLASH = f"identifiers with the prefix {IBIP} are minted by {SERVICES[0]} and {SERVICES[1]}"
+
+
+@pytest.fixture
+def new_archive(tmp_path: Path) -> Iterator[Any]:
+    """Create apps, each with an Archive in a database of its own."""
+    made: list[Flask] = []
+
+    def create(**config: Any) -> Flask:
+        folder = tmp_path / f"archive{len(made)}"
+        folder.mkdir()
+        app = make_app(f"sqlite:///{folder / 'archive.sqlite'}", folder, **config)
+        made.append(app)
+        archive_of(app).init()
+        return app
+
+    yield create
+    for app in made:
+        close(app)
+
+
+# --- the prefixes --------------------------------------------------------------------------------
+
+
+def test_an_archive_may_mint_with_the_port_of_its_address() -> None:
+    archive = Archive(1, SERVICES[0], "a.example.org:8080", "150.163.34.243")
+    for ibi, expected in (
+        ("example.org/a.8080/2026/03.01.12.00", True),
+        ("example.org/a.8081/2026/03.01.12.00", False),
+    ):
+        assert archive.may_mint(parse_identifier(ibi)) is expected
+
+
+# --- what a resolver knows -----------------------------------------------------------------------
+
+
+def include(registry: Registry, number: int, **values: Any) -> str:
+    """Include an Archive, and return what the answer says about a clash."""
+    registry.register(SERVICES[number], KEY)
+    email = f"admin{number}@example.org"
+    return registry.process(
+        a_request(service_ibi=SERVICES[number], admin_email=email, **values)
+    ).clash
+
+
+@pytest.mark.rule("G5-02")
+@pytest.mark.parametrize(
+    ("first", "second", "clash"),
+    [
+        ({"mints": f"example.org/a {IBIP}"}, {"mints": f"example.org/b {IBIP}"}, CLASH),
+        # without the pair, the prefix of the service IBI counts
+        ({}, {"mints": "example.org/a"}, CLASH.replace(IBIP, "example.org/a")),
+        ({"mints": IBIP, "database": "1"}, {"mints": IBIP, "database": "2"}, CLASH),
+        ({"mints": IBIP, "database": "1"}, {"mints": IBIP, "database": "1"}, ""),
+        ({"mints": IBIP}, {"mints": f"{IBIP}34M"}, ""),
+    ],
+)
+def test_the_same_prefix_in_different_databases_is_a_clash(
+    database: Database, first: dict[str, str], second: dict[str, str], clash: str
+) -> None:
+    registry = a_registry(database)
+    assert include(registry, 0, **first) == ""
+    assert include(registry, 1, **second) == include(registry, 0, **first) == clash
+    assert list(find_clashes(database)) == ([clash] if clash else [])
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=SERVICES[0]))
+    assert not find_clashes(database)
+
+
+def test_both_administrators_get_one_email(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with post_office() as post:
+        host, port = post.address
+        config = a_config(MAIL_SERVER=host, MAIL_PORT=port, IBI_RESOLVER_EMAIL="urlib@example.org")
+        registry = a_registry(database, config=config)
+        for number in (0, 1, 1, 0):
+            include(registry, number, mints=IBIP)
+        [message] = receive(post)
+        post.refuses["MAIL"] = "550 no"
+        include(registry, 1, mints="example.org/b")
+        with caplog.at_level(logging.ERROR):
+            # it is included nevertheless
+            assert include(registry, 1, mints=IBIP) == CLASH
+    assert message["To"] == "admin0@example.org, admin1@example.org"
+    assert message.get_content().count(f"{CLASH}.\n") == 2
+    assert "550" in caplog.text
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+class Neighbours:
+    """Two virtual hosts at one IP address, with an Archive each, and a resolver."""
+
+    def __init__(self, stack: ExitStack, folder: Path, new_archive: Any) -> None:
+        self.resolver = stack.enter_context(app_over([], folder / "resolver"))
+        resolver_of(self.resolver).registry.cost = CHEAP
+        url = f"http://{stack.enter_context(serving(self.resolver))}{RESOLVER}"
+        self.settings, self.places, self.new_archive = [], [], new_archive
+        for number, service in enumerate(SERVICES):
+            resolver_of(self.resolver).registry.register(service, KEY)
+            self.places.append(Later())
+            self.settings.append(
+                {
+                    "IBI_ARCHIVE_SERVICE_IBI": service,
+                    "IBI_ARCHIVE_ADDRESS": stack.enter_context(serving(self.places[number])),
+                    "IBI_ARCHIVE_ADMIN_EMAIL": f"admin{number}@example.org",
+                    "IBI_MINT_HOST": f"{'ab'[number]}.example.org",
+                    "IBI_MINT_PORT": "80,800",
+                    "IBI_REGISTRATION_KEY": KEY,
+                    "IBI_RESOLVER_URL": url,
+                    "IBI_DATABASE_TIMEOUT": PATIENCE,
+                }
+            )
+            self.start(number)
+
+    def start(self, number: int, **settings: str) -> None:
+        """Start an Archive, or replace it by one with other settings and a new database."""
+        self.places[number].app = self.new_archive(**{**self.settings[number], **settings})
+
+    def register(self, number: int) -> Outcome:
+        return command(self.places[number].app, "register-archive")
+
+    def check(self) -> list[str]:
+        """Return what the checks of the Archives and of the resolver say about the clash."""
+        outcomes = [command(place.app, "check") for place in self.places]
+        outcomes.append(command(self.resolver, "check", group=ibi_resolver))
+        lines = [line for outcome in outcomes for line in outcome.out.splitlines()]
+        return [line for line in lines if CLASH in line]
+
+
+def test_commands_tell_of_a_clash_until_the_prefixes_differ(
+    new_archive: Any, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        world = Neighbours(stack, tmp_path, new_archive)
+        assert world.register(0).data == f"{SUCCESSFUL}\n"
+        assert world.check() == []
+        told = world.register(1)
+        assert (told.status, told.out) == (0, f"{SUCCESSFUL} clash {{{CLASH}}}\n")
+        assert told.err.startswith(f"Warning: {CLASH}; set IBI_MINT_PORT of one of the two")
+        archives = world.check()
+        resolver = archives.pop()
+        assert resolver == f"FAIL prefixes: {CLASH}; one must change its IBI_MINT_PORT"
+        assert len(archives) == 2
+        for line in archives:
+            assert line.startswith(f"FAIL resolver: {world.settings[0]['IBI_RESOLVER_URL']} says")
+            assert "set IBI_MINT_PORT" in line
+        world.start(1, IBI_MINT_PORT="80,802")
+        assert len(world.check()) == 3
+        assert world.register(1).data == f"{SUCCESSFUL}\n"
+        assert world.check() == []

@@ -270,11 +270,11 @@ def test_the_file_is_replaced_when_the_new_one_is_complete(
     before = names_of(path)
     keep(app, 1, *[claim(number) for number in range(1, 300)])
 
-    def fail(row: object) -> None:
+    def fail(*values: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_map, "_claim_order", fail)
+        patch.setattr(export_map, "order_claim", fail)
         assert "No space left" in export(app, path).error
     assert names_of(path) == before
     assert export(app, path).data == "600 names, 0 left out\n"
