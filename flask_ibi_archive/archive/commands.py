@@ -156,8 +156,7 @@ def _check_layout(name: str) -> str:
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    By default, REVISION is the newest revision. If IBI_VERSION_TABLE is set, the app's own
-    migrations upgrade the tables, and this command only checks the revision.
+    By default, REVISION is the newest revision.
 
     \b
     Example:

@@ -54,8 +54,6 @@ LONGEST_TIMEOUT = 3600
 PATH_CHARACTERS = "/:@!$&'()*+,;="
 #: The description of IBI_BASE_TEMPLATE for error messages.
 TEMPLATE = "the name of a template in a template folder of the app, as layout.html"
-#: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
-VERSION_TABLE = "ibi_alembic_version"
 #: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
 #: scripts of the app, but no inline styles or scripts and nothing from other hosts. There is no
 #: form-action, because browsers would then block a form that is redirected to the host of an item.
@@ -241,9 +239,6 @@ parse_service_ibi = make_parser(
 )
 parse_ip = make_parser(
     "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
-)
-parse_table_name = make_parser(
-    "the name of a table, as alembic_version", _require_text, re.compile(r"[A-Za-z_]\w*").fullmatch
 )
 #: A word that needs no encoding in a message of the protocol (a list of pairs).
 parse_ascii_word = make_parser(
@@ -548,7 +543,6 @@ class ArchiveConfig(SharedConfig):
     )
     database_bind: str | None = setting(parse_text)
     read_database_uri: str | None = setting(parse_text, is_secret=True)
-    version_table: str = setting(parse_table_name, VERSION_TABLE)
     files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
     granularity: Fraction = setting(parse_granularity_setting, "0.001")
     mint_host: str = setting(parse_text, default_mint_host)

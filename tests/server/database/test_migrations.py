@@ -61,12 +61,12 @@ def test_a_downgrade_to_base_removes_all_tables(database: Database) -> None:
     assert names(database) == set()
     move(database, "head")
     there = names(database)
-    assert there >= TABLES | {migrate.VERSION_TABLE}
+    assert there >= TABLES | {migrate.ARCHIVE.version_table}
     database.check()
     move(database, "head")
     assert names(database) == there
     move(database, "base")
-    assert names(database) == {migrate.VERSION_TABLE}
+    assert names(database) == {migrate.ARCHIVE.version_table}
     with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
         database.check()
     move(database, "base", "head")
@@ -99,7 +99,7 @@ def test_the_migrations_create_the_tables_of_the_models(database: Database) -> N
             opts={
                 "compare_type": True,
                 "compare_server_default": True,
-                "version_table": migrate.VERSION_TABLE,
+                "version_table": migrate.ARCHIVE.version_table,
             },
         )
         assert compare_metadata(context, metadata) == []
@@ -152,7 +152,7 @@ def test_the_error_for_a_wrong_revision_is_one_line(app: Flask, way: str, revisi
 def test_the_error_for_a_database_of_a_newer_version_is_one_line(app: Flask) -> None:
     archive = archive_of(app)
     with archive.database.writing() as connection:
-        connection.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '9999'"))
+        connection.execute(text(f"UPDATE {migrate.ARCHIVE.version_table} SET version_num = '9999'"))
     with pytest.raises(NotReady, match="at revision 9999, but this version needs"):
         archive.database.check()
     for step in (archive.upgrade, archive.init, lambda: archive.downgrade("base")):
