@@ -30,7 +30,6 @@ from flask_ibi_archive.server.pages.alerts import (
     method_response,
     unready_response,
 )
-from flask_ibi_archive.server.pages.persistent_urls import is_unrouted
 from flask_ibi_archive.server.pages.requests import (
     current_resolver,
     request_host,
@@ -45,8 +44,6 @@ def answer_former_link() -> Response | None:
     :returns: a redirect to the same link at the Archive that claims it, 404 for a foreign
         identifier that nobody claims, or None for another URL.
     """
-    if not is_unrouted():
-        return None
     target = request_target()
     is_meant = is_named(target)
     if not is_meant and _is_persistent_url(target):

@@ -17,7 +17,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache, lru_cache
+from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from importlib import import_module
 from io import BytesIO
@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from babel import Locale, dates, numbers
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-from flask import Response, request
+from flask import Response, current_app, request
 from jinja2 import Environment
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
@@ -38,8 +38,6 @@ from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
-    current_flask,
-    current_request,
     request_root,
     request_target,
 )
@@ -122,7 +120,7 @@ def page_language() -> str:
 
 
 def _current_catalogue() -> Catalogue:
-    environ = current_request().environ
+    environ = request.environ
     found: Catalogue | None = environ.get(CATALOGUE)
     if found is None:
         wanted = (
@@ -153,7 +151,7 @@ def _language_in_url() -> str:
 
 def _language_of_host() -> str:
     """Return the language that the host chose for the reader; "" if the host chooses none."""
-    extensions = current_flask().extensions
+    extensions = current_app.extensions
     choose = extensions[EXTENSION].functions.choose_language if EXTENSION in extensions else None
     if choose is None and FLASK_BABEL in extensions:
         # imported here, because most apps do without it; an older extension has the same key
@@ -270,17 +268,7 @@ def translate_reason(reason: Reason | str | None) -> str:
 
 def format_number(value: int) -> str:
     """Return a number with the thousands separator of the page's language."""
-    return _format_decimal(value, _current_catalogue().locale)
-
-
-@lru_cache(maxsize=4096)
-def _format_decimal(value: int, locale: Locale) -> str:
-    return numbers.format_decimal(value, locale=locale)
-
-
-@lru_cache(maxsize=1024)
-def _format_skeleton(skeleton: str, day: date, locale: Locale) -> str:
-    return dates.format_skeleton(skeleton, day, locale=locale)
+    return numbers.format_decimal(value, locale=_current_catalogue().locale)
 
 
 def format_size(size: int) -> str:
@@ -313,7 +301,7 @@ def format_date(value: date | str, width: Literal["long", "short"] = "long") -> 
             return value
         if len(value) == len("2027-03"):
             skeleton = "yMMMM" if width == "long" else "yM"
-            return _format_skeleton(skeleton, first, locale)
+            return dates.format_skeleton(skeleton, first, locale=locale)
         value = first
     if width == "short":
         return dates.format_skeleton("yMd", value, locale=locale)

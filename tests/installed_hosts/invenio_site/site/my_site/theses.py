@@ -14,9 +14,7 @@ ibi_of_api = IBIArchive(session=db.session, routes=False)  # for the app under /
 
 def init_ibi(app):
     ibi.init_app(app)
-    app.config["ALEMBIC_CONTEXT"]["include_name"] = (
-        include_name  # hides our tables
-    )
+    app.config["ALEMBIC_CONTEXT"]["include_name"] = include_name  # hides our tables
 
 
 class ThesisMetadata(IdentifiedItem, db.Model, RecordMetadataBase):
