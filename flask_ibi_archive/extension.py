@@ -13,6 +13,7 @@ from typing import Any
 
 from flask import Flask, Response, current_app, has_app_context, has_request_context
 from flask.typing import ResponseReturnValue
+from sqlalchemy.exc import ArgumentError
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
@@ -36,7 +37,7 @@ from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, Pag
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_address
-from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
+from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,

@@ -33,7 +33,6 @@ from flask_ibi_archive.core.identifiers import (
     parse_granularity,
     parse_identifier,
 )
-from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
 from flask_ibi_archive.core.protocol.hosts import (
     InnerHosts,
     extract_host,
@@ -591,11 +590,6 @@ class ArchiveConfig(SharedConfig):
     def base_url(self) -> str:
         """The scheme and the host of the URLs of the Archive."""
         return f"{self.url_scheme}://{self.archive_address}"
-
-    @cached_property
-    def resolver_base(self) -> str:
-        """IBI_RESOLVER_URL without the IBI of the resolver's service at its end."""
-        return re.sub(rf"/(?:{IBIP.pattern}|{REPOSITORY.pattern})\Z", "", self.resolver_url)
 
     def check_minting(self) -> tuple[str, str]:
         """Return the prefixes of new identifiers, of the rep and the ibip form.

@@ -462,7 +462,7 @@ def test_no_database_connection_is_held_while_archives_are_asked(
 
 @pytest.mark.no_tables
 def test_a_database_without_tables_is_reported(uri: str) -> None:
-    database = Database.at(uri, RESOLVER)
+    database = Database(uri, RESOLVER)
     resolver = ResolverService(a_config(), database)
     with pytest.raises(NotReady, match="run: flask ibi-resolver init"):
         resolver.resolve(wants(X))
@@ -514,7 +514,7 @@ from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(
     ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": "127.0.0.1"}, "/nowhere"),
-    Database.at(sys.argv[1], RESOLVER),
+    Database(sys.argv[1], RESOLVER),
 )
 request = ResolutionRequest(read_persistent_url(sys.argv[2]), "http://urlib.net:80/", ("::1",))
 print(resolver.resolve(request).url, end="")

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError as ArgumentError
-from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
+from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.server.config import DATABASE_TIMEOUT
-from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
+from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker, limit_connections
 
 #: Opens a connection of the driver.
 Creator: TypeAlias = "Callable[[], Any]"
@@ -51,12 +49,7 @@ WRITE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
 SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 
 
-def make_engine(
-    uri: str,
-    timeout: float = DATABASE_TIMEOUT,
-    find_limit: FindLimit = lambda: None,
-    creator: Creator | None = None,
-) -> Engine:
+def make_engine(uri: str, timeout: float, find_limit: FindLimit, creator: Creator | None) -> Engine:
     """Return an engine for a database.
 
     The engine is in autocommit mode, so statements that read need no transaction. SQLite checks
@@ -129,9 +122,6 @@ def _make_postgresql_engine(
     # the environment variable PGCLIENTENCODING may name an encoding that lacks characters
     url = url.update_query_dict({**options, **url.query, "client_encoding": "utf8"})
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
-    # psycopg is only installed for PostgreSQL
-    from flask_ibi_archive.server.database.limited_connection import limit_connections
-
     limited = limit_connections(find_limit, find_breaker(identify_database(url)))
 
     def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:

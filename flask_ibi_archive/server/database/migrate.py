@@ -120,8 +120,7 @@ def configuration(connection: Connection | None = None, history: History = ARCHI
 def head_revision(history: History = ARCHIVE) -> str:
     """Return the newest revision of the tables that this version of the package knows."""
     head = _scripts(history).get_current_head()
-    if head is None:
-        raise StorageError(f"the folder {migrations_path(history)} contains no migrations")
+    assert head is not None
     return head
 
 

@@ -30,7 +30,7 @@ TABLES = set(metadata.tables)
 
 @pytest.fixture
 def database(uri: str) -> Iterator[Database]:
-    database = Database.at(uri)
+    database = Database(uri)
     yield database
     database.close()
 

@@ -16,7 +16,7 @@ VALUE = "ação 汉字 %s $1"
 @pytest.fixture
 def database(uri: str) -> Iterator[Database]:
     """A database."""
-    database = Database.at(uri)
+    database = Database(uri)
     yield database
     database.close()
 
@@ -31,7 +31,7 @@ def repeat(connection: Connection, value: str = VALUE) -> str:
 @pytest.mark.postgresql
 def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
-    database = Database.at(uri)
+    database = Database(uri)
     with database.reading() as connection:
         assert repeat(connection) == VALUE
     database.close()
@@ -76,7 +76,7 @@ def test_an_interrupted_connection_is_not_used_again(uri: str) -> None:
             raise SystemExit
         return None
 
-    database = Database.at(uri, find_limit=find_limit)
+    database = Database(uri, find_limit=find_limit)
     with database.reader.connect() as connection:
         assert repeat(connection) == VALUE
         interrupts = True  # the answer arrives, but nobody reads it

@@ -18,8 +18,7 @@ from support.registries import CHEAP, SERVICE, a_registry, a_request, resolver_d
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts, parse_inner_hosts
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archives import Registry
-from flask_ibi_archive.server.http.link_check import find_link_error
-from flask_ibi_archive.server.http.transport import HttpResponse, fetch
+from flask_ibi_archive.server.http.transport import HttpResponse, fetch, find_link_error
 
 KEY = "1234567890"
 ONE, OTHER = "127.0.0.1", "127.0.0.2"

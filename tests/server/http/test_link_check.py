@@ -8,7 +8,7 @@ import pytest
 from support.far import Far, Reply, unused_address
 from support.loopback import LOOPBACK
 
-from flask_ibi_archive.server.http.link_check import LinkError, find_link_error
+from flask_ibi_archive.server.http.transport import LinkError, find_link_error
 
 
 def check(url: str, timeout: float = 20) -> LinkError | None:
