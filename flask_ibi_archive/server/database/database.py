@@ -81,18 +81,13 @@ class Database:
         self._parent_pools: list[Pool] = []
         _databases.add(self)
 
-    @property
-    def has_one_writer(self) -> bool:
-        """Whether only one transaction can write at a time: on SQLite, where nothing queues."""
-        return self.engine.dialect.name == "sqlite"
-
     def limit_page_cache(self, kibibytes: int) -> None:
         """Limit the cache that each SQLite connection has for pages of the file.
 
         Without this limit, the cache grows to 2000 KiB for each connection. Only connections that
         are opened after this call have the limit. PostgreSQL has no such cache in this process.
         """
-        if self.has_one_writer:
+        if self.engine.dialect.name == "sqlite":
             for engine in (self.engine, self.reader):
                 event.listen(
                     engine,

@@ -227,8 +227,7 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
     # The planner expects more rows than a urlRequest reads. Therefore the planner would compile the
     # statements, which takes too long.
     cursor = connection.cursor()
-    cursor.execute("SET jit = off")
-    cursor.execute(TIMES)
+    cursor.execute(f"SET jit = off; {TIMES}")
     cursor.close()
 
 

@@ -71,7 +71,13 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     """
     name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
-    pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
+    summary = alert.summary
+    if name == "unknown_here":
+        summary = (
+            f"this Archive does not have the item {alert.ibi}, or the item does not have the "
+            "requested part in this Archive"
+        )
+    pairs: Pairs = [(ALERT, summary), *_create_pairs(alert)]
     if resolver_url is not None:
         pairs.append((PERSISTENT_URL, resolver_url))
     return _respond(name, alert.kind.status, pairs, retries, alert, resolver_url)
@@ -208,16 +214,6 @@ def _find_conflicts(alert: Alert) -> str:
     """Return the path of the conflict, or that of the list if its number is unknown."""
     path = f"{request_root()}{CONFLICTS}"
     return path if alert.conflict is None else f"{path}/{alert.conflict}"
-
-
-def _summarise_alert(alert: Alert, name: str) -> str:
-    """Return the alert in one line of English."""
-    if name == "unknown_here":
-        return (
-            f"this Archive does not have the item {alert.ibi}, or the item does not have the "
-            "requested part in this Archive"
-        )
-    return alert.summary
 
 
 def _create_pairs(alert: Alert) -> Pairs:

@@ -272,15 +272,13 @@ def health_response(name: str = "", error: NotReady | ConfigError | None = None)
     :param name: the name of a service that is not ready. The log message contains this name.
     :param error: the reason why it is not ready. The response then has the status 503.
     """
-    values = {"status": "ok"}
+    response = jsonify(status="ok")
     if error is not None:
         current_app.logger.error("%s is not ready: %s", name, error)
-        values = {"status": "unavailable", "reason": summarise_error(error)}
-    response = jsonify(values)
-    response.headers["Cache-Control"] = "no-store"
-    if error is not None:
+        response = jsonify(status="unavailable", reason=summarise_error(error))
         response.status_code = 503
         response.headers["Retry-After"] = RETRY_AFTER
+    response.headers["Cache-Control"] = "no-store"
     return response
 
 

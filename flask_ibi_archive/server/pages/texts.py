@@ -127,7 +127,7 @@ def _current_catalogue() -> Catalogue:
             _language_in_url(),
             _language_of_host(),
             request.cookies.get(COOKIE, ""),
-            _browser_languages(),
+            request.headers.get("Accept-Language", ""),
         )
         found = environ[CATALOGUE] = _choose_catalogue(",".join(wanted))
     return found
@@ -160,10 +160,6 @@ def _language_of_host() -> str:
     return "" if choose is None else str(choose() or "").replace("_", "-")
 
 
-def _browser_languages() -> str:
-    return request.headers.get("Accept-Language", "")
-
-
 def set_language(response: Response) -> None:
     """Set the headers of a page that name its language.
 
@@ -177,7 +173,7 @@ def set_language(response: Response) -> None:
     if not _language_in_url() or _language_of_host() or not _is_own_link():
         return
     path = f"{request_root()}/"
-    if language != _choose_catalogue(_browser_languages()).tag:
+    if language != _choose_catalogue(request.headers.get("Accept-Language", "")).tag:
         response.set_cookie(
             COOKIE, language, path=path, secure=request.is_secure, httponly=True, samesite="Lax"
         )
