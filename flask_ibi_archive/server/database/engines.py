@@ -67,12 +67,14 @@ def make_engine(uri: str, timeout: float, find_limit: FindLimit, creator: Creato
     """
     url = make_url(uri)
     if url.get_backend_name() == "postgresql":
-        engine = _make_postgresql_engine(url, timeout, find_limit, creator)
+        engine = _make_postgresql_engine(url, timeout, find_limit)
     elif url.get_backend_name() == "sqlite":
-        engine = _make_sqlite_engine(url, timeout, creator)
+        engine = _make_sqlite_engine(url, timeout)
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
     event.listen(engine, "begin", lambda connection: begin(connection, find_limit()))
+    if creator is not None:
+        event.listen(engine, "do_connect", lambda *connecting: creator(), insert=True)
     return engine
 
 
@@ -102,9 +104,7 @@ def begin(connection: Connection, limit: float | None) -> None:
     connection.exec_driver_sql(statement)
 
 
-def _make_postgresql_engine(
-    url: URL, timeout: float, find_limit: FindLimit, creator: Creator | None
-) -> Engine:
+def _make_postgresql_engine(url: URL, timeout: float, find_limit: FindLimit) -> Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     if url.get_driver_name() != "psycopg":
@@ -125,14 +125,14 @@ def _make_postgresql_engine(
     limited = limit_connections(find_limit, find_breaker(identify_database(url)))
 
     def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
-        return limited.connect(*arguments, **options) if creator is None else creator()
+        return limited.connect(*arguments, **options)
 
     event.listen(engine, "do_connect", open_connection)
     event.listen(engine, "connect", _prepare_psycopg)
     return engine
 
 
-def _make_sqlite_engine(url: URL, timeout: float, creator: Creator | None) -> Engine:
+def _make_sqlite_engine(url: URL, timeout: float) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
     if is_in_memory(url):
         # All threads share one connection. It is not reset when a thread returns it to the pool,
@@ -149,8 +149,6 @@ def _make_sqlite_engine(url: URL, timeout: float, creator: Creator | None) -> En
             connection.execute(f"PRAGMA {pragma}")
 
     event.listen(engine, "connect", prepare)
-    if creator is not None:
-        event.listen(engine, "do_connect", lambda *connecting: creator())
     return engine
 
 
@@ -161,15 +159,10 @@ def is_in_memory(url: URL) -> bool:
 
 def find_sqlite_file(url: URL) -> Path | None:
     """Return the path of an SQLite database file; None if the database is not a file."""
-    name = url.database
-    if (
-        url.get_backend_name() != "sqlite"
-        or not name
-        or name.startswith("file:")
-        or is_in_memory(url)
-    ):
+    if url.get_backend_name() != "sqlite" or is_in_memory(url):
         return None
-    return Path(name)
+    name = str(url.database)
+    return None if name.startswith("file:") else Path(name)
 
 
 def is_same_database(first: str, second: str) -> bool:

@@ -66,6 +66,7 @@ class Catalogue:
     messages: NullTranslations
 
 
+@cache
 def read_catalogues(folder: Path = FOLDER) -> dict[str, Catalogue]:
     """Return all catalogues in a folder, by tag in lower case."""
     # readers of English are in many countries: 1 March 2027, not March 1, 2027
@@ -133,13 +134,8 @@ def _current_catalogue() -> Catalogue:
     return found
 
 
-@cache
-def _catalogues() -> dict[str, Catalogue]:
-    return read_catalogues()
-
-
 def _choose_catalogue(languages: str) -> Catalogue:
-    catalogues = _catalogues()
+    catalogues = read_catalogues()
     return catalogues[find_language(parse_accept_language(languages), catalogues) or ENGLISH]
 
 
@@ -225,7 +221,7 @@ def list_languages() -> list[LanguageLink]:
             f"{request_root()}{path}?{'&'.join([*kept, f'{PARAMETER}={one.tag}'])}",
             one.tag == current,
         )
-        for one in sorted(_catalogues().values(), key=lambda one: one.name)
+        for one in sorted(read_catalogues().values(), key=lambda one: one.name)
     ]
 
 

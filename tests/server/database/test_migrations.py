@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -103,13 +102,8 @@ def test_the_migrations_create_the_tables_of_the_models(database: Database) -> N
             },
         )
         assert compare_metadata(context, metadata) == []
-
-
-def test_every_check_of_the_models_is_in_the_database(database: Database) -> None:
-    move(database, "head")
-    with database.reading() as connection:
         inspector = inspect(connection)
-        for table in metadata.sorted_tables:
+        for table in metadata.sorted_tables:  # alembic does not compare checks
             wanted = {c.name for c in table.constraints if isinstance(c, CheckConstraint)}
             assert wanted <= {c["name"] for c in inspector.get_check_constraints(table.name)}
 
@@ -137,7 +131,7 @@ def test_tables_of_a_host_are_not_changed(database: Database, revision: str) -> 
         assert "alembic_version" in inspect(connection).get_table_names()
 
 
-@for_each("revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"])
+@for_each("revision", ["9999", "no such", "-99", "+99", "%s"])
 @for_each("way", ["upgrade", "downgrade"])
 def test_the_error_for_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> None:
     archive = archive_of(app)
@@ -184,28 +178,3 @@ def test_a_revision_imports_nothing_of_the_package(path: Path) -> None:
         )
     }
     assert modules <= {"__future__", "alembic", "sqlalchemy", "typing"}
-
-
-def test_setup_cfg_lists_all_packages() -> None:
-    setup = ConfigParser()
-    setup.read(ROOT / "setup.cfg", encoding="utf-8")
-    listed = set(setup["options"]["packages"].split())
-    folders = {
-        path.parent
-        for name in ("flask_ibi_archive", "migrations")
-        for path in (ROOT / name).rglob("__init__.py")
-    }
-    there = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert listed == {
-        f"flask_ibi_archive.{name}" if name.startswith("migrations") else name for name in there
-    }
-
-
-def test_setup_cfg_lists_the_other_files_of_the_migrations() -> None:
-    setup = ConfigParser()
-    setup.read(ROOT / "setup.cfg", encoding="utf-8")
-    listed = setup["options.package_data"]["flask_ibi_archive.migrations"].split()
-    others = [path for path in (ROOT / "migrations").iterdir() if path.is_file()]
-    assert others
-    for path in others:
-        assert path.suffix == ".py" or any(path.match(pattern) for pattern in listed)
