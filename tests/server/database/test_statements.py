@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, String, bindparam, literal_column, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, String, bindparam, select
 
 from flask_ibi_archive.server.database.database import Database
 
@@ -47,24 +46,6 @@ def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> 
             getattr(transaction, end)()
     with database.reading() as connection:
         assert repeat(connection) == VALUE
-
-
-@pytest.mark.only_on("postgresql")
-def test_no_part_of_a_text_is_ignored(database: Database) -> None:
-    with database.reader.connect() as connection:
-        with pytest.raises(DBAPIError, match="NUL"):
-            repeat(connection, "a\0b")
-        assert repeat(connection) == VALUE
-
-
-@pytest.mark.postgresql
-def test_a_refused_statement_does_not_break_the_connection(database: Database) -> None:
-    with database.reader.connect() as connection:
-        for _ in range(2):
-            with pytest.raises(DBAPIError, match="missing") as raised:
-                connection.execute(select(literal_column("missing")))
-            assert not raised.value.connection_invalidated
-            assert repeat(connection) == VALUE
 
 
 @pytest.mark.only_on("postgresql")
