@@ -85,23 +85,16 @@ class PageBlueprint(Blueprint):
     port.
     """
 
-    def make_setup_state(
-        self, app: App, options: dict[str, Any], first_registration: bool = False
-    ) -> BlueprintSetupState:
+    def make_setup_state(self, *arguments: Any, **options: Any) -> BlueprintSetupState:
         """Return the object that adds the rules to an app."""
-        return _SetupState(self, app, options, first_registration)
+        return _SetupState(self, *arguments, **options)
 
 
 class _SetupState(BlueprintSetupState):
-    def add_url_rule(
-        self,
-        rule: str,
-        endpoint: str | None = None,
-        view_func: Callable[..., Any] | None = None,
-        **options: Any,
-    ) -> None:
+    def add_url_rule(self, rule: str, *arguments: Any, **options: Any) -> None:
         """Add a rule to the app."""
-        super().add_url_rule(rule, endpoint, view_func, **options, **_choose_host(self))
+        options.update(_choose_host(self))
+        super().add_url_rule(rule, *arguments, **options)
 
 
 def _choose_host(state: BlueprintSetupState) -> dict[str, Any]:

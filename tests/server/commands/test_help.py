@@ -23,12 +23,6 @@ GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
 NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
 IDS = [f"{group.package}:{group.name}" for group in GROUPS]
 EVERY = for_each(("group", "name"), NAMES)
-#: The commands that read data or print a report.
-REPORTING = (
-    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "verify", "stats",
-    "purge", "check-links", "compare", "register-archive", "unregister-archive", "resolve",
-    "offers", "conflicts", "claims", "failures",
-)  # fmt: skip
 
 
 def app_of(group: IBIGroup) -> str:
@@ -98,15 +92,6 @@ def test_each_command_accepts_the_examples_of_its_help(
         parent = click.Context(group, info_name=group.name)
         with command_of(group, name).make_context(name, options[1:], parent=parent):
             pass
-
-
-@EVERY
-def test_only_commands_that_read_or_report_have_the_option_json(group: IBIGroup, name: str) -> None:
-    found = command_of(group, name)
-    if isinstance(found, click.Group) and not found.invoke_without_command:
-        return  # the commands of the group have the options
-    options = [option for parameter in found.params for option in parameter.opts]
-    assert ("--json" in options) == (name in REPORTING)
 
 
 @for_each(

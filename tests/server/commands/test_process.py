@@ -73,22 +73,6 @@ def test_errors_have_an_exit_status_and_no_traceback(
         assert outcome.usage
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "key", "value"),
-    [
-        (("ibi", "init"), "IBI_GRANULARITY", "7"),
-        (("run", "--port", "0"), "IBI_RELATIONS", '["x"]'),
-    ],
-)
-def test_a_wrong_setting_in_the_environment_stops_commands_and_server(
-    tmp_path: Path, words: tuple[str, ...], key: str, value: str
-) -> None:
-    error = process(tmp_path, *words, **{f"FLASK_{key}": value}).error
-    assert error.startswith(f"{key} is ")
-    assert "it should be" in error
-
-
 def test_commands_work_without_an_app_if_they_need_none(tmp_path: Path) -> None:
     def bare(*words: str) -> Outcome:
         return process(tmp_path, "ibi", *words, cwd=tmp_path, FLASK_APP="")

@@ -101,17 +101,6 @@ def test_the_standby_answers_and_the_primary_is_written(replicated: Replicated) 
     assert replicated.standby.query(count, replicated.database) == 1
 
 
-def test_an_item_is_found_when_the_standby_has_followed(replicated: Replicated) -> None:
-    replicated.standby.query("SELECT pg_wal_replay_pause()")
-    replicated.standby.wait_for("SELECT pg_get_wal_replay_pause_state() = 'paused'")
-    item = replicated.deposit()
-    assert replicated.request(item).text == ""
-    assert replicated.page(item) == 200
-    replicated.standby.query("SELECT pg_wal_replay_resume()")
-    replicated.follow()
-    assert item in replicated.request(item).text
-
-
 def test_the_standby_is_stopped_and_started_again(replicated: Replicated) -> None:
     item = replicated.deposit()
     replicated.follow()
