@@ -207,12 +207,14 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     extensions = current_app.extensions
     service = extensions[SERVICE]() if SERVICE in extensions else None
     is_for_server = service is not None or request.endpoint in extensions[SERVER_PAGES]
-    answers: list[Hook] = []
-    if is_unrouted():
+    answers: list[Hook]
+    if is_for_server:
+        answers = []
+    elif is_unrouted():
         answers = extensions[ANSWERS]
     elif has_catch_all_route() and OVER_CATCH_ALL in extensions:
         answers = [extensions[OVER_CATCH_ALL]]
-    elif not is_for_server:
+    else:
         return run_hooks()
     try:
         theirs = run_hooks()
