@@ -207,19 +207,19 @@ class Database:
             silent = isinstance(error, ServerSilent)
             return self._no_answer(str(error) if silent else "no connection is free")
         url = self.engine.url
-        message, sqlstate, text = get_driver_message(error), get_sqlstate(error), str(error.orig)
+        message, sqlstate, reason = get_driver_message(error), get_sqlstate(error), str(error.orig)
         detail = f"{engines.describe_place(url)}: {message}"
-        if sqlstate in ("42P01", "42703") or text.startswith(("no such table", "no such column")):
+        if sqlstate in ("42P01", "42703") or reason.startswith(("no such table", "no such column")):
             advice = f"run: {self.history.init}"
             return NotReady("the database does not have the tables of this version", advice)
         if is_write_conflict(error):
             return NotReady(
                 "another transaction blocks this transaction", ADVICE_TRY_AGAIN, message
             )
-        is_read_only = sqlstate == "25006" or text.startswith("attempt to write a readonly")
-        if is_read_only or (text == "unable to open database file" and _is_in_closed_folder(url)):
+        is_read_only = sqlstate == "25006" or reason.startswith("attempt to write a readonly")
+        if is_read_only or (reason == "unable to open database file" and _is_in_closed_folder(url)):
             return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
-        if sqlstate == "53100" or text == "database or disk is full":
+        if sqlstate == "53100" or reason == "database or disk is full":
             return NotReady("the disk of the database is full", ADVICE_FREE_SPACE, detail)
         if committing and isinstance(error.orig, TimeoutError):
             message += "; it is unknown whether the change was stored"
