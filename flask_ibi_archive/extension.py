@@ -13,6 +13,7 @@ from typing import Any
 
 from flask import Flask, Response, current_app, has_app_context, has_request_context
 from flask.typing import ResponseReturnValue
+from sqlalchemy.exc import ArgumentError
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
@@ -36,8 +37,8 @@ from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, Named, PageKin
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_address
-from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
-from flask_ibi_archive.server.database.migrate import ARCHIVE, archive_history, replica_history
+from flask_ibi_archive.server.database.engines import is_same_database
+from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
     OWN_ARCHIVE,
@@ -308,15 +309,11 @@ class IBIArchive:
             raise ConfigError("catalogue", self.catalogue, expected)
         session, settings = self._session(app)
         config = ArchiveConfig.from_mapping(settings, app.instance_path)
-        history = archive_history(config.version_table)
         database = open_database(
-            config.database_uri,
-            config.database_timeout,
-            history,
-            host=None if session is None else app,
+            config.database_uri, config.database_timeout, host=None if session is None else app
         )
         replica = config.read_database_uri and open_database(
-            config.read_database_uri, config.database_timeout, replica_history(history)
+            config.read_database_uri, config.database_timeout, replica_history(ARCHIVE)
         )
         addresses = self._create_addresses(app, config)
         archive = Archive(

@@ -3,10 +3,8 @@
 The package is installed as ``flask_ibi_archive.migrations``. In the ``env.py`` of a host::
 
     context.configure(..., include_name=flask_ibi_archive.migrations.include_name)
-
-Programs that run alembic without an ``env.py`` use ``include_object`` instead.
 """
 
-from flask_ibi_archive.server.database.migrate import include_name, include_object
+from flask_ibi_archive.server.database.migrate import include_name
 
-__all__ = ["include_name", "include_object"]
+__all__ = ["include_name"]

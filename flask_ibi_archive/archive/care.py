@@ -28,7 +28,7 @@ from flask_ibi_archive.server.database.dialects import (
     insert_or_update,
     read_pages,
 )
-from flask_ibi_archive.server.http.link_check import find_link_error
+from flask_ibi_archive.server.http.transport import find_link_error
 
 
 class FileCheck(Base):

@@ -43,7 +43,7 @@ from flask_ibi_archive.server.commands.group import (
     run_check,
 )
 from flask_ibi_archive.server.database.database import check_writable_folder
-from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive, current_flask
+from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse
@@ -310,8 +310,9 @@ def _dispatch(
 
     options.update(base_url=archive.config.base_url, method=method, buffered=True)
     is_ours = False
+    app = current_app._get_current_object()  # type: ignore[attr-defined]
     with (
-        got_request_exception.connected_to(note, current_flask()),
+        got_request_exception.connected_to(note, app),
         current_app.test_client(use_cookies=False) as client,
     ):
         try:

@@ -21,7 +21,6 @@ from flask_ibi_archive.server.commands.group import (
     find_item,
     get_archive,
     json_option,
-    note_host_items,
     read_ibi,
     version_option,
     warn_of_private_address,
@@ -156,8 +155,7 @@ def _check_layout(name: str) -> str:
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    By default, REVISION is the newest revision. If IBI_VERSION_TABLE is set, the app's own
-    migrations upgrade the tables, and this command only checks the revision.
+    By default, REVISION is the newest revision.
 
     \b
     Example:
@@ -386,6 +384,19 @@ def _build_pair_json(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
     return {"name": name, "relation": relation, "value": shown}
 
 
+def _note_host_items(archive: Archive, command: str) -> None:
+    """Say that a command does not cover the items of a host that has its own catalogue.
+
+    :param command: what the command does, such as "verified".
+    """
+    records = archive.items.records
+    if records is not None:
+        name = records.name
+        terminal.say(
+            f"the items and files are in the tables of the repository ({name}): not {command}"
+        )
+
+
 @click.command("verify")
 @click.option(
     "--prune", is_flag=True, help="Delete stored files that no item has needed for a day."
@@ -409,7 +420,7 @@ def verify_command(prune: bool, as_json: bool) -> None:
     from flask_ibi_archive.archive import care
 
     archive = get_archive()
-    note_host_items(archive, "verified")
+    _note_host_items(archive, "verified")
     terminal.standard_output()
     database, files, archive_id = archive.database, archive.files_folder, archive.served().id
     faults = []
@@ -455,7 +466,7 @@ def check_links_command(as_json: bool) -> None:
     from flask_ibi_archive.archive import care
 
     archive = get_archive()
-    note_host_items(archive, "checked")
+    _note_host_items(archive, "checked")
     terminal.standard_output()
     found = care.read_links(archive.database, archive.served().id)
     broken = []

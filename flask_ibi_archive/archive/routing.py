@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Response, current_app
+from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 
@@ -18,30 +18,28 @@ from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
-from flask_ibi_archive.archive.service.local_resolution import answer_unrouted
+from flask_ibi_archive.archive.service.local_resolution import (
+    answer_over_catch_all,
+    answer_unrouted,
+)
 from flask_ibi_archive.archive.service.views import find_service_view
 from flask_ibi_archive.core.records import messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig, read_setting
-from flask_ibi_archive.server.pages import flask_interfaces
 from flask_ibi_archive.server.pages.app_hooks import (
     NUMBER,
+    OVER_CATCH_ALL,
     SERVICE,
+    IBIConverter,
+    OwnItemConverter,
     PageBlueprint,
     add_page,
+    add_static_files,
     answer_first,
     prepare_app,
 )
-from flask_ibi_archive.server.pages.requests import (
-    RESOLVER_EXTENSION,
-    current_archive,
-    current_request,
-)
-from flask_ibi_archive.server.pages.responses import (
-    add_static_files,
-    find_list_path,
-    health_response,
-)
+from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.server.pages.responses import find_list_path, health_response
 
 NAME = "ibi_archive"
 #: The name of the URL converter that the app may use in its own routes. It is long, because the app
@@ -52,7 +50,7 @@ OWN_ITEM = "flask_ibi_archive_own_item"
 
 #: The methods of views that refuse methods themselves.
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_ITEM_ADDRESS = re.compile(rf"/col/({flask_interfaces.IBIConverter.regex})(?:/.*)?", re.DOTALL)
+_ITEM_ADDRESS = re.compile(rf"/col/({IBIConverter.regex})(?:/.*)?", re.DOTALL)
 
 
 def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
@@ -78,7 +76,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         ("statistics", f"{item}/statistics", statistics.item_statistics),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
-    add_static_files(blueprint, add_page)
+    add_static_files(blueprint)
     for endpoint, path, page in (
         ("archive_statistics", "/ibi/statistics", statistics.archive_statistics),
         ("health", "/ibi/health", show_readiness),
@@ -116,7 +114,6 @@ def redirect_home() -> Response | None:
     Whether the app has a route is known when the request comes, so that the order in which routes
     are registered does not matter. A resolver has its front page there.
     """
-    request = current_request()
     is_home = request.path == "/" and request.method in ("GET", "HEAD")
     if not is_home or type(request.routing_exception) is not NotFound:
         return None
@@ -130,24 +127,22 @@ def explain_mistyped_address() -> Response | None:
     :returns: None if the app has a route for the path, or if the path is not the address of an
         item, or if the identifier in it is well-formed.
     """
-    request = current_request()
     if request.method not in ("GET", "HEAD") or type(request.routing_exception) is not NotFound:
         return None
     address = _ITEM_ADDRESS.fullmatch(request.path)
-    if address is None or re.fullmatch(flask_interfaces.OwnItemConverter.regex, address[1]):
+    if address is None or re.fullmatch(OwnItemConverter.regex, address[1]):
         return None
     return current_app.make_response(landing.landing(ibi=address[1]))
 
 
 def _add_item_functions(state: BlueprintSetupState) -> None:
     app = state.app
-    app.url_map.converters.update(
-        {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
-    )
+    app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})
     app.jinja_env.globals["ibi_media_type"] = find_media_type
     app.jinja_env.globals["ibi_file_type"] = labels.name_file_type
     app.jinja_env.globals.update(landing.TEMPLATE_FUNCTIONS)
     app.extensions[SERVICE] = find_service_view
+    app.extensions[OVER_CATCH_ALL] = answer_over_catch_all
 
 
 def show_readiness() -> Response:

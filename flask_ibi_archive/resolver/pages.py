@@ -69,6 +69,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
     PageBlueprint,
     add_page,
     add_rule_for_all_methods,
+    add_static_files,
     answer_first,
     prepare_app,
 )
@@ -82,7 +83,6 @@ from flask_ibi_archive.server.pages.persistent_urls import (
 )
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
-    current_request,
     current_resolver,
     read_query,
     request_host,
@@ -108,7 +108,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         RESOLVER_EXTENSION, "flask_ibi_archive.server.pages", template_folder="templates"
     )
     blueprint.record_once(prepare_app)
-    responses.add_static_files(blueprint, add_page)
+    add_static_files(blueprint)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
@@ -181,17 +181,17 @@ def resolve(
     """
     if refusal := refuse_registration_key():
         return refusal
-    archive, current = find_own_archive(), current_request()
+    archive = find_own_archive()
     if archive is not None and not wanted.requires_original:
         response = archive.resolve(wanted, persistent_url, addresses, ranges)
         if response is not None:
             return response
     resolution_request = ResolutionRequest(
-        wanted, persistent_url, addresses, ranges, current.headers.get("User-Agent")
+        wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
     )
     try:
         outcome = current_resolver().resolve(
-            resolution_request, acknowledges=current.method == "GET", own=archive
+            resolution_request, acknowledges=request.method == "GET", own=archive
         )
     except errors.NotReady as error:
         return unready_response(error)

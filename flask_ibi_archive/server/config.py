@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from email.utils import formataddr
 from fractions import Fraction
 from functools import cached_property, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -29,7 +29,7 @@ from flask_ibi_archive.core.identifiers.forms import (
     build_repository_name,
     canonical_address,
 )
-from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY, Form, Identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.identifiers.temporal_distributor import parse_granularity
 from flask_ibi_archive.core.protocol.hosts import (
@@ -52,8 +52,6 @@ LONGEST_TIMEOUT = 3600
 PATH_CHARACTERS = "/:@!$&'()*+,;="
 #: The description of IBI_BASE_TEMPLATE for error messages.
 TEMPLATE = "the name of a template in a template folder of the app, as layout.html"
-#: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
-VERSION_TABLE = "ibi_alembic_version"
 #: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
 #: scripts of the app, but no inline styles or scripts and nothing from other hosts. There is no
 #: form-action, because browsers would then block a form that is redirected to the host of an item.
@@ -85,11 +83,8 @@ def parse_text(value: Any) -> str:
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidValue("a text")
-    try:
-        # Decimal writes all digits: str() would write 0.00001 as 1e-05
-        return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
-    except ValueError as error:  # Python does not convert an int with thousands of digits
-        raise InvalidValue("a text") from error
+    # Decimal writes all digits: str() would write 0.00001 as 1e-05
+    return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
 
 
 def make_parser(
@@ -239,9 +234,6 @@ parse_service_ibi = make_parser(
 )
 parse_ip = make_parser(
     "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
-)
-parse_table_name = make_parser(
-    "the name of a table, as alembic_version", _require_text, re.compile(r"[A-Za-z_]\w*").fullmatch
 )
 #: A word that needs no encoding in a message of the protocol (a list of pairs).
 parse_ascii_word = make_parser(
@@ -511,10 +503,7 @@ def find_mint_host_origin(config: Mapping[str, Any]) -> str:
 
 def default_platform_version(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_ARCHIVE_PLATFORM_VERSION: the version of this package."""
-    try:
-        return f"flask_ibi_archive-{version('flask_ibi_archive')}"
-    except PackageNotFoundError:
-        return "flask_ibi_archive"
+    return f"flask_ibi_archive-{version('flask_ibi_archive')}"
 
 
 def require_secret(config: Mapping[str, Any]) -> NoReturn:
@@ -546,7 +535,6 @@ class ArchiveConfig(SharedConfig):
     )
     database_bind: str | None = setting(parse_text)
     read_database_uri: str | None = setting(parse_text, is_secret=True)
-    version_table: str = setting(parse_table_name, VERSION_TABLE)
     files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
     granularity: Fraction = setting(parse_granularity_setting, "0.001")
     mint_host: str = setting(parse_text, default_mint_host)
@@ -595,11 +583,6 @@ class ArchiveConfig(SharedConfig):
     def base_url(self) -> str:
         """The scheme and the host of the URLs of the Archive."""
         return f"{self.url_scheme}://{self.archive_address}"
-
-    @cached_property
-    def resolver_base(self) -> str:
-        """IBI_RESOLVER_URL without the IBI of the resolver's service at its end."""
-        return re.sub(rf"/(?:{IBIP.pattern}|{REPOSITORY.pattern})\Z", "", self.resolver_url)
 
     def check_minting(self) -> tuple[str, str]:
         """Return the prefixes of new identifiers, of the rep and the ibip form.

@@ -1,4 +1,4 @@
-"""Writes files completely or not at all, and locks folders."""
+"""Writes files completely or not at all."""
 
 from __future__ import annotations
 
@@ -60,33 +60,3 @@ def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"{path} can't be written: {error.strerror or error}") from error
-
-
-@contextmanager
-def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a folder until the end of the ``with`` block or of the process.
-
-    The function does not wait for locks of other processes.
-
-    :param exclusive: True if no other process may hold a lock at the same time.
-    :returns: False if the lock of another process prevents this lock, otherwise True. The result is
-        also True if the folder does not exist, or if the operating system does not support locks.
-    """
-    try:
-        import fcntl
-
-        handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        yield True
-        return
-    try:
-        try:
-            fcntl.flock(handle, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:  # the file system does not support locks
-            pass
-        yield True
-    finally:
-        os.close(handle)

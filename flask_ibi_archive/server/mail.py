@@ -86,7 +86,10 @@ def _send(settings: MailSettings, message: EmailMessage, step: float) -> str:
         with _connect(settings, step) as server:
             server.send_message(message)
     except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
-        return _explain(settings, error)
+        reason = _explain(error)
+        for secret in (settings.password, settings.username):
+            reason = reason.replace(secret, "***") if secret else reason
+        return reason
     return ""
 
 
@@ -123,15 +126,7 @@ _REFUSALS: dict[type[smtplib.SMTPResponseException], str] = {
 }
 
 
-def _explain(settings: MailSettings, error: Exception) -> str:
-    """Return the reason for a failure, as a text that can follow the name of the server."""
-    reason = _describe(error)
-    for secret in (settings.password, settings.username):
-        reason = reason.replace(secret, "***") if secret else reason
-    return reason
-
-
-def _describe(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     """Return the reason for a failure, which may contain a secret."""
     match error:
         case smtplib.SMTPAuthenticationError():

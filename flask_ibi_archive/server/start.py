@@ -14,13 +14,13 @@ from typing import Any
 from click import ClickException
 from flask import Flask, appcontext_pushed, has_request_context, request_started
 from sqlalchemy import Engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet, one_line
 from flask_ibi_archive.reasons import ask_if_meant
 from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys, read_setting
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.engines import ArgumentError, NoSuchModuleError
-from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name, include_object
+from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name
 from flask_ibi_archive.server.pages.requests import EXTENSION, RESOLVER_EXTENSION
 
 #: The setting that names a bind of Flask-SQLAlchemy.
@@ -163,7 +163,7 @@ def open_database(
     """
     try:
         creator = None if host is None else _find_engine_options(host).get("creator")
-        return Database.at(
+        return Database(
             uri,
             history,
             timeout,
@@ -196,54 +196,38 @@ def hide_password(uri: str) -> str:
     return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)
 
 
-#: The keys of Flask-Migrate and Flask-Alembic in ``app.extensions``, and the setting with the
-#: arguments of Flask-Alembic.
-FLASK_MIGRATE, FLASK_ALEMBIC, ARGUMENTS = "migrate", "alembic", "ALEMBIC_CONTEXT"
-#: The key of the object that looks for Flask-Migrate and Flask-Alembic.
+#: The key of Flask-Migrate in ``app.extensions``.
+FLASK_MIGRATE = "migrate"
+#: The key of the function that looks for Flask-Migrate.
 SEARCH = "ibi_host_migrations"
 
 
 def hide_tables_from_host(app: Flask) -> None:
     """Make the migrations of an app ignore our tables, in addition to the app's own filters.
 
-    The app may initialise Flask-Migrate or Flask-Alembic before or after this call, or not at all.
-    Therefore the app is searched for these extensions each time that an application context begins:
-    each command begins one. The search stops at the first request.
+    The app may initialise Flask-Migrate before or after this call, or not at all. Therefore the app
+    is searched for it each time that an application context begins: each command begins one. The
+    search stops at the first request.
     """
-    if SEARCH not in app.extensions:
-        search = app.extensions[SEARCH] = _Search()
-        appcontext_pushed.connect(search.add_filter, app)
-        request_started.connect(search.stop, app)
-        search.add_filter(app)
+    if SEARCH in app.extensions:
+        return
 
-
-class _Search:
-    """Looks for Flask-Migrate or Flask-Alembic when Flask sends signals, until :meth:`stop`."""
-
-    def add_filter(self, app: Flask, **details: object) -> None:
-        """Add the filter if the app has Flask-Migrate or Flask-Alembic."""
-        arguments: dict[str, Any]
-        ours: Callable[..., bool]
-        if FLASK_MIGRATE in app.extensions:
-            # env.py may pass its own include_object
-            name, ours = "include_name", include_name
-            arguments = app.extensions[FLASK_MIGRATE].configure_args
-        elif FLASK_ALEMBIC in app.extensions:
-            # there is no env.py
-            name, ours = "include_object", include_object
-            arguments = app.config[ARGUMENTS]
-        else:
+    def add_filter(app: Flask, **details: object) -> None:
+        if FLASK_MIGRATE not in app.extensions:
             return
-        self.stop(app)
-        theirs = arguments.get(name)
+        stop()
+        arguments = app.extensions[FLASK_MIGRATE].configure_args
+        theirs = arguments.get("include_name", lambda *described: True)
+        arguments["include_name"] = lambda *described: (
+            include_name(*described) and theirs(*described)
+        )
 
-        def include(*described: Any) -> bool:
-            return ours(*described) and (theirs is None or bool(theirs(*described)))
+    def stop(*request: object, **details: object) -> None:
+        # without a sender, because a receiver that only leaves a sender remains in the signal
+        appcontext_pushed.disconnect(add_filter)
+        request_started.disconnect(stop)
 
-        arguments[name] = include
-
-    def stop(self, app: Flask, **details: object) -> None:
-        """Disconnect from the signals."""
-        # Without a sender, because a receiver that only leaves a sender remains in the signal.
-        appcontext_pushed.disconnect(self.add_filter)
-        request_started.disconnect(self.stop)
+    app.extensions[SEARCH] = add_filter  # the signals do not keep it
+    appcontext_pushed.connect(add_filter, app)
+    request_started.connect(stop, app)
+    add_filter(app)

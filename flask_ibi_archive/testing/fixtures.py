@@ -53,7 +53,7 @@ def ibi_clock() -> FixedClock:
 def ibi_empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Provide an SQLite file with the tables of an Archive. Tests copy it."""
     path = tmp_path_factory.mktemp("ibi") / "empty.sqlite"
-    database = Database.at(f"sqlite:///{path}")
+    database = Database(f"sqlite:///{path}")
     try:
         database.create()
         with database.writing() as connection:

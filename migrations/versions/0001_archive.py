@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateTable
 
 revision = "ibi_0001"
 down_revision = None
-branch_labels = ("ibi",)
+branch_labels = None
 depends_on = None
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")

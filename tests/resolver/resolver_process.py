@@ -18,7 +18,7 @@ from flask_ibi_archive.server.database.migrate import RESOLVER
 def main(uri: str) -> None:
     """Serve until killed; the port and the word "hold" or another word are read from stdin."""
     port, hold = sys.stdin.readline().split()
-    registry = Registry(Database.at(uri, RESOLVER), a_config(), cost=CHEAP)
+    registry = Registry(Database(uri, RESOLVER), a_config(), cost=CHEAP)
 
     def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         status, body = answer_of(registry, environ["QUERY_STRING"])

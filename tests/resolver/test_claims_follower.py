@@ -360,7 +360,7 @@ for line in sys.stdin:
     pid = os.fork()
     if not pid:
         show = lambda pages, claims: print(os.getpid(), flush=True)
-        Follower(config, Database.at(sys.argv[1], RESOLVER), on_progress=show).run(Event())
+        Follower(config, Database(sys.argv[1], RESOLVER), on_progress=show).run(Event())
     os.waitpid(pid, 0)
 """
 

@@ -204,7 +204,7 @@ def test_metrics_are_kept_while_the_database_is_not_available(
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_does_not_write_metrics_of_its_parent(database: Database) -> None:
-    if not database.has_one_writer:
+    if database.engine.dialect.name != "sqlite":
         return
     writer = HintWriter(database)
     writer.add_result(1, 0)

@@ -36,7 +36,7 @@ REVISIONS = sorted((migrate.migrations_path(RESOLVER) / "versions").glob("0*.py"
 
 @pytest.fixture
 def database(uri: str) -> Iterator[Database]:
-    database = Database.at(uri, RESOLVER)
+    database = Database(uri, RESOLVER)
     yield database
     database.close()
 
@@ -114,7 +114,7 @@ def test_migrations_of_archive_and_resolver_are_independent(uri: str, database: 
             *connection.execute(text("SELECT * FROM theirs")),
         ]
 
-    archives = Database.at(uri)
+    archives = Database(uri)
     move(database, "head", ARCHIVE)
     with database.writing() as connection:
         connection.execute(text("CREATE TABLE theirs (id INTEGER)"))
@@ -163,7 +163,7 @@ def test_missing_tables_and_an_unavailable_database_are_reported(database: Datab
         NotReady, match="not have the tables of this version; run: flask ibi-resolver"
     ):
         a_registry(database).list()
-    away = Database.at("postgresql://nobody@127.0.0.1:1/none", RESOLVER)
+    away = Database("postgresql://nobody@127.0.0.1:1/none", RESOLVER)
     with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI is its URL"):
         away.check()
     away.close()

@@ -53,7 +53,7 @@ def confirmation_of(app: Flask) -> tuple[str, str]:
 @pytest.fixture
 def new_resolver(tmp_path: Path) -> Iterator[NewApp]:
     """Create apps with a resolver on one database in memory."""
-    database = Database.at("sqlite://", RESOLVER)
+    database = Database("sqlite://", RESOLVER)
 
     def init() -> None:
         with database.writing() as connection:

@@ -350,7 +350,7 @@ from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(
     ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": "127.0.0.1"}, "/nowhere"),
-    Database.at(sys.argv[1], RESOLVER),
+    Database(sys.argv[1], RESOLVER),
 )
 request = ResolutionRequest(read_persistent_url(sys.argv[2]), "http://urlib.net:80/", ("::1",))
 print(resolver.resolve(request).url, end="")

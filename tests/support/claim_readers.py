@@ -73,7 +73,7 @@ def read_claims(app: Flask) -> dict[str, Claim]:
 def keep_database(archive: Archive, folder: Path) -> Callable[[], None]:
     """Copy the database of an Archive, and return the function that sets it back."""
     uri = archive.config.database_uri
-    if archive.database.has_one_writer:
+    if archive.database.engine.dialect.name == "sqlite":
         path, copy = make_url(uri).database, folder / "copy.sqlite"
         copy_database(path, copy)
         return lambda: copy_database(copy, path)

@@ -119,7 +119,7 @@ def migrated_file(history: History = ARCHIVE) -> bytes:
 
 def migrate_to_head(uri: str, history: History = ARCHIVE) -> None:
     """Create the tables in a database."""
-    database = Database.at(uri, history)
+    database = Database(uri, history)
     try:
         database.create()
         with database.writing() as connection:

@@ -216,7 +216,7 @@ def marked_language() -> Iterator[None]:
 
     with (
         patch.object(translations.dates, "format_datetime", mark_date),
-        patch.object(translations, "_catalogues", lambda: catalogues),
+        patch.object(translations, "read_catalogues", lambda: catalogues),
         patch.object(translations.dates, "format_date", mark_date),
         patch.object(translations.dates, "format_skeleton", mark_skeleton),
     ):

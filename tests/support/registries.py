@@ -69,7 +69,7 @@ def resolver_database(uri: str) -> Iterator[Database]:
     :param uri: the URL of a PostgreSQL database with the tables, or of any SQLite database, which
         gets them.
     """
-    database = Database.at(uri, RESOLVER)
+    database = Database(uri, RESOLVER)
     try:
         if uri.startswith("sqlite:"):
             copy_tables(database)
@@ -89,7 +89,7 @@ def copy_tables(database: Database) -> None:
 def migrated_sqlite() -> sqlite3.Connection:
     """Return an SQLite database in memory with the tables of a resolver."""
     found = sqlite3.connect(":memory:", check_same_thread=False)
-    database = Database.at("sqlite://", RESOLVER)
+    database = Database("sqlite://", RESOLVER)
     with database.writing() as connection:
         migrate.upgrade(connection, history=RESOLVER)
     with closing(database.engine.raw_connection()) as connection:

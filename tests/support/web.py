@@ -18,13 +18,12 @@ from werkzeug.datastructures import Headers
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.resolver.pages import show_at_root
 from flask_ibi_archive.server.config import PAGE_POLICY
-from flask_ibi_archive.server.pages.app_hooks import add_page, answer_first, prepare_app
+from flask_ibi_archive.server.pages.app_hooks import add_static_files, answer_first, prepare_app
 from flask_ibi_archive.server.pages.persistent_urls import (
     RESOLVE,
     answer_unrouted,
     is_like_persistent_url,
 )
-from flask_ibi_archive.server.pages.responses import add_static_files
 from support.archives import SERVICE
 
 #: The path of the service, whose IBI is a repository name without an IBIp.
@@ -334,7 +333,7 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
         "ibi_resolver", "flask_ibi_archive.server.pages", template_folder="templates"
     )
     blueprint.record_once(prepare_app)
-    add_static_files(blueprint, add_page)
+    add_static_files(blueprint)
     blueprint.before_app_request(show_at_root)
     hook = partial(answer_unrouted, answer, is_like_persistent_url)
     blueprint.record_once(lambda state: answer_first(state.app, hook))

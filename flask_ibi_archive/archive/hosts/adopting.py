@@ -39,7 +39,7 @@ from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations import OperationContext
 from flask_ibi_archive.archive.items.write import count_holders, find_holders, renew_plans
 from flask_ibi_archive.errors import IBIError, RowError, StorageError, one_line
-from flask_ibi_archive.server.database.database_errors import is_write_conflict
+from flask_ibi_archive.server.database.database import is_write_conflict
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

@@ -201,40 +201,23 @@ def init(archive: Archive) -> tuple[ServedArchive, bool]:
 
 
 def upgrade(archive: Archive, revision: str = "head") -> None:
-    """Upgrade the tables to a revision; the database is created if it does not exist.
-
-    If our migrations are part of the history of the host, the revision is only checked.
-
-    :raises NotReady: if the host must upgrade the tables.
-    """
+    """Upgrade the tables to a revision; the database is created if it does not exist."""
     upgrade_tables(archive.database, revision)
 
 
 def upgrade_tables(database: Database, revision: str = "head") -> None:
     """Upgrade the tables of a database to a revision; see :func:`upgrade`."""
-    history = database.history
-    if history.is_shared:
-        if revision != "head":
-            migrate.refuse_shared(history, f"flask db upgrade {revision}")
-        database.check_revision()
-        return
     database.create()
     with database.writing() as connection:
         lock_table_setup(connection)
-        migrate.upgrade(connection, revision, history)
+        migrate.upgrade(connection, revision, database.history)
 
 
 def downgrade(archive: Archive, revision: str) -> None:
-    """Downgrade the tables to a revision.
-
-    :raises StorageError: if our migrations are part of the history of the host.
-    """
-    database, history = archive.database, archive.database.history
-    if history.is_shared:
-        migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
-    with database.writing() as connection:
+    """Downgrade the tables to a revision."""
+    with archive.database.writing() as connection:
         lock_table_setup(connection)
-        migrate.downgrade(connection, revision, history)
+        migrate.downgrade(connection, revision, archive.database.history)
     archive.forget()
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from urllib.parse import quote
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.server.files import lock_folder, sync_folder
+from flask_ibi_archive.server.files import sync_folder
 
 # --- file io -----------------------------------------------------------------------------------
 
@@ -157,10 +157,23 @@ class Staging:
         """
         with self.store.explain_errors("written"):
             folder = self._folder
-        with lock_folder(folder, exclusive=True) as locked:
-            if not locked:
-                raise StorageError(f"another process is using {folder}; wait until it has ended")
+        if os.name != "posix":  # no locks of folders
             yield
+            return
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                reason = f"another process is using {folder}; wait until it has ended"
+                raise StorageError(reason) from error
+            except OSError:  # the file system does not support locks
+                pass
+            yield
+        finally:
+            os.close(handle)
 
     @contextmanager
     def receive(self, content: Content) -> Iterator[PartialFile]:

@@ -88,8 +88,7 @@ from flask_ibi_archive.errors import (
     StorageError,
     UnknownItem,
 )
-from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.database_errors import can_be_repeated
+from flask_ibi_archive.server.database.database import Database, can_be_repeated
 from flask_ibi_archive.server.database.dialects import batched
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from flask import Response
+from flask import Response, request
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 from msgspec import structs
@@ -38,7 +38,6 @@ from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, form
 from flask_ibi_archive.errors import HostFunctionFailed, IdentifierError
 from flask_ibi_archive.server.pages.requests import (
     current_archive,
-    current_request,
     user_address,
 )
 from flask_ibi_archive.server.pages.responses import find_static_url, render_part
@@ -216,7 +215,7 @@ def _find_shown(item: str | Identified) -> Shown | None:
         text = parse_identifier((item if isinstance(item, str) else item.ibi) or "").text
     except IdentifierError:  # an empty identifier is that of a draft
         return None
-    items: dict[str, Shown | None] = current_request().environ.setdefault(ENVIRON_KEY, {})
+    items: dict[str, Shown | None] = request.environ.setdefault(ENVIRON_KEY, {})
     if text not in items:
         view = pages.view_item(text)
         items[text] = None if view is None else Shown(view)

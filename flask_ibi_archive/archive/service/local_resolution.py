@@ -48,12 +48,13 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.pages import alerts, persistent_urls
-from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
+    add_metadata_step,
     current_archive,
     is_message,
     is_request_url,
+    prefers_page,
     request_addresses,
     request_host,
     request_origin,
@@ -191,18 +192,15 @@ def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
 
 
 def answer_unrouted() -> Response | None:
-    """Answer a persistent URL or a former link without a route, or with one for all paths only.
+    """Answer a persistent URL or a former link for which the app has no route.
 
     If the app also has a resolver, the resolver answers persistent URLs. A message to the service
     of another Archive looks like a persistent URL with a query. Such a message is not answered
-    here. With a route for all paths, the pages of the app have precedence over former addresses at
-    the same host.
+    here.
 
     :returns: None if this function does not answer the request.
     """
     failure = request.routing_exception
-    if failure is None:
-        return answer_own_item() or (answer_former_link() if _is_meant_link() else None)
     others = RESOLVER_EXTENSION in current_app.extensions or is_message()
     resolves = current_archive().config.local_resolution and not others
     if resolves or isinstance(failure, BadHost | RequestRedirect):
@@ -213,6 +211,16 @@ def answer_unrouted() -> Response | None:
         return None
     failure.__traceback__ = failure.__context__ = None  # as in answer_unrouted()
     return answer_former_link()
+
+
+def answer_over_catch_all() -> Response | None:
+    """Answer a persistent URL or a former link for which the app only has a route for all paths.
+
+    The pages of the app have precedence over former addresses at the same host.
+
+    :returns: None if the app answers the request.
+    """
+    return answer_own_item() or (answer_former_link() if _is_meant_link() else None)
 
 
 def answer_own_item() -> Response | None:
@@ -448,7 +456,7 @@ class OwnArchive:
 
 def _removed_response(archive: Archive, item: ItemView, target: str) -> Response:
     """Return the page of a removed item for browsers, or a list of pairs for programs."""
-    if alerts.prefers_page():
+    if prefers_page():
         response = tombstone(item)
         response.headers["Vary"] = alerts.VARY
         return response

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from flask import Response, current_app
+from flask import Response, current_app, request
 from werkzeug.exceptions import BadHost
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -22,7 +22,6 @@ from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     current_archive,
-    current_request,
     is_message,
 )
 from flask_ibi_archive.signals import Notice, url_requested
@@ -44,7 +43,6 @@ def find_service_view() -> Callable[[], Response] | None:
     :returns: None for other requests. If the app has a route for exactly the address of the
         service, the app answers the request.
     """
-    request = current_request()
     path = request.path
     if _SERVICE_PATH.fullmatch(path) is None or isinstance(request.routing_exception, BadHost):
         return None
@@ -71,7 +69,7 @@ def answer_service_request() -> Response:
     """Answer a message, or return an alert that says why the message is refused."""
     if (refusal := responses.refuse_request()) is not None:
         return refusal
-    request, archive = current_request(), current_archive()
+    archive = current_archive()
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
 

@@ -22,7 +22,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
 )
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import read_pages
-from flask_ibi_archive.server.http.link_check import find_link_error
+from flask_ibi_archive.server.http.transport import find_link_error
 
 #: An actor is cancelled if its URLs have not worked for this time.
 PERIOD = timedelta(days=730)

@@ -19,7 +19,7 @@ from flask import current_app, has_app_context
 from flask.cli import AppGroup, ScriptInfo
 
 from flask_ibi_archive.errors import IBIError
-from flask_ibi_archive.server.commands.terminal import say, warn, write, write_json
+from flask_ibi_archive.server.commands.terminal import warn, write, write_json
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -190,17 +190,6 @@ def read_ibi(text: str) -> str:
             f"{url.ibi}"
         )
     return url.ibi.text
-
-
-def note_host_items(archive: Archive, command: str) -> None:
-    """Say that a command does not cover the items of a host that has its own catalogue.
-
-    :param command: what the command does, such as "verified".
-    """
-    records = archive.items.records
-    if records is not None:
-        name = records.name
-        say(f"the items and files are in the tables of the repository ({name}): not {command}")
 
 
 def warn_of_private_address(archive: Archive) -> None:

@@ -7,15 +7,25 @@ waits only briefly for each sign of the server. The first answer to a statement 
 
 Each process finds this out for itself. There is no lock: if two requests begin a test at the same
 moment, one more request waits briefly.
+
+libpq and psycopg offer a timeout for connecting (``connect_timeout``), but none for the answer to a
+statement. The server applies ``statement_timeout``, but not if it hangs. ``tcp_user_timeout`` and
+the keepalives do not help if the kernel of the server, or a proxy, still confirms that it received
+the statement. And the smallest ``connect_timeout``, two seconds, is too long for the test of a
+silent server. Therefore :func:`limit_connections` extends the methods with which psycopg waits for
+answers, and connects. Only the first is public, and it is not documented that psycopg resumes its
+generators several times per second while there is no answer. Tested with psycopg 3.2.1 and 3.3.9;
+``test_waiting.py`` and ``test_breaker.py`` fail if psycopg changes this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from math import inf
 from threading import get_ident
 from time import monotonic
+from typing import Any
 
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -85,3 +95,79 @@ class Breaker:
 def find_breaker(database: str) -> Breaker:
     """Return the breaker of a database, which an Archive and a resolver in one process share."""
     return Breaker()
+
+
+def limit_connections(find_limit: FindLimit, breaker: Breaker) -> type[Any]:
+    """Return a class of connections for an engine. A request waits for each answer for some time.
+
+    psycopg must be installed.
+    """
+    from psycopg import Connection, OperationalError
+    from psycopg.errors import ConnectionTimeout
+
+    class NoAnswer(OperationalError, TimeoutError):
+        """The server did not answer in time."""
+
+    def limit_wait(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run the steps of psycopg until they end, the time is over, or the server stays silent.
+
+        :param steps: the generator of psycopg. It yields what it waits for, and gets what is ready.
+        """
+        limit = find_limit()
+        if limit is None:
+            return (yield from steps)
+        answers, patience, sign_at = breaker.answers, breaker.patience, monotonic()
+        deadline = sign_at + limit
+        try:
+            waits_for = next(steps)
+            while True:
+                ready = yield waits_for
+                now = monotonic()
+                if ready:
+                    sign_at = now
+                if now >= min(deadline, sign_at + patience):
+                    breaker.note_timeout(answers)
+                    seconds = min(limit, patience)
+                    raise NoAnswer(f"the database server did not answer within {seconds:g} s")
+                waits_for = steps.send(ready)
+        except StopIteration as end:
+            return end.value
+
+    class LimitedConnection(Connection[Any]):
+        @classmethod
+        def connect(cls, *arguments: Any, **options: Any) -> Any:
+            """Return a new connection.
+
+            The parameters are those of ``psycopg.connect``.
+
+            :raises ServerSilent: if the server became silent while the request waited for its turn.
+            """
+            answers = breaker.answers
+            if find_limit() is not None:
+                breaker.check()
+            try:
+                return super().connect(*arguments, **options)
+            except ConnectionTimeout:
+                breaker.note_timeout(answers)
+                raise
+
+        @classmethod
+        def _connect_gen(cls, *arguments: Any, **options: Any) -> Any:
+            return limit_wait(super()._connect_gen(*arguments, **options))
+
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            """Wait for an answer; a request waits for a limited time.
+
+            After a timeout, the connection is closed, because a late answer may still arrive.
+
+            :raises NoAnswer: if the time is over, or if a silent server remains silent.
+            """
+            try:
+                answer = super().wait(limit_wait(gen), *arguments, **options)
+            except NoAnswer:
+                self.close()
+                raise
+            breaker.note_answer()
+            return answer
+
+    return LimitedConnection

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Executable, event, text
+from sqlalchemy import URL, Connection, Engine, Executable, event, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
@@ -19,12 +19,7 @@ from sqlalchemy.pool import Pool
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.config import DATABASE_TIMEOUT
 from flask_ibi_archive.server.database import engines
-from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
-from flask_ibi_archive.server.database.database_errors import (
-    explain_error,
-    get_driver_message,
-    is_write_conflict,
-)
+from flask_ibi_archive.server.database.breaker import FindLimit, ServerSilent, find_breaker
 from flask_ibi_archive.server.database.dialects import run_on_postgresql
 from flask_ibi_archive.server.database.migrate import (
     ARCHIVE,
@@ -34,6 +29,12 @@ from flask_ibi_archive.server.database.migrate import (
 )
 
 Result = TypeVar("Result")
+
+ADVICE_WRITABLE = "make sure that this process may write the database (for SQLite, also the folder)"
+ADVICE_FREE_SPACE = "free some space and try again"
+ADVICE_TRY_AGAIN = (
+    "nothing was changed; if the host has an open transaction, end this transaction; then try again"
+)
 
 #: If the database is locked for this number of seconds, :meth:`Database.check` reports an error.
 CHECK_LOCK_TIMEOUT = 4.0
@@ -48,7 +49,10 @@ SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 class Database:
     """The database of an Archive or of a resolver.
 
-    :param engine: an engine that :func:`make_engine` returned.
+    A missing SQLite file is not created here, but by :meth:`create`.
+
+    :param uri: the URL; the parameters ``timeout`` and ``creator`` are those of
+        :func:`make_engine`.
     :param history: the migrations that create the required tables.
     :param find_limit: returns the time that a statement of the current request may take.
     :param belongs_to_host: whether the database belongs to the host. Then the journal mode of its
@@ -57,47 +61,25 @@ class Database:
 
     def __init__(
         self,
-        engine: Engine,
-        history: History = ARCHIVE,
-        find_limit: FindLimit = lambda: None,
-        belongs_to_host: bool = False,
-    ) -> None:
-        self.engine = engine
-        self.history = history
-        self.belongs_to_host = belongs_to_host
-        self.reader = engines.make_reader(engine)
-        self.find_limit = find_limit
-        self.breaker = find_breaker(engines.identify_database(engine.url))
-        # closes the connections when nobody uses this object any more, or when the process ends
-        weakref.finalize(self, _close, self.reader, self.engine)
-        self._parent_pools: list[Pool] = []
-        _databases.add(self)
-
-    @classmethod
-    def at(
-        cls,
         uri: str,
         history: History = ARCHIVE,
         timeout: float = DATABASE_TIMEOUT,
         find_limit: FindLimit = lambda: None,
         belongs_to_host: bool = False,
         creator: engines.Creator | None = None,
-    ) -> Database:
-        """Return the database at a URL.
-
-        This method does not create a missing SQLite file. :meth:`create` creates the file. The
-        parameters ``uri``, ``timeout``, ``find_limit`` and ``creator`` are the same as those of
-        :func:`make_engine`, and ``belongs_to_host`` is that of the class.
-        """
-        engine = engines.make_engine(uri, timeout, find_limit, creator)
-        if file := engines.find_sqlite_file(engine.url):
-            engines.refuse_missing_file(engine, file, f"run: {history.init}")
-        return cls(engine, history, find_limit, belongs_to_host)
-
-    @property
-    def has_one_writer(self) -> bool:
-        """Whether only one transaction can write at a time: on SQLite, where nothing queues."""
-        return self.engine.dialect.name == "sqlite"
+    ) -> None:
+        self.engine = engines.make_engine(uri, timeout, find_limit, creator)
+        if file := engines.find_sqlite_file(self.engine.url):
+            engines.refuse_missing_file(self.engine, file, f"run: {history.init}")
+        self.history = history
+        self.belongs_to_host = belongs_to_host
+        self.reader = engines.make_reader(self.engine)
+        self.find_limit = find_limit
+        self.breaker = find_breaker(engines.identify_database(self.engine.url))
+        # closes the connections when nobody uses this object any more, or when the process ends
+        weakref.finalize(self, _close, self.reader, self.engine)
+        self._parent_pools: list[Pool] = []
+        _databases.add(self)
 
     def limit_page_cache(self, kibibytes: int) -> None:
         """Limit the cache that each SQLite connection has for pages of the file.
@@ -105,7 +87,7 @@ class Database:
         Without this limit, the cache grows to 2000 KiB for each connection. Only connections that
         are opened after this call have the limit. PostgreSQL has no such cache in this process.
         """
-        if self.has_one_writer:
+        if self.engine.dialect.name == "sqlite":
             for engine in (self.engine, self.reader):
                 event.listen(
                     engine,
@@ -138,11 +120,13 @@ class Database:
         """
         with self._explaining():
             try:
-                return self._read_once(work)
+                with self._connect(self.reader) as connection:
+                    return work(connection)
             except DBAPIError as error:
                 if not error.connection_invalidated or isinstance(error.orig, TimeoutError):
                     raise
-                return self._read_once(work)
+            with self._connect(self.reader) as connection:
+                return work(connection)
 
     def read_rows(self, statement: Executable) -> Sequence[Any]:
         """Return all rows of a statement. :meth:`read` says what happens if a connection fails."""
@@ -155,10 +139,6 @@ class Database:
             yield
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
-
-    def _read_once(self, work: Callable[[Connection], Result]) -> Result:
-        with self._connect(self.reader) as connection:
-            return work(connection)
 
     def _connect(self, engine: Engine) -> Connection:
         if self.find_limit() is not None:
@@ -215,8 +195,40 @@ class Database:
     # --- the database itself ---------------------------------------------------------------------
 
     def explain(self, error: Exception, committing: bool = False) -> NotReady:
-        """Return an error message for users. See :func:`explain_error`."""
-        return explain_error(error, self.engine.url, self.history, committing)
+        """Return an error whose message states why the database failed, and what users can do.
+
+        The message does not contain the password of the database.
+
+        :param error: the error that was raised. Either no connection was free, or the server is
+            silent, or the driver reported an error.
+        :param committing: True if the error was raised by a COMMIT.
+        """
+        if not isinstance(error, DBAPIError):
+            silent = isinstance(error, ServerSilent)
+            return self._no_answer(str(error) if silent else "no connection is free")
+        url = self.engine.url
+        message, sqlstate, reason = get_driver_message(error), get_sqlstate(error), str(error.orig)
+        detail = f"{engines.describe_place(url)}: {message}"
+        if sqlstate in ("42P01", "42703") or reason.startswith(("no such table", "no such column")):
+            advice = f"run: {self.history.init}"
+            return NotReady("the database does not have the tables of this version", advice)
+        if is_write_conflict(error):
+            return NotReady(
+                "another transaction blocks this transaction", ADVICE_TRY_AGAIN, message
+            )
+        is_read_only = sqlstate == "25006" or reason.startswith("attempt to write a readonly")
+        if is_read_only or (reason == "unable to open database file" and _is_in_closed_folder(url)):
+            return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
+        if sqlstate == "53100" or reason == "database or disk is full":
+            return NotReady("the disk of the database is full", ADVICE_FREE_SPACE, detail)
+        if committing and isinstance(error.orig, TimeoutError):
+            message += "; it is unknown whether the change was stored"
+        return self._no_answer(message)
+
+    def _no_answer(self, detail: str) -> NotReady:
+        setting = self.history.setting
+        advice = f"check that the database is running and that {setting} is its URL"
+        return NotReady("the database does not answer", advice, detail)
 
     def exists(self) -> bool:
         """Return False if the file of an SQLite database is missing, and True otherwise."""
@@ -272,6 +284,33 @@ class Database:
                 detail = engines.describe_place(self.engine.url)
                 raise NotReady("the database is locked", advice, detail) from error
             raise
+
+
+def get_driver_message(error: DBAPIError) -> str:
+    """Return the first 200 characters of the driver's message, without line breaks."""
+    return " ".join(str(error.orig).split())[:200]
+
+
+def get_sqlstate(error: DBAPIError) -> str | None:
+    """Return the error code of PostgreSQL. The driver psycopg2 calls it pgcode."""
+    return getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+
+
+def can_be_repeated(error: DBAPIError) -> bool:
+    """Return whether PostgreSQL asks to repeat the transaction: serialization failure, deadlock."""
+    return get_sqlstate(error) in ("40001", "40P01")
+
+
+def is_write_conflict(error: DBAPIError) -> bool:
+    """Return whether a statement failed because of a conflict with another transaction."""
+    is_locked = get_sqlstate(error) == "55P03" or str(error.orig) == "database is locked"
+    return is_locked or can_be_repeated(error)
+
+
+def _is_in_closed_folder(url: URL) -> bool:
+    """Return whether this process may not write the folder of an SQLite file."""
+    file = engines.find_sqlite_file(url)
+    return file is not None and file.parent.is_dir() and not os.access(file.parent, os.W_OK)
 
 
 def _close(*opened: Engine) -> None:

@@ -124,13 +124,21 @@ class JsonValues(FunctionElement[str]):
     """The SQL function whose table has the values of a :class:`JsonList`."""
 
     inherit_cache = True
+    on_postgresql = "json_array_elements_text"
+
+
+class JsonRows(JsonValues):
+    """The SQL function whose table has the elements of a :class:`JsonList`, each as JSON."""
+
+    inherit_cache = True
+    on_postgresql = "json_array_elements"
 
 
 @compiles(JsonValues)
 def _list_values(element: JsonValues, compiler: Any, **options: Any) -> str:
     listed = compiler.process(element.clauses, **options)
     if _is_postgresql(compiler):
-        return f"json_array_elements_text(CAST({listed} AS json))"
+        return f"{element.on_postgresql}(CAST({listed} AS json))"
     return f"json_each({listed})"
 
 
@@ -138,20 +146,6 @@ def list_values(name: str) -> sa.TableValuedAlias:
     """Return the values of a parameter, a list, as a table with the column ``value``."""
     listed: sa.BindParameter[Any] = sa.bindparam(name, type_=JsonList)
     return JsonValues(listed).table_valued(sa.column("value", sa.Text))
-
-
-class JsonRows(FunctionElement[str]):
-    """The SQL function whose table has the elements of a :class:`JsonList`, each as JSON."""
-
-    inherit_cache = True
-
-
-@compiles(JsonRows)
-def _list_rows(element: JsonRows, compiler: Any, **options: Any) -> str:
-    listed = compiler.process(element.clauses, **options)
-    if _is_postgresql(compiler):
-        return f"json_array_elements(CAST({listed} AS json))"
-    return f"json_each({listed})"
 
 
 def select_rows(name: str, *types: Any) -> sa.Select[Any]:

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError as ArgumentError
-from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
+from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import Pool, StaticPool
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.server.config import DATABASE_TIMEOUT
-from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker
+from flask_ibi_archive.server.database.breaker import FindLimit, find_breaker, limit_connections
 
 #: Opens a connection of the driver.
 Creator: TypeAlias = "Callable[[], Any]"
@@ -51,12 +49,7 @@ WRITE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
 SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 
 
-def make_engine(
-    uri: str,
-    timeout: float = DATABASE_TIMEOUT,
-    find_limit: FindLimit = lambda: None,
-    creator: Creator | None = None,
-) -> Engine:
+def make_engine(uri: str, timeout: float, find_limit: FindLimit, creator: Creator | None) -> Engine:
     """Return an engine for a database.
 
     The engine is in autocommit mode, so statements that read need no transaction. SQLite checks
@@ -74,12 +67,14 @@ def make_engine(
     """
     url = make_url(uri)
     if url.get_backend_name() == "postgresql":
-        engine = _make_postgresql_engine(url, timeout, find_limit, creator)
+        engine = _make_postgresql_engine(url, timeout, find_limit)
     elif url.get_backend_name() == "sqlite":
-        engine = _make_sqlite_engine(url, timeout, creator)
+        engine = _make_sqlite_engine(url, timeout)
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
     event.listen(engine, "begin", lambda connection: begin(connection, find_limit()))
+    if creator is not None:
+        event.listen(engine, "do_connect", lambda *connecting: creator(), insert=True)
     return engine
 
 
@@ -109,9 +104,7 @@ def begin(connection: Connection, limit: float | None) -> None:
     connection.exec_driver_sql(statement)
 
 
-def _make_postgresql_engine(
-    url: URL, timeout: float, find_limit: FindLimit, creator: Creator | None
-) -> Engine:
+def _make_postgresql_engine(url: URL, timeout: float, find_limit: FindLimit) -> Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     if url.get_driver_name() != "psycopg":
@@ -129,20 +122,17 @@ def _make_postgresql_engine(
     # the environment variable PGCLIENTENCODING may name an encoding that lacks characters
     url = url.update_query_dict({**options, **url.query, "client_encoding": "utf8"})
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
-    # psycopg is only installed for PostgreSQL
-    from flask_ibi_archive.server.database.limited_connection import limit_connections
-
     limited = limit_connections(find_limit, find_breaker(identify_database(url)))
 
     def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
-        return limited.connect(*arguments, **options) if creator is None else creator()
+        return limited.connect(*arguments, **options)
 
     event.listen(engine, "do_connect", open_connection)
     event.listen(engine, "connect", _prepare_psycopg)
     return engine
 
 
-def _make_sqlite_engine(url: URL, timeout: float, creator: Creator | None) -> Engine:
+def _make_sqlite_engine(url: URL, timeout: float) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
     if is_in_memory(url):
         # All threads share one connection. It is not reset when a thread returns it to the pool,
@@ -159,8 +149,6 @@ def _make_sqlite_engine(url: URL, timeout: float, creator: Creator | None) -> En
             connection.execute(f"PRAGMA {pragma}")
 
     event.listen(engine, "connect", prepare)
-    if creator is not None:
-        event.listen(engine, "do_connect", lambda *connecting: creator())
     return engine
 
 
@@ -171,15 +159,10 @@ def is_in_memory(url: URL) -> bool:
 
 def find_sqlite_file(url: URL) -> Path | None:
     """Return the path of an SQLite database file; None if the database is not a file."""
-    name = url.database
-    if (
-        url.get_backend_name() != "sqlite"
-        or not name
-        or name.startswith("file:")
-        or is_in_memory(url)
-    ):
+    if url.get_backend_name() != "sqlite" or is_in_memory(url):
         return None
-    return Path(name)
+    name = str(url.database)
+    return None if name.startswith("file:") else Path(name)
 
 
 def is_same_database(first: str, second: str) -> bool:
@@ -237,8 +220,7 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
     # The planner expects more rows than a urlRequest reads. Therefore the planner would compile the
     # statements, which takes too long.
     cursor = connection.cursor()
-    cursor.execute("SET jit = off")
-    cursor.execute(TIMES)
+    cursor.execute(f"SET jit = off; {TIMES}")
     cursor.close()
 
 

@@ -1,8 +1,7 @@
 """Creates, upgrades, downgrades and removes the tables with alembic.
 
 A host can have its own migrations in the same database. :func:`include_name` hides the tables of
-this package from these migrations. A host can also add our migrations to its own history
-(:attr:`History.is_shared`).
+this package from these migrations.
 
 The module imports alembic only inside functions. Most commands and servers do not need alembic, and
 they start 20 % faster if alembic is not imported.
@@ -14,17 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, MetaData, inspect
 
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.server.config import VERSION_TABLE
 
 if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
-    from sqlalchemy.schema import SchemaItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,6 @@ class History:
     :param init: the command that creates the tables.
     :param upgrade: the command that upgrades the tables.
     :param table: the name of a table that exists at each revision.
-    :param is_shared: whether the migrations are part of the history of the host. The version table
-        then also contains revisions of the host, and the host runs the migrations.
     """
 
     folder: str
@@ -47,13 +42,17 @@ class History:
     init: str
     upgrade: str
     table: str
-    is_shared: bool = False
 
 
 #: All tables of this package have names with this prefix.
 PREFIX = "ibi_"
 ARCHIVE = History(
-    "", VERSION_TABLE, "IBI_DATABASE_URI", "flask ibi init", "flask ibi upgrade", "ibi_archive"
+    "",
+    "ibi_alembic_version",
+    "IBI_DATABASE_URI",
+    "flask ibi init",
+    "flask ibi upgrade",
+    "ibi_archive",
 )
 RESOLVER = History(
     "resolver",
@@ -63,25 +62,6 @@ RESOLVER = History(
     "flask ibi-resolver init",
     "ibi_resolver_archive",
 )
-#: The command with which a host runs its own migrations and ours, if both are in one history.
-HOST_UPGRADE = "flask db upgrade heads (with alembic alone: alembic upgrade heads)"
-
-
-def archive_history(version_table: str) -> History:
-    """Return the history of an Archive whose revision is in a version table.
-
-    :param version_table: the value of IBI_VERSION_TABLE. If it is not the default, our migrations
-        are part of the history of the host.
-    """
-    if version_table == ARCHIVE.version_table:
-        return ARCHIVE
-    return replace(
-        ARCHIVE,
-        version_table=version_table,
-        init=HOST_UPGRADE,
-        upgrade=HOST_UPGRADE,
-        is_shared=True,
-    )
 
 
 def replica_history(history: History) -> History:
@@ -91,18 +71,6 @@ def replica_history(history: History) -> History:
         setting="IBI_READ_DATABASE_URI",
         init=f"{history.init}; then wait until the replica has followed",
         upgrade=f"{history.upgrade}; then wait until the replica has followed",
-    )
-
-
-def refuse_shared(history: History, command: str) -> NoReturn:
-    """Refuse to run migrations that are part of the history of the host.
-
-    :param command: the command with which the host runs the migrations.
-    :raises StorageError: always.
-    """
-    raise StorageError(
-        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
-        f"run: {command}"
     )
 
 
@@ -125,17 +93,6 @@ def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
     table = parent_names["schema_qualified_table_name"]
     collections = [models] if isinstance(models, MetaData) else models
     return any(table in metadata.tables for metadata in collections)
-
-
-def include_object(
-    item: SchemaItem, name: str | None, type_: str, reflected: bool, compare_to: SchemaItem | None
-) -> bool:
-    """Return whether the migrations of a host include an object; see :func:`include_name`.
-
-    This is a function for the parameter ``include_object`` of alembic. It needs no ``env.py``.
-    """
-    is_unknown_table = type_ == "table" and reflected and compare_to is None
-    return not (is_unknown_table and str(name).startswith(PREFIX))
 
 
 def migrations_path(history: History = ARCHIVE) -> Path:
@@ -163,33 +120,16 @@ def configuration(connection: Connection | None = None, history: History = ARCHI
 def head_revision(history: History = ARCHIVE) -> str:
     """Return the newest revision of the tables that this version of the package knows."""
     head = _scripts(history).get_current_head()
-    if head is None:
-        raise StorageError(f"the folder {migrations_path(history)} contains no migrations")
+    assert head is not None
     return head
-
-
-def is_known(revision: str, history: History = ARCHIVE) -> bool:
-    """Return whether this version of the package knows a revision."""
-    return revision in {script.revision for script in _scripts(history).walk_revisions()}
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
     """Return the revision of the tables in a database; None if the tables do not exist."""
-    return next(iter(_find_heads(connection, history)), None)
-
-
-def _find_heads(connection: Connection, history: History) -> tuple[str, ...]:
-    """Return the revision of our tables, without revisions of the host.
-
-    :returns: a tuple with the revision; an empty tuple if the version table has none.
-    """
     from alembic.runtime.migration import MigrationContext
 
     options = {"version_table": history.version_table}
-    heads = MigrationContext.configure(connection, opts=options).get_current_heads()
-    if not history.is_shared:
-        return heads  # possibly a revision of a newer version of the package
-    return tuple(head for head in heads if is_known(head, history))
+    return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
 def check_revision(connection: Connection, history: History = ARCHIVE) -> None:
@@ -214,46 +154,13 @@ def _refuse_tables_without_revision(connection: Connection, history: History) ->
 
     :raises NotReady: if the tables exist. The error says what to do.
     """
-    names = inspect(connection).get_table_names()
-    if history.table not in names:
-        return
-    advice = (
-        "if a program created the tables without migrations, as create_all() does, drop them and "
-        f"run: {history.init}; otherwise restore a backup"
-    )
-    if history.is_shared:
-        advice = (
-            "install the version of the package that created the tables, and check that no "
-            "migration of the host follows or requires one of ours (down_revision, depends_on)"
+    if inspect(connection).has_table(history.table):
+        raise NotReady(
+            f"the table {history.table} exists, but the table {history.version_table} does not "
+            "contain its revision",
+            "if a program created the tables without migrations, as create_all() does, drop them "
+            f"and run: {history.init}; otherwise restore a backup",
         )
-    if history.setting == ARCHIVE.setting:
-        advice = _find_other_version_table(connection, history, names) or advice
-    raise NotReady(
-        f"the table {history.table} exists, but the table {history.version_table} does not "
-        "contain a revision of it that this version of the package knows",
-        advice,
-    )
-
-
-def _find_other_version_table(
-    connection: Connection, history: History, names: list[str]
-) -> str | None:
-    """Return what to do if another version table contains the revision of the tables.
-
-    :param names: the names of all tables.
-    :returns: None if no other version table contains the revision.
-    """
-    for name in names:
-        if not name.endswith("alembic_version") or name == history.version_table:
-            continue
-        revision = current_revision(
-            connection, replace(history, version_table=name, is_shared=True)
-        )
-        if revision is not None and history.is_shared:
-            return f"the revision is in the table {name}; run: flask db stamp {revision}"
-        if revision is not None:
-            return f"the revision is in the table {name}; set IBI_VERSION_TABLE to {name!r}"
-    return None
 
 
 def upgrade(connection: Connection, revision: str = "head", history: History = ARCHIVE) -> None:
@@ -286,28 +193,16 @@ def run_environment(metadata: MetaData) -> None:
     :param metadata: the tables of the history. Other tables are not compared with the models.
     """
     from alembic import context
-    from alembic.operations import Operations
-    from alembic.runtime.migration import MigrationContext
-
-    class KnownMigrations(MigrationContext):
-        """Leaves out the revisions of the host, which our migrations do not know."""
-
-        def get_current_heads(self) -> tuple[str, ...]:
-            return _find_heads(connection, history)
 
     attributes = context.config.attributes
-    connection, history = attributes["connection"], attributes["history"]
     context.configure(
-        connection=connection,
+        connection=attributes["connection"],
         target_metadata=metadata,
-        version_table=history.version_table,
+        version_table=attributes["history"].version_table,
         include_name=lambda name, type_, parents: type_ != "table" or name in metadata.tables,
         render_as_batch=True,
     )
-    every = context.get_context()
-    known = KnownMigrations(every.dialect, connection, every.opts, every.environment_context)
-    with Operations.context(known):
-        known.run_migrations()
+    context.run_migrations()
 
 
 @lru_cache

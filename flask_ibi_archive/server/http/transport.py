@@ -1,4 +1,4 @@
-"""Send one request, and return the response or raise an error.
+"""Sends a request, and returns the response or raises an error. Checks whether a URL works.
 
 The query of a request may contain a secret (a registration key). Therefore no error, no cause of an
 error and no log contains the query.
@@ -10,14 +10,19 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
-from http.client import HTTPException, IncompleteRead, RemoteDisconnected
-from typing import Any
+from http.client import HTTPException, IncompleteRead, RemoteDisconnected, responses
+from time import monotonic
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
 
 import requests
-from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConnectionError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    InvalidChunkLength,
+    NewConnectionError,
+)
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
@@ -48,6 +53,12 @@ MAX_SHOWN = 200
 #: The number of bytes of a long body that are read at once.
 BLOCK = 1 << 16
 
+
+#: The timeout in seconds for the check of a URL, including all its redirects.
+LINK_TIMEOUT = 30.0
+#: The largest number of redirects that this check follows.
+MAX_REDIRECTS = 5
+REDIRECTS = (301, 302, 303, 307, 308)
 
 #: Takes the status of a response and a block of its body.
 Take = Callable[[int, bytes], None]
@@ -102,19 +113,22 @@ def fetch(
     :raises TransportError: if no complete response arrives in time.
     """
     hide_keys(URLLIB3_LOGGERS)
-    full_url = f"{url}?{query}" if query else url
-    sent: dict[str, Any] = {"headers": {**HEADERS, **headers}, "body": body}
-    outcome = _exchange(
-        without_password(url),
-        sending(
+    shown = without_password(url)
+    outcome: HttpResponse | IBIError
+    try:
+        with sending(
             "GET" if body is None else "POST",
-            full_url,
+            f"{url}?{query}" if query else url,
+            headers={**HEADERS, **headers},
             seconds=seconds,
             inner_hosts=inner_hosts,
-            **sent,
-        ),
-        partial(_read, limit=limit, take=take, block=block),
-    )
+            body=body,
+        ) as response:
+            outcome = _read(shown, response, limit, take, block)
+    except IBIError as error:
+        outcome = error.with_traceback(None)
+    except Exception as error:  # noqa: BLE001 - any exception may contain the query or the headers
+        outcome = explain(shown, error)
     if isinstance(outcome, IBIError):
         # The error is not raised in an except clause. Otherwise the context of the error would
         # contain the query and the headers.
@@ -148,24 +162,6 @@ def find_alert(body: bytes, name: str = ALERT) -> str:
 def without_password(url: str) -> str:
     """Return a URL without user and password."""
     return re.sub(r"//[^/]*@", "//", url)
-
-
-def _exchange(
-    shown: str,
-    sent: AbstractContextManager[requests.Response],
-    read: Callable[[str, requests.Response], HttpResponse | TransportError],
-) -> HttpResponse | IBIError:
-    """Send a request, and return the response or an error.
-
-    :param shown: the URL that an error shows.
-    """
-    try:
-        with sent as response:
-            return read(shown, response)
-    except IBIError as error:
-        return error.with_traceback(None)
-    except Exception as error:  # noqa: BLE001 - any exception may contain the query or the headers
-        return explain(shown, error)
 
 
 def _read(
@@ -276,3 +272,67 @@ URLLIB3_LOGGERS = tuple(
     f"urllib3.{name}"
     for name in ("connectionpool", "connection", "poolmanager", "response", "util.retry")
 )
+
+
+# --- checking a URL ------------------------------------------------------------------------------
+
+
+class LinkError(NamedTuple):
+    """Why a URL does not work.
+
+    :param reason: the reason, in one line.
+    :param is_of_host: whether the host can't be reached, so that its other URLs will not work.
+    """
+
+    reason: str
+    is_of_host: bool = False
+
+
+def find_link_error(
+    url: str, base_url: str, inner_hosts: InnerHosts, timeout: float = LINK_TIMEOUT
+) -> LinkError | None:
+    """Return why a URL does not work; None if it works.
+
+    A URL works if the last answer, after all redirects, has a status from 200 to 299. The status
+    429 is no error either: the server has seen too many requests, and may have the document.
+
+    :param base_url: our own address, which the requests name.
+    :param inner_hosts: the internal hosts to which requests may be sent.
+    """
+    headers = {"User-Agent": f"flask_ibi_archive (+{base_url})", "Accept": "*/*"}
+    end, target, prefix = monotonic() + timeout, url, ""
+
+    def send(method: str) -> tuple[int, str]:
+        """Return the status of the answer, and the URL to which it redirects or ""."""
+        seconds = end - monotonic()
+        with sending(
+            method, target, headers=headers, seconds=seconds, inner_hosts=inner_hosts
+        ) as response:
+            location = response.headers.get("Location")
+            return response.status_code, _join(target, location) if location else ""
+
+    for _ in range(MAX_REDIRECTS + 1):
+        for method in ("HEAD", "GET"):  # some servers answer GET alone
+            try:
+                error, (status, location) = None, send(method)
+            except (requests.RequestException, HTTPError, ValueError, OSError) as cause:
+                error, status = explain(target, cause), 0
+            if status < 400 and (error is None or error.kind not in BAD_ANSWERS):
+                break
+        if error is not None:
+            is_of_host = target == url and error.kind in HOST_ERRORS
+            return LinkError(prefix + error.reason, is_of_host)
+        if 200 <= status < 300 or status == 429:
+            return None
+        if status not in REDIRECTS or not location:
+            return LinkError(f"{prefix}answers {status} ({responses.get(status, 'unknown')})")
+        target = location
+        prefix = f"redirects to {make_printable(target)}, which "
+    return LinkError(f"has more than {MAX_REDIRECTS} redirects")
+
+
+def _join(url: str, location: str) -> str:
+    """Return the absolute URL of a redirect, without user and password."""
+    data = location.encode("latin-1", "replace")  # the bytes of the header need not be UTF-8
+    escaped = "".join(chr(byte) if 0x20 < byte < 0x7F else f"%{byte:02X}" for byte in data)
+    return without_password(urljoin(url, escaped))

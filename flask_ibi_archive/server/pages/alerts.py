@@ -28,6 +28,7 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
+    prefers_page,
     request_root,
     request_target,
     request_url,
@@ -40,40 +41,12 @@ from flask_ibi_archive.server.pages.responses import (
 )
 from flask_ibi_archive.server.pages.texts import get_language_name, gettext, translate_reason
 
-
-def describe_part(url: persistent_urls.PersistentUrl) -> str:
-    """Return the text of the link to a part of an item, in the language of the page."""
-    if url.verbs.file_list:
-        return gettext("The list of files")
-    step = url.verbs.relation.steps[-1]
-    if step.kind is StepKind.TRANSLATION and step.parameter is not None:
-        return gettext("The version in {language}", language=get_language_name(step.parameter))
-    if step.parameter is not None:
-        return gettext("The metadata in {format}", format=step.parameter)
-    return gettext("The metadata")
-
-
 #: The path of the page about conflicts at a resolver.
 CONFLICTS = "/ibi/conflicts"
 VARY = "Accept, Accept-Language, Cookie"
 EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
 
 Pairs = list[tuple[str, "str | tuple[str, ...]"]]
-
-
-def prefers_page() -> bool:
-    """Return whether the client prefers a page to a list of pairs.
-
-    The Accept header contains a quality for HTML pages and for plain text. If both qualities are
-    equal, only a browser prefers the page.
-    """
-    accepted = request.accept_mimetypes
-    page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
-    if page != pairs:
-        return page > pairs
-    # the Accept header of a browser contains "text/html", but not "text/plain"
-    named = {kind.lower() for kind in accepted.values()}
-    return page > 0 and "text/html" in named and "text/plain" not in named
 
 
 def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentUrl) -> Response:
@@ -85,7 +58,7 @@ def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentU
     Source: [R] 6.2.
     """
     url = persistent_urls.add_query(encode_word(redirect.url), requested.passed_query)
-    # about Accept, see negotiation.add_metadata_step()
+    # about Accept, see requests.add_metadata_step()
     vary = "Accept, Accept-Language" if redirect.depends_on_language else "Accept"
     headers = {"Location": url, "Cache-Control": "private", "Vary": vary}
     return Response(status=302, headers=headers)
@@ -100,7 +73,13 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     """
     name = name or alert.kind.value
     retries = alert.kind is AlertKind.SILENT
-    pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
+    summary = alert.summary
+    if name == "unknown_here":
+        summary = (
+            f"this Archive does not have the item {alert.ibi}, or the item does not have the "
+            "requested part in this Archive"
+        )
+    pairs: Pairs = [(ALERT, summary), *_create_pairs(alert)]
     if resolver_url is not None:
         pairs.append((PERSISTENT_URL, resolver_url))
     return _respond(name, alert.kind.status, pairs, retries, alert, resolver_url)
@@ -209,12 +188,24 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     if name == "missing" and alert.ibi is not None:
         item = persistent_urls.PersistentUrl(alert.ibi)
         parts = [
-            (_find_path(url), describe_part(url)) for url in alert.alternatives if url != requested
+            (_find_path(url), _describe_part(url)) for url in alert.alternatives if url != requested
         ]
         return {"bare": None if requested == item else _find_path(item), "found": parts}
     if name == "unknown" and requested != persistent_urls.PersistentUrl(requested.ibi):
         return {"bare": _find_path(persistent_urls.PersistentUrl(requested.ibi))}
     return {}
+
+
+def _describe_part(url: persistent_urls.PersistentUrl) -> str:
+    """Return the text of the link to a part of an item, in the language of the page."""
+    if url.verbs.file_list:
+        return gettext("The list of files")
+    step = url.verbs.relation.steps[-1]
+    if step.kind is StepKind.TRANSLATION and step.parameter is not None:
+        return gettext("The version in {language}", language=get_language_name(step.parameter))
+    if step.parameter is not None:
+        return gettext("The metadata in {format}", format=step.parameter)
+    return gettext("The metadata")
 
 
 def _find_path(url: persistent_urls.PersistentUrl) -> str:
@@ -225,16 +216,6 @@ def _find_conflicts(alert: Alert) -> str:
     """Return the path of the conflict, or that of the list if its number is unknown."""
     path = f"{request_root()}{CONFLICTS}"
     return path if alert.conflict is None else f"{path}/{alert.conflict}"
-
-
-def _summarise_alert(alert: Alert, name: str) -> str:
-    """Return the alert in one line of English."""
-    if name == "unknown_here":
-        return (
-            f"this Archive does not have the item {alert.ibi}, or the item does not have the "
-            "requested part in this Archive"
-        )
-    return alert.summary
 
 
 def _create_pairs(alert: Alert) -> Pairs:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
+from werkzeug.routing import AnyConverter, BaseConverter
 
-from flask_ibi_archive.server.pages import flask_interfaces
+from flask_ibi_archive.core.identifiers.grammar import IBIP, LEGACY, REPOSITORY
 from flask_ibi_archive.server.pages.persistent_urls import Hook, has_catch_all_route, is_unrouted
-from flask_ibi_archive.server.pages.requests import current_flask
-from flask_ibi_archive.server.pages.responses import add_policy
+from flask_ibi_archive.server.pages.responses import STATIC_TYPES, add_policy, send_static_file
 from flask_ibi_archive.server.pages.texts import PageFunctions
 
 #: The key of the functions that answer persistent URLs in ``app.extensions``.
 ANSWERS = "ibi_answers"
+#: The key of the function of an Archive that answers before a route of the app for all paths.
+OVER_CATCH_ALL = "ibi_over_catch_all"
 #: The key of the function of an Archive that returns the view for a message to its service.
 SERVICE = "ibi_service_route"
 #: The key of the endpoints of pages for other servers in ``app.extensions``.
@@ -31,6 +34,50 @@ OWN_WORD = "flask_ibi_archive_own_word"
 NUMBER = f"int(max={2**31 - 1})"
 
 
+# --- converters ----------------------------------------------------------------------------------
+# Of several rules with the same form, Werkzeug selects the rule whose converters have the smallest
+# weights. The weight is an attribute of BaseConverter, but the documentation does not mention it.
+
+
+class IBIConverter(BaseConverter):
+    """Matches a text in a path that may be an identifier.
+
+    Such a text has two or four parts, in upper or lower case. The path may continue after the text.
+    The view checks that the text is an identifier.
+    """
+
+    regex = r"[^/]+/[^/]+(?:/[0-9]{4}/[0-9.]+)?"
+    part_isolating = False
+    weight = 150
+
+
+class OwnItemConverter(IBIConverter):
+    """Matches an identifier in the routes of this package, and no other text.
+
+    The large weight gives rules of the app precedence, whichever converter they use. Other paths
+    that begin as ours, such as ``/col/of/photos``, remain for a route of the app for all paths.
+    """
+
+    # werkzeug allows no groups
+    regex = "|".join(
+        re.sub(r"\((?!\?)", "(?:", form.pattern) for form in (REPOSITORY, IBIP, LEGACY)
+    )
+    weight = 1_000_000
+
+
+class OwnWordConverter(AnyConverter):
+    """Matches a fixed word in the routes of this package.
+
+    A rule of the app that contains the word itself has precedence, because Werkzeug selects rules
+    without converters first. A rule of the app with another converter has a larger weight.
+    """
+
+    weight = -1
+
+
+# --- routes --------------------------------------------------------------------------------------
+
+
 class PageBlueprint(Blueprint):
     """A blueprint whose rules are for one host in an app with ``host_matching=True``.
 
@@ -38,23 +85,16 @@ class PageBlueprint(Blueprint):
     port.
     """
 
-    def make_setup_state(
-        self, app: App, options: dict[str, Any], first_registration: bool = False
-    ) -> BlueprintSetupState:
+    def make_setup_state(self, *arguments: Any, **options: Any) -> BlueprintSetupState:
         """Return the object that adds the rules to an app."""
-        return _SetupState(self, app, options, first_registration)
+        return _SetupState(self, *arguments, **options)
 
 
 class _SetupState(BlueprintSetupState):
-    def add_url_rule(
-        self,
-        rule: str,
-        endpoint: str | None = None,
-        view_func: Callable[..., Any] | None = None,
-        **options: Any,
-    ) -> None:
+    def add_url_rule(self, rule: str, *arguments: Any, **options: Any) -> None:
         """Add a rule to the app."""
-        super().add_url_rule(rule, endpoint, view_func, **options, **_choose_host(self))
+        options.update(_choose_host(self))
+        super().add_url_rule(rule, *arguments, **options)
 
 
 def _choose_host(state: BlueprintSetupState) -> dict[str, Any]:
@@ -69,15 +109,21 @@ def prepare_app(state: BlueprintSetupState) -> None:
     """Add what the pages need to the app: a converter, functions for templates, and hooks.
 
     The blueprint of an Archive and the blueprint of a resolver call this function.
+
+    Flask calls the ``before_request`` functions in the order of their registration, up to the first
+    that answers, and the ``after_request`` functions in reverse order. A function of this package
+    could be neither the first of the ones nor the last of the others. Therefore two methods of the
+    app are replaced, which only a subclass is meant to replace.
     """
-    state.app.url_map.converters[OWN_WORD] = flask_interfaces.OwnWordConverter
+    state.app.url_map.converters[OWN_WORD] = OwnWordConverter
     state.app.jinja_env.add_extension(PageFunctions)
     if ANSWERS not in state.app.extensions:
         state.app.extensions[ANSWERS] = []
         state.app.extensions[SERVER_PAGES] = set()
-        app = cast(Flask, state.app)
-        flask_interfaces.answer_before_hooks(app, answer_protocol)
-        flask_interfaces.finish_last(app, add_policy)
+        app = cast(Any, state.app)
+        run_hooks, process = app.preprocess_request, app.process_response
+        app.preprocess_request = lambda: answer_protocol(run_hooks)
+        app.process_response = lambda response: add_policy(process(response))
 
 
 def add_page(
@@ -110,6 +156,13 @@ def add_page(
         blueprint.record_once(lambda state: state.app.extensions[SERVER_PAGES].add(name))
 
 
+def add_static_files(blueprint: Blueprint) -> None:
+    """Add the routes of the static files to a blueprint."""
+    for name in STATIC_TYPES:
+        endpoint = f"static_{name.partition('.')[2]}"
+        add_page(blueprint, endpoint, f"/ibi/static/{name}", partial(send_static_file, name))
+
+
 def add_rule_for_all_methods(
     state: BlueprintSetupState, name: str, path: str, view: Callable[..., Response], **options: Any
 ) -> None:
@@ -125,8 +178,13 @@ def add_rule_for_all_methods(
     state.app.endpoint(endpoint)(view)
 
 
+# --- hooks ---------------------------------------------------------------------------------------
+
+
 def answer_first(app: App, *answers: Hook, before_resolver: bool = False) -> None:
     """Let functions answer persistent URLs; :func:`prepare_app` is called before.
+
+    The functions are called if the app has no route for the path (:func:`.is_unrouted`).
 
     :param answers: the functions. They return None if they do not answer the request.
     :param before_resolver: whether these functions are called before that of a resolver in the
@@ -146,20 +204,27 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     :param run_hooks: runs the hooks of the app until one answers, as Flask does.
     :returns: None if the app answers the request.
     """
-    app = current_flask()
-    service = app.extensions[SERVICE]() if SERVICE in app.extensions else None
-    is_for_server = service is not None or request.endpoint in app.extensions[SERVER_PAGES]
-    if not is_for_server and not is_unrouted() and not has_catch_all_route():
+    extensions = current_app.extensions
+    service = extensions[SERVICE]() if SERVICE in extensions else None
+    is_for_server = service is not None or request.endpoint in extensions[SERVER_PAGES]
+    answers: list[Hook]
+    if is_for_server:
+        answers = []
+    elif is_unrouted():
+        answers = extensions[ANSWERS]
+    elif has_catch_all_route() and OVER_CATCH_ALL in extensions:
+        answers = [extensions[OVER_CATCH_ALL]]
+    else:
         return run_hooks()
     try:
         theirs = run_hooks()
     except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
         theirs = error
     if is_for_server:
-        return app.dispatch_request() if service is None else service()
+        return current_app.dispatch_request() if service is None else service()
     # "/" is no persistent URL; a resolver has its front page there
     if theirs is None or request.path != "/":
-        for answer in app.extensions[ANSWERS]:
+        for answer in answers:
             ours = answer()
             if ours is not None:
                 return ours

@@ -26,16 +26,15 @@ from flask_ibi_archive.core.protocol.pairs import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.pages.alerts import malformed_response, method_response
-from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
+    add_metadata_step,
     current_archive,
-    current_request,
     request_addresses,
+    request_origin,
     request_root,
     request_target,
-    request_url,
 )
 from flask_ibi_archive.server.pages.responses import error_response, set_headers
 
@@ -75,19 +74,17 @@ _DATED = re.compile(
 def answer_unrouted(
     resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
 ) -> Response | None:
-    """Answer a persistent URL for which the app has no route (see :func:`is_unrouted`).
+    """Answer a persistent URL for which the app has no route (:func:`is_unrouted`).
 
     :param resolve: the function that answers a persistent URL.
     :param is_meant: a function that receives a malformed target, and returns whether the target was
         probably meant as a persistent URL.
     :param note_malformed: is told of each malformed target for which a reader gets an alert.
-    :returns: None if the app has a route for the request, or the path is not a persistent URL.
+    :returns: None if the path is not a persistent URL.
 
     Source: [R] 6.2, Table 6.6.
     """
-    if not is_unrouted():
-        return None
-    failure = current_request().routing_exception
+    failure = request.routing_exception
     if failure is not None:
         # The traceback refers to the request, which refers to the exception. The garbage
         # collector would free such a cycle, with the response, only after many requests.
@@ -106,11 +103,10 @@ def answer_unrouted(
 
 def is_unrouted() -> bool:
     """Return whether the app has no route for the path, so that it may be a persistent URL."""
-    current = current_request()
-    if isinstance(current.routing_exception, _UNROUTED):
+    if isinstance(request.routing_exception, _UNROUTED):
         return True
     has_static_files = Path(str(current_app.static_folder)).is_dir()
-    return current.endpoint == STATIC and not has_static_files and has_only_resolver()
+    return request.endpoint == STATIC and not has_static_files and has_only_resolver()
 
 
 def has_catch_all_route() -> bool:
@@ -123,8 +119,7 @@ def answer_target(
     resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
 ) -> Response | None:
     """Answer the requested target; return None if the target may be a page of the host."""
-    current = current_request()
-    is_read = current.method in ("GET", "HEAD")
+    is_read = request.method in ("GET", "HEAD")
     target = request_target()
     try:
         wanted = parse_persistent_target(target)
@@ -139,8 +134,10 @@ def answer_target(
     if not is_read:
         must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
         return method_response() if must_answer else None
-    ranges = parse_accept_language(",".join(current.headers.getlist("Accept-Language")))
-    return resolve(add_metadata_step(wanted), request_url(), request_addresses(), ranges)
+    ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
+    return resolve(
+        add_metadata_step(wanted), request_origin() + target, request_addresses(), ranges
+    )
 
 
 def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None:
@@ -155,8 +152,7 @@ def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None
     :returns: None if the path does not belong to this extension.
     """
     adapter = current_app.create_url_adapter(request)
-    if adapter is None:  # this never happens during a request
-        return None
+    assert adapter is not None
     path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
     try:
         endpoint, _ = adapter.match(unquote(path), "GET")

@@ -1,22 +1,29 @@
 """Reads facts about the current app and the current request.
 
-Such facts are the Archive of the app, the URL of the request, and the IP address of the user. The
-views of an Archive and of a resolver use this module.
+Such facts are the Archive of the app, the URL of the request, the IP address of the user, and the
+form of an answer that the client prefers. The views of an Archive and of a resolver use this
+module.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
-from flask import Flask, Request, current_app, has_request_context, request
+from flask import current_app, has_request_context, request
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_options_header
 
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
+from flask_ibi_archive.core.protocol.relations import SHAPES, Relation, Step, StepKind, VerbList
+from flask_ibi_archive.core.records.formats import BUILT_IN
 from flask_ibi_archive.core.resolution.answer import is_same_address
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.server.config import PATH_CHARACTERS, Network, SharedConfig, parse_root
 
 if TYPE_CHECKING:
@@ -45,41 +52,22 @@ _REPLACEMENT = "\ufffd".encode()
 
 def current_archive() -> Archive:
     """Return the Archive of the current app."""
-    archive: Archive = current_flask().extensions[EXTENSION].archive
+    archive: Archive = current_app.extensions[EXTENSION].archive
     return archive
 
 
 def current_resolver() -> ResolverService:
     """Return the resolver of the current app."""
-    resolver: ResolverService = current_flask().extensions[RESOLVER_EXTENSION].resolver
+    resolver: ResolverService = current_app.extensions[RESOLVER_EXTENSION].resolver
     return resolver
 
 
 def shared_config() -> SharedConfig:
     """Return the shared settings of the Archive; if the app has none, those of the resolver."""
-    extensions = current_flask().extensions
+    extensions = current_app.extensions
     if EXTENSION in extensions:
         return current_archive().config
     return current_resolver().config
-
-
-def current_flask() -> Flask:
-    """Return the current app itself.
-
-    Its attributes are read several times faster than those of ``flask.current_app``, which is a
-    proxy.
-    """
-    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
-    return app
-
-
-def current_request() -> Request:
-    """Return the current request itself.
-
-    Its attributes are read ten times faster than those of ``flask.request``, which is a proxy.
-    """
-    current: Request = request._get_current_object()  # type: ignore[attr-defined]
-    return current
 
 
 # --- the URL -----------------------------------------------------------------------------------
@@ -91,7 +79,7 @@ def request_path() -> bytes:
     The %XX sequences of the path are decoded once. The path under which the app is mounted is not
     included.
     """
-    environ = current_request().environ
+    environ = request.environ
     path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
     if _REPLACEMENT not in path:
         return path
@@ -111,32 +99,27 @@ def request_target() -> str:
     path. This function encodes the path again: each byte that a path must not contain becomes %XX.
     If the query is empty, the result has no "?".
     """
-    return _format_target(request_path(), current_request().query_string)
-
-
-@lru_cache(maxsize=32)  # several functions that answer a request need its target
-def _format_target(path: bytes, query: bytes) -> str:
-    target = quote(path, safe=PATH_CHARACTERS) or "/"
-    return f"{target}?{quote(query, safe=PATH_CHARACTERS + '?%')}" if query else target
+    target = quote(request_path(), safe=PATH_CHARACTERS) or "/"
+    query = quote(request.query_string, safe=PATH_CHARACTERS + "?%")
+    return f"{target}?{query}" if query else target
 
 
 def read_query() -> dict[str, str]:
     """Return the query of the request; ``request.args`` fails for bytes that are not UTF-8."""
-    return dict(decode_query_string(current_request().query_string))
+    return dict(decode_query_string(request.query_string))
 
 
 def request_host() -> str:
     """Return the host and the port of the request, such as ``urlib.net:80``."""
-    current = current_request()
-    environ, host = current.environ, current.host
+    environ, host = request.environ, request.host
     if not host:  # the Host header is missing, or werkzeug refuses the header
         host = f"{environ.get('SERVER_NAME', 'localhost')}:{environ.get('SERVER_PORT', '80')}"
-    return host if _PORT.search(host) else f"{host}:{_DEFAULT_PORTS.get(current.scheme, '80')}"
+    return host if _PORT.search(host) else f"{host}:{_DEFAULT_PORTS.get(request.scheme, '80')}"
 
 
 def request_root() -> str:
     """Return the path under which the app is mounted; "" if the app is at the root of the host."""
-    return find_root(parse_root(current_flask().config["APPLICATION_ROOT"]))
+    return find_root(parse_root(current_app.config["APPLICATION_ROOT"]))
 
 
 def find_root(configured: str) -> str:
@@ -148,13 +131,13 @@ def find_root(configured: str) -> str:
     """
     if configured or not has_request_context():
         return configured
-    root = current_request().root_path
+    root = request.root_path
     return quote(root.rstrip("/"), safe=PATH_CHARACTERS) if root else ""
 
 
 def request_origin() -> str:
     """Return the part of the URL of the request that precedes its target, including its port."""
-    return f"{current_request().scheme}://{request_host()}{request_root()}"
+    return f"{request.scheme}://{request_host()}{request_root()}"
 
 
 def request_url() -> str:
@@ -192,9 +175,9 @@ def request_addresses() -> tuple[str, ...]:
     :returns: the address of the user, followed by the addresses of the proxies. If the address of
         the user is unknown, the tuple contains only :data:`UNKNOWN_USER`.
     """
-    current, trusted = current_request(), shared_config().trusted_proxies
-    forwarded_for = current.headers.getlist("X-Forwarded-For") if trusted else ()
-    return forwarded_addresses(current.remote_addr, forwarded_for, trusted) or (UNKNOWN_USER,)
+    trusted = shared_config().trusted_proxies
+    forwarded_for = request.headers.getlist("X-Forwarded-For") if trusted else ()
+    return forwarded_addresses(request.remote_addr, forwarded_for, trusted) or (UNKNOWN_USER,)
 
 
 def forwarded_addresses(
@@ -249,3 +232,105 @@ def find_address(text: str | None) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
+
+
+# --- the form of the answer ----------------------------------------------------------------------
+# A client states the media types that it prefers (RFC 9110, 12.5.1). A landing page, the page of
+# the metadata and a file are the resources at which clients negotiate. A persistent URL leads to
+# one of them: to the metadata if the client accepts metadata rather than anything else. The media
+# types are those of DOIs (https://citation.doi.org/docs.html), so that the same programs work.
+
+#: Other media types of the formats, which programs send.
+ALIASES = {
+    "application/xml": "oai_dc",
+    "text/xml": "oai_dc",
+    "application/x-datacite+xml": "datacite",
+    "application/json": "json-ld",
+    "application/citeproc+json": "csl-json",
+    "text/x-bibtex": "bibtex",
+    "application/bibtex": "bibtex",
+}
+#: The media types of the metadata that every Archive writes.
+_KNOWN = {format.name: format.media_type for format in BUILT_IN}
+
+
+def choose_format(accept: MIMEAccept, formats: Mapping[str, str | None]) -> str | None:
+    """Return the format that a client prefers.
+
+    HTML has precedence over formats with the same quality, because browsers and libraries accept
+    all types.
+
+    :param formats: the media types of the formats, by name.
+    :returns: the name of a format; "" for HTML; None if the client accepts none of them.
+    """
+    if not accept:
+        return ""
+    ranges = _read_ranges(accept)
+    offers = {"text/html": ""}
+    # Browsers name XHTML. A range such as application/* does not mean our pages, which are HTML.
+    if any(type.lower() == "application/xhtml+xml" for type in ranges.values()):
+        offers["application/xhtml+xml"] = ""
+    for name, media_type in formats.items():
+        if media_type is not None:
+            offers.setdefault(media_type, name)
+    offers.update({type: name for type, name in ALIASES.items() if name in formats})
+    best = max(offers, key=ranges.quality)
+    return offers[best] if ranges.quality(best) > 0 else None
+
+
+def choose_media_type(accept: MIMEAccept, name: str, media_type: str) -> str:
+    """Return the media type of a response in a format: an alias if the client accepts only that."""
+    types = [media_type, *(type for type, format in ALIASES.items() if format == name)]
+    return _read_ranges(accept).best_match(types, media_type)
+
+
+def prefers_metadata(
+    accept: MIMEAccept,
+    file_type: str | None = None,
+    formats: Mapping[str, str | None] = _KNOWN,
+) -> bool:
+    """Return whether a client that asks for a work wants its metadata, and nothing else as much.
+
+    A range such as ``application/*`` also means files, so that it does not ask for metadata.
+
+    :param file_type: the media type of the work, or None if it is not known yet.
+    :param formats: the media types of the formats, by name.
+    """
+    ranges = _read_ranges(accept)
+    best = max((quality for _, quality in ranges), default=0)
+    wanted = {type.lower() for type, quality in ranges if quality == best}
+    known = {*ALIASES, *formats.values()}
+    return best > 0 and wanted <= known and file_type not in wanted
+
+
+def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
+    """Return the persistent URL of the metadata in the format that the client of the request wants.
+
+    A persistent URL that names a file, the list of files or metadata does not change.
+    """
+    relation, accept = wanted.verbs.relation, request.accept_mimetypes
+    names_part = bool(wanted.path) or wanted.verbs.file_list or f"{relation.shape}m" not in SHAPES
+    if names_part or not prefers_metadata(accept):
+        return wanted
+    steps = (*relation.steps, Step(StepKind.METADATA, choose_format(accept, _KNOWN)))
+    return replace(wanted, verbs=VerbList(Relation(steps)))
+
+
+def _read_ranges(accept: MIMEAccept) -> MIMEAccept:
+    """Return the ranges without parameters, which select no other format."""
+    return MIMEAccept([(parse_options_header(text)[0], quality) for text, quality in accept])
+
+
+def prefers_page() -> bool:
+    """Return whether the client prefers a page to a list of pairs.
+
+    The Accept header contains a quality for HTML pages and for plain text. If both qualities are
+    equal, only a browser prefers the page.
+    """
+    accepted = request.accept_mimetypes
+    page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
+    if page != pairs:
+        return page > pairs
+    # the Accept header of a browser contains "text/html", but not "text/plain"
+    named = {kind.lower() for kind in accepted.values()}
+    return page > 0 and "text/html" in named and "text/plain" not in named

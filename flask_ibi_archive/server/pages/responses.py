@@ -9,11 +9,10 @@ Archives and resolvers exchange messages as lists of pairs. Each pair is a line 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
-from flask import Blueprint, Response, current_app, jsonify, make_response, render_template, request
+from flask import Response, current_app, jsonify, make_response, render_template, request
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, TemplateNotFound, nodes
 
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
@@ -23,27 +22,16 @@ from flask_ibi_archive.server.config import TEMPLATE
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     current_archive,
-    current_flask,
-    current_request,
     request_root,
     shared_config,
 )
 from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES, gettext, page_language, set_language
 
 FOLDER = Path(__file__).parent / "static"
-#: The files and their content types.
-TYPES = {"ibi.css": "text/css; charset=utf-8", "ibi.js": "text/javascript; charset=utf-8"}
-_CONTENTS = {name: (FOLDER / name).read_bytes() for name in TYPES}
+#: The static files and their content types.
+STATIC_TYPES = {"ibi.css": "text/css; charset=utf-8", "ibi.js": "text/javascript; charset=utf-8"}
+_CONTENTS = {name: (FOLDER / name).read_bytes() for name in STATIC_TYPES}
 _VERSIONS = {name: hashlib.sha256(data).hexdigest()[:12] for name, data in _CONTENTS.items()}
-
-AddPage = Callable[[Blueprint, str, str, Callable[[], Response]], None]
-
-
-def add_static_files(blueprint: Blueprint, add_page: AddPage) -> None:
-    """Add the routes of the files to a blueprint."""
-    for name in TYPES:
-        endpoint = f"static_{name.partition('.')[2]}"
-        add_page(blueprint, endpoint, f"/ibi/static/{name}", partial(_send_file, name))
 
 
 def find_static_url(name: str) -> str:
@@ -51,8 +39,9 @@ def find_static_url(name: str) -> str:
     return f"{request_root()}/ibi/static/{name}?v={_VERSIONS[name]}"
 
 
-def _send_file(name: str) -> Response:
-    response = Response(_CONTENTS[name], content_type=TYPES[name])
+def send_static_file(name: str) -> Response:
+    """Return a static file. Its URL in pages contains a version."""
+    response = Response(_CONTENTS[name], content_type=STATIC_TYPES[name])
     response.headers["X-Content-Type-Options"] = "nosniff"
     # a page of another version, from before or after an upgrade, must not fix the wrong content
     is_current = request.args.get("v") == _VERSIONS[name]
@@ -129,10 +118,9 @@ def _find_home_url() -> str | None:
 
     :returns: None if the app has neither.
     """
-    adapter = current_app.create_url_adapter(current_request())
-    if RESOLVER_EXTENSION in current_app.extensions or (
-        adapter is not None and adapter.test("/", "GET")
-    ):
+    adapter = current_app.create_url_adapter(request)
+    assert adapter is not None
+    if RESOLVER_EXTENSION in current_app.extensions or adapter.test("/", "GET"):
         return f"{request_root()}/"
     return find_list_path()
 
@@ -159,7 +147,7 @@ def find_environment() -> Environment:
     An app may have a loader of its own, which does not search the folders of blueprints. Then the
     result is a second environment, which finds the templates of the package, too.
     """
-    app = current_flask()
+    app = current_app
     found: Environment | None = app.extensions.get(ENVIRONMENT)
     if found is None:
         found = app.jinja_env
@@ -237,9 +225,7 @@ def set_headers(response: Response, policy: str | None = None, *, private: bool 
     """
     response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
     response.headers["X-Content-Type-Options"] = "nosniff"
-    current_request().environ[POLICY] = (
-        shared_config().content_security_policy if policy is None else policy
-    )
+    request.environ[POLICY] = shared_config().content_security_policy if policy is None else policy
     return response
 
 
@@ -261,7 +247,7 @@ def add_policy(response: Response) -> Response:
     If the host has already set the header of a page, the header stays unchanged. The sandbox of a
     file is added to the header of the host, because a file must not have the rights of a page.
     """
-    policy = current_request().environ.get(POLICY)
+    policy = request.environ.get(POLICY)
     if policy and (policy == SANDBOX_POLICY or POLICY_HEADER not in response.headers):
         response.headers.add(POLICY_HEADER, policy)
     return response
@@ -286,15 +272,13 @@ def health_response(name: str = "", error: NotReady | ConfigError | None = None)
     :param name: the name of a service that is not ready. The log message contains this name.
     :param error: the reason why it is not ready. The response then has the status 503.
     """
-    values = {"status": "ok"}
+    response = jsonify(status="ok")
     if error is not None:
         current_app.logger.error("%s is not ready: %s", name, error)
-        values = {"status": "unavailable", "reason": summarise_error(error)}
-    response = jsonify(values)
-    response.headers["Cache-Control"] = "no-store"
-    if error is not None:
+        response = jsonify(status="unavailable", reason=summarise_error(error))
         response.status_code = 503
         response.headers["Retry-After"] = RETRY_AFTER
+    response.headers["Cache-Control"] = "no-store"
     return response
 
 
@@ -312,7 +296,6 @@ def refuse_request() -> Response | None:
 
     :returns: None if the current request is right in this respect.
     """
-    request = current_request()
     if request.method not in ("GET", "HEAD"):
         text = f"the method {request.method} is not allowed; use GET or HEAD"
         return error_response(405, text, Allow="GET, HEAD")

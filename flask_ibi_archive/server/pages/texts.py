@@ -17,7 +17,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache, lru_cache
+from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from importlib import import_module
 from io import BytesIO
@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from babel import Locale, dates, numbers
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-from flask import Response, request
+from flask import Response, current_app, request
 from jinja2 import Environment
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
@@ -38,8 +38,6 @@ from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
-    current_flask,
-    current_request,
     request_root,
     request_target,
 )
@@ -68,6 +66,7 @@ class Catalogue:
     messages: NullTranslations
 
 
+@cache
 def read_catalogues(folder: Path = FOLDER) -> dict[str, Catalogue]:
     """Return all catalogues in a folder, by tag in lower case."""
     # readers of English are in many countries: 1 March 2027, not March 1, 2027
@@ -122,26 +121,21 @@ def page_language() -> str:
 
 
 def _current_catalogue() -> Catalogue:
-    environ = current_request().environ
+    environ = request.environ
     found: Catalogue | None = environ.get(CATALOGUE)
     if found is None:
         wanted = (
             _language_in_url(),
             _language_of_host(),
             request.cookies.get(COOKIE, ""),
-            _browser_languages(),
+            request.headers.get("Accept-Language", ""),
         )
         found = environ[CATALOGUE] = _choose_catalogue(",".join(wanted))
     return found
 
 
-@cache
-def _catalogues() -> dict[str, Catalogue]:
-    return read_catalogues()
-
-
 def _choose_catalogue(languages: str) -> Catalogue:
-    catalogues = _catalogues()
+    catalogues = read_catalogues()
     return catalogues[find_language(parse_accept_language(languages), catalogues) or ENGLISH]
 
 
@@ -153,17 +147,13 @@ def _language_in_url() -> str:
 
 def _language_of_host() -> str:
     """Return the language that the host chose for the reader; "" if the host chooses none."""
-    extensions = current_flask().extensions
+    extensions = current_app.extensions
     choose = extensions[EXTENSION].functions.choose_language if EXTENSION in extensions else None
     if choose is None and FLASK_BABEL in extensions:
         # imported here, because most apps do without it; an older extension has the same key
         with suppress(ImportError):
             choose = import_module("flask_babel").get_locale
     return "" if choose is None else str(choose() or "").replace("_", "-")
-
-
-def _browser_languages() -> str:
-    return request.headers.get("Accept-Language", "")
 
 
 def set_language(response: Response) -> None:
@@ -179,7 +169,7 @@ def set_language(response: Response) -> None:
     if not _language_in_url() or _language_of_host() or not _is_own_link():
         return
     path = f"{request_root()}/"
-    if language != _choose_catalogue(_browser_languages()).tag:
+    if language != _choose_catalogue(request.headers.get("Accept-Language", "")).tag:
         response.set_cookie(
             COOKIE, language, path=path, secure=request.is_secure, httponly=True, samesite="Lax"
         )
@@ -231,7 +221,7 @@ def list_languages() -> list[LanguageLink]:
             f"{request_root()}{path}?{'&'.join([*kept, f'{PARAMETER}={one.tag}'])}",
             one.tag == current,
         )
-        for one in sorted(_catalogues().values(), key=lambda one: one.name)
+        for one in sorted(read_catalogues().values(), key=lambda one: one.name)
     ]
 
 
@@ -270,17 +260,7 @@ def translate_reason(reason: Reason | str | None) -> str:
 
 def format_number(value: int) -> str:
     """Return a number with the thousands separator of the page's language."""
-    return _format_decimal(value, _current_catalogue().locale)
-
-
-@lru_cache(maxsize=4096)
-def _format_decimal(value: int, locale: Locale) -> str:
-    return numbers.format_decimal(value, locale=locale)
-
-
-@lru_cache(maxsize=1024)
-def _format_skeleton(skeleton: str, day: date, locale: Locale) -> str:
-    return dates.format_skeleton(skeleton, day, locale=locale)
+    return numbers.format_decimal(value, locale=_current_catalogue().locale)
 
 
 def format_size(size: int) -> str:
@@ -313,7 +293,7 @@ def format_date(value: date | str, width: Literal["long", "short"] = "long") -> 
             return value
         if len(value) == len("2027-03"):
             skeleton = "yMMMM" if width == "long" else "yM"
-            return _format_skeleton(skeleton, first, locale)
+            return dates.format_skeleton(skeleton, first, locale=locale)
         value = first
     if width == "short":
         return dates.format_skeleton("yMd", value, locale=locale)

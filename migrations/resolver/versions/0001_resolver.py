@@ -11,7 +11,7 @@ from alembic import op
 
 revision = "ibi_resolver_0001"
 down_revision = None
-branch_labels = ("ibi_resolver",)
+branch_labels = None
 depends_on = None
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")

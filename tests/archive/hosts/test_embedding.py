@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from support.commands import ROOT
-from support.documentation import commands, read
 
 PAGE = (ROOT / "docs/howto/embed.rst").read_text(encoding="utf-8")
 #: The application as a diff, and the commands that follow it.
@@ -21,11 +18,6 @@ PAGE = (ROOT / "docs/howto/embed.rst").read_text(encoding="utf-8")
     PAGE,
     re.MULTILINE | re.DOTALL,
 )
-#: The setting and the lines of alembic.ini for one history of migrations.
-MIGRATIONS = read("howto/migrations.rst")
-[SETTING] = re.findall(r'``IBI_VERSION_TABLE = "(\w+)"``', MIGRATIONS)
-VERSION_TABLE = f'app.config["IBI_VERSION_TABLE"] = "{SETTING}"'
-[LOCATIONS] = map(dedent, re.findall(r"^((?: {4}.+\n)*.*migrations:versions)$", MIGRATIONS, re.M))
 #: Runs commands of flask in one process. Its arguments are the commands.
 RUN = """
 import shlex, sys
@@ -107,24 +99,3 @@ def test_the_lines_and_commands_of_the_page_give_identifiers_to_all_rows(tmp_pat
         410 True
         """
     )
-
-
-@pytest.mark.slow
-def test_the_lines_and_commands_about_one_history_work(tmp_path: Path) -> None:
-    app = lines_of(DIFF, "+").replace("    db.init_app", f"    {VERSION_TABLE}\n    db.init_app")
-    (tmp_path / "app.py").write_text(app)
-    run(tmp_path, RUN, "flask db init")
-    ini = tmp_path / "migrations/alembic.ini"
-    ini.write_text(ini.read_text().replace("[alembic]\n", f"[alembic]\n{LOCATIONS}\n", 1))
-    *created, removed = commands("howto/migrations.rst")
-    run(tmp_path, RUN, *created)
-    assert "ibi_item" in tables(tmp_path)
-    assert "thesis" not in tables(tmp_path)
-    run(tmp_path, RUN, removed)
-    assert not [name for name in tables(tmp_path) if name.startswith("ibi_")]
-
-
-def tables(folder: Path) -> set[str]:
-    """Return the names of the tables of the host."""
-    with closing(sqlite3.connect(folder / "instance/repository.sqlite")) as connection:
-        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}

@@ -6,44 +6,42 @@ import logging.config
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from alembic.autogenerate import compare_metadata
 from alembic.config import CommandLine
+from alembic.runtime.migration import MigrationContext
 from flask import Flask, appcontext_pushed, request_started
-from flask_alembic import Alembic
 from flask_ibi_archive.migrations import include_name
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import (
     Column,
     Integer,
+    MetaData,
     String,
-    Table,
     create_engine,
     event,
     inspect,
     make_url,
     text,
 )
-from support.archives import SERVICE, archive_of, close, make_app
+from support.archives import SERVICE, archive_of, close
 from support.cases import for_each
 from support.commands import command
 from support.databases import new_database
-from support.documentation import blocks
 from support.host_app import HostApp
-from support.tables import SECOND, count_rows, fill
 from support.web import ask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.items.tables import metadata
-from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.tables import resolver_metadata
-from flask_ibi_archive.server.database.migrate import ARCHIVE, head_revision
+from flask_ibi_archive.server.database.migrate import head_revision
 
 pytestmark = [
     pytest.mark.no_tables,
@@ -243,216 +241,6 @@ def test_requests_do_not_look_for_flask_migrate(app: Flask) -> None:
     assert not list(request_started.receivers_for(app))
 
 
-# --- Flask-Alembic --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("before", [True, False], ids=["alembic_first", "archive_first"])
-@pytest.mark.parametrize("by_hand", [True, False], ids=["include_name", "automatic"])
-def test_flask_alembic_ignores_our_tables(
-    uri: str, tmp_path: Path, before: bool, by_hand: bool
-) -> None:
-    """Flask-Alembic runs without an env.py. Invenio uses it."""
-    app = Flask("host", instance_path=str(tmp_path / "instance"))
-    app.config.update(
-        SETTINGS,
-        SQLALCHEMY_DATABASE_URI=uri,
-        IBI_FILES_FOLDER=str(tmp_path / "files"),
-        ALEMBIC={"script_location": str(tmp_path / "migrations")},
-        ALEMBIC_CONTEXT={"include_object": lambda item, name, *more: name != "legacy"},
-    )
-    if by_hand:
-        app.config["ALEMBIC_CONTEXT"]["include_name"] = include_name
-    db = SQLAlchemy(app)
-    alembic = Alembic()
-    for start in (alembic.init_app, IBIArchive(session=db.session).init_app)[
-        :: 1 if before else -1
-    ]:
-        start(app)
-    names = ["thesis"] if by_hand else ["thesis", "ibi_note"]
-    for name in names:
-        Table(name, db.metadata, Column("id", Integer, primary_key=True))
-    archive = archive_of(app)
-    archive.init()
-    with app.app_context():
-        for name in ("legacy", "obsolete"):
-            db.session.execute(text(f"CREATE TABLE {name} (id INTEGER)"))
-        db.session.commit()
-        alembic.revision("first")
-        [script] = (tmp_path / "migrations").glob("*.py")
-        upgrade = script.read_text().partition("def upgrade")[2].partition("def downgrade")[0]
-        assert re.findall(r"op\.\w+_table\('(\w+)'", upgrade) == [*sorted(names), "obsolete"]
-        alembic.upgrade()
-        assert alembic.compare_metadata() == []
-        alembic.downgrade()
-        archive.database.check()
-        db.session.remove()
-        db.engine.dispose()
-    close(app)
-
-
-@pytest.mark.skipif(
-    version("Flask-Alembic") < "3.3", reason="needs Flask-Alembic 3.3, which needs Python 3.11"
-)
-def test_flask_alembic_may_have_one_history(uri: str, tmp_path: Path) -> None:
-    app = Flask("host", instance_path=str(tmp_path / "instance"))
-    [lines] = [block.text for block in blocks("howto/migrations.rst") if "ALEMBIC" in block.text]
-    exec(lines, {"app": app})
-    app.config["ALEMBIC"]["script_location"] = str(tmp_path / "migrations")
-    app.config.update(
-        SETTINGS,
-        SQLALCHEMY_DATABASE_URI=uri,
-        IBI_FILES_FOLDER=str(tmp_path / "files"),
-        IBI_VERSION_TABLE="alembic_version",
-    )
-    db, alembic = SQLAlchemy(app), Alembic(app)
-    Table("thesis", db.metadata, Column("id", Integer, primary_key=True))
-    IBIArchive(app, session=db.session)
-    assert "run: flask db upgrade heads" in command(app, "init").error
-    with app.app_context():
-        alembic.upgrade("heads")
-        assert set(inspect(db.engine).get_table_names()) >= OURS - {"ibi_alembic_version"}
-        assert command(app, "init").data == f"{SERVICE}\n"
-        alembic.revision("first")
-        [script] = (tmp_path / "migrations").glob("*.py")
-        found = re.findall(r"op\.(\w+)\(\W*(\w+)", script.read_text())
-        assert found == [("create_table", "thesis"), ("drop_table", "thesis")]
-        alembic.upgrade("heads")
-        archive_of(app).database.check()
-        alembic.downgrade("ibi@base")
-        assert not set(inspect(db.engine).get_table_names()) & OURS
-        db.session.remove()
-        db.engine.dispose()
-    close(app)
-
-
-# --- one history for both ------------------------------------------------------------------------
-
-#: The lines that a host adds to alembic.ini.
-ONE_HISTORY = """\
-path_separator = newline
-version_locations =
-    {}
-    flask_ibi_archive.migrations:versions
-"""
-
-
-@pytest.fixture
-def one_history(new_host: NewHost) -> Host:
-    """A host whose history contains our migrations; nothing is migrated yet."""
-    host = new_host(IBI_VERSION_TABLE="alembic_version")
-    host.flask("db", "init")
-    use_one_history(host)
-    return host
-
-
-def use_one_history(host: Host) -> None:
-    add_version_locations(host.migrations / "alembic.ini", "%(here)s/versions")
-
-
-def add_version_locations(ini: Path, versions: str) -> None:
-    """Write the lines of the documentation to alembic.ini.
-
-    :param versions: the folder of the host's own migrations.
-    """
-    content = re.sub(r"(?m)^path_separator.*\n", "", ini.read_text())
-    ini.write_text(content.replace("[alembic]\n", f"[alembic]\n{ONE_HISTORY.format(versions)}"))
-
-
-def upgrade_both(host: Host) -> None:
-    """Create our tables and those of the host."""
-    host.flask("db", "upgrade", "heads")
-    versions = str(host.migrations / "versions")
-    created = host.migrate("--head", "base", "--branch-label", "app", "--version-path", versions)
-    assert created.count("op.create_table") == created.count("op.drop_table") == 1
-    host.flask("db", "upgrade", "heads")
-    host.flask("ibi", "init")
-
-
-def test_a_host_may_have_one_history_for_its_tables_and_ours(one_history: Host) -> None:
-    host = one_history
-    upgrade_both(host)
-    assert host.tables() == {*metadata.tables, "thesis", "alembic_version"}
-    assert host.migrate("--head", "app@head") == ""
-    assert "ok   database: the database is up to date" in command(host.app, "check").out
-    assert ask(host.app, "/ibi/health").status == 200
-    host.archive.without_session().deposit(title="Report")
-    host.flask("db", "downgrade", "app@base")
-    host.flask("db", "upgrade", "heads")
-    assert len(list(host.archive.find())) == 1
-    host.flask("db", "downgrade", "ibi@base")
-    assert host.tables() == {"thesis", "alembic_version"}
-    with pytest.raises(NotReady, match="not contain the tables; run: flask db upgrade heads"):
-        host.archive.database.check()
-
-
-def test_the_hosts_commands_keep_our_data(one_history: Host, uri: str, tmp_path: Path) -> None:
-    """Our migrations work in the transactions of the host, with data in every table."""
-    host = one_history
-    upgrade_both(host)
-    archive = host.archive.without_session()
-    other = make_app(
-        uri, tmp_path, IBI_ARCHIVE_SERVICE_IBI=SECOND, IBI_VERSION_TABLE="alembic_version"
-    )
-    fill(archive, archive_of(other), tmp_path)
-    close(other)
-    before = count_rows(archive.database)
-    assert all(before.values()), "a table is empty"
-    host.flask("db", "downgrade", "ibi@base")
-    with pytest.raises(NotReady, match="does not contain the tables; run: flask db upgrade"):
-        archive.database.check()
-    assert count_rows(archive.database) == {}
-    assert "thesis" in host.tables()
-    host.flask("db", "upgrade", "heads")
-    archive.database.check()
-    assert count_rows(archive.database).keys() == before.keys()
-    assert "thesis" in host.tables()
-
-
-def test_our_commands_leave_the_migrations_to_the_host(one_history: Host) -> None:
-    host = one_history
-    assert command(host.app, "init").error == (
-        "the database does not contain the tables; run: flask db upgrade heads "
-        "(with alembic alone: alembic upgrade heads)"
-    )
-    assert host.tables() == set()
-    assert command(host.app, "upgrade", HEAD).error.endswith(f"run: flask db upgrade {HEAD}")
-    assert command(host.app, "downgrade", "base", "--yes").error == (
-        "IBI_VERSION_TABLE is 'alembic_version', so only the host migrates the tables; "
-        "run: flask db downgrade ibi@base"
-    )
-    host.flask("db", "upgrade", "heads")
-    assert command(host.app, "upgrade").err == f"the tables are at revision {HEAD}\n"
-    assert command(host.app, "init").data == f"{SERVICE}\n"
-
-
-def test_a_host_may_change_from_two_histories_to_one(new_host: NewHost) -> None:
-    host = new_host()
-    host.flask("db", "init")
-    host.flask("ibi", "init")
-    host.migrate()
-    host.flask("db", "upgrade")
-    use_one_history(host)
-    changed = new_host(IBI_VERSION_TABLE="alembic_version")
-    advice = command(changed.app, "init").error
-    assert advice.endswith(
-        f"the revision is in the table ibi_alembic_version; run: flask db stamp {HEAD}"
-    )
-    changed.flask("db", "stamp", HEAD)
-    changed.flask("db", "upgrade", "heads")
-    assert command(changed.app, "init").data == f"{SERVICE}\n"
-    changed.archive.database.check()
-    [first] = changed.files()
-    theirs = f"{first.name.partition('_')[0]}@head"  # the branch of this revision, without a label
-    assert changed.migrate("--head", theirs) == ""
-    changed.add_table("review")
-    assert "create_table('review'" in changed.migrate("--head", theirs)
-    changed.flask("db", "upgrade", "heads")
-    assert {"review", "thesis", "ibi_item"} < changed.tables()
-    changed.flask("db", "downgrade", f"{theirs.partition('@')[0]}@-1")
-    assert "review" not in changed.tables()
-    changed.archive.database.check()
-
-
 # --- plain alembic -------------------------------------------------------------------------------
 
 
@@ -508,22 +296,13 @@ def test_plain_alembic_ignores_our_tables_with_one_line(
     assert command(app, "list").data == ""
 
 
-def test_plain_alembic_may_have_one_history(
-    alembic: Callable[..., str], new_app: Callable[..., Flask], tmp_path: Path
-) -> None:
-    ini, versions = tmp_path / "alembic.ini", tmp_path / "alembic" / "versions"
-    add_version_locations(ini, "%(here)s/alembic/versions")
-    alembic("upgrade", "heads")
-    words = ("--head", "base", "--branch-label", "app", "--version-path", str(versions))
-    created = alembic("revision", "--autogenerate", *words, "-m", "first")
-    assert created.count("op.create_table") == created.count("op.drop_table") == 2
-    alembic("upgrade", "heads")
-    alembic("check")
-    app = new_app(IBI_VERSION_TABLE="alembic_version")
+def test_programs_without_an_env_py_ignore_our_tables(new_app: Callable[..., Flask]) -> None:
+    """Such as Flask-Alembic, which Invenio uses: ``ALEMBIC_CONTEXT["include_name"]``."""
+    app = new_app()
     assert command(app, "init").data == f"{SERVICE}\n"
-    archive_of(app).database.check()
-    alembic("downgrade", "ibi@base")
-    assert "run: flask db upgrade heads" in command(app, "init").error
+    with archive_of(app).database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"include_name": include_name})
+        assert compare_metadata(context, MetaData()) == []
 
 
 # --- tables without a known revision -------------------------------------------------------------
@@ -537,10 +316,9 @@ def test_tables_that_no_migration_created_are_an_error_with_advice(
     metadata.create_all(engine)
     engine.dispose()
     assert command(new_app(), *words).error == (
-        "the table ibi_archive exists, but the table ibi_alembic_version does not contain a "
-        "revision of it that this version of the package knows; if a program created the tables "
-        "without migrations, as create_all() does, drop them and run: flask ibi init; otherwise "
-        "restore a backup"
+        "the table ibi_archive exists, but the table ibi_alembic_version does not contain its "
+        "revision; if a program created the tables without migrations, as create_all() does, drop "
+        "them and run: flask ibi init; otherwise restore a backup"
     )
 
 
@@ -554,40 +332,6 @@ def test_tables_of_a_resolver_that_no_migration_created_are_an_error(
     assert command(host.app, "init", group=ibi_resolver).error.endswith(
         "drop them and run: flask ibi-resolver init; otherwise restore a backup"
     )
-
-
-def test_tables_of_the_hosts_history_are_an_error_that_names_the_setting(
-    one_history: Host, new_app: Callable[..., Flask]
-) -> None:
-    one_history.flask("db", "upgrade", "heads")
-    app = new_app()
-    for words in ("init", "upgrade"):
-        assert command(app, words).error.endswith(
-            "the revision is in the table alembic_version; "
-            "set IBI_VERSION_TABLE to 'alembic_version'"
-        )
-    with pytest.raises(NotReady, match="set IBI_VERSION_TABLE"):
-        archive_of(app).database.check()
-
-
-def test_a_newer_revision_in_the_hosts_history_is_an_error_with_advice(one_history: Host) -> None:
-    host = one_history
-    upgrade_both(host)
-    host.execute(f"UPDATE alembic_version SET version_num = '9999' WHERE version_num = '{HEAD}'")
-    assert "; install the version of the package that created the tables, " in (
-        command(host.app, "init").error
-    )
-
-
-@for_each("name", ["", "alembic version", "public.alembic_version", "x; DROP TABLE y", 7, "1x"])
-def test_a_wrong_name_of_the_version_table_is_refused(
-    new_app: Callable[..., Flask], name: object
-) -> None:
-    if name == "":
-        assert archive_of(new_app(IBI_VERSION_TABLE="")).database.history is ARCHIVE
-        return
-    with pytest.raises(ConfigError, match=r"^IBI_VERSION_TABLE is .*the name of a table"):
-        new_app(IBI_VERSION_TABLE=name)
 
 
 # --- our tables in another database --------------------------------------------------------------

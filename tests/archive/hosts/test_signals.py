@@ -612,7 +612,7 @@ def test_the_resolver_sends_inclusions_and_exclusions_too(
     tmp_path: Path, received: Received
 ) -> None:
     app = Flask("resolver")
-    database = Database.at(f"sqlite:///{tmp_path / 'resolver.sqlite'}", RESOLVER)
+    database = Database(f"sqlite:///{tmp_path / 'resolver.sqlite'}", RESOLVER)
     database.create()
     with database.writing() as connection:
         migrate.upgrade(connection, history=RESOLVER)

@@ -18,7 +18,7 @@ from flask_ibi_archive.server.database.database import Database
 def main(uri: str, host: str, count: str) -> None:
     """Mint ``count`` identifiers at a time, five times in each round."""
     prefixes = build_repository_prefix(host, 80), "8JMKD3MGP8W"
-    minter = Minter(Database.at(uri), prefixes, Fraction(1, 10**6), 60)
+    minter = Minter(Database(uri), prefixes, Fraction(1, 10**6), 60)
     for _ in sys.stdin:
         for _ in range(5):
             for one in minter.mint(int(count)):

@@ -30,7 +30,7 @@ STRAY = (
 
 
 def migrated(uri: str) -> Database:
-    database = Database.at(uri)
+    database = Database(uri)
     with database.writing() as connection:
         migrate.upgrade(connection)
     return database

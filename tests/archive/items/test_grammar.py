@@ -139,7 +139,7 @@ def test_the_database_accepts_exactly_the_canonical_identifiers(
     assert {form for _, form in expected} == set(forms)
     assert 1_500 < len(expected) < len(candidates) / 2
     with new_database(backend, tmp_path_factory.mktemp("grammar"), ready=True) as uri:
-        database = Database.at(uri)
+        database = Database(uri)
         with database.writing() as connection:
             condition = checked_condition(connection, "ck_ibi_identifier_grammar")
             connection.execute(text("CREATE TEMPORARY TABLE candidate (text TEXT, form TEXT)"))

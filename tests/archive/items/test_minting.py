@@ -91,7 +91,7 @@ class Bench:
 
 @pytest.fixture
 def bench(uri: str) -> Iterator[Bench]:
-    database = Database.at(uri)
+    database = Database(uri)
     yield Bench(database)
     database.close()
 
@@ -206,7 +206,7 @@ def test_an_identifier_is_issued_when_its_date_has_come(bench: Bench) -> None:
 @pytest.mark.rule("G6-23")
 @pytest.mark.postgresql
 def test_others_can_mint_while_one_waits(uri: str, bench: Bench) -> None:
-    other = Database.at(uri)
+    other = Database(uri)
     others: list[Minted] = []
     minter = bench.minter()
     minter.mint(2)

@@ -47,7 +47,7 @@ def test_no_identifier_is_issued_twice_if_processes_are_killed(
     assert len(pairs) >= 5 * (processes - 1) * rounds
     issued = Counter(label for pair in pairs for label in pair)
     assert [label for label, times in issued.items() if times > 1] == []
-    database = Database.at(uri)
+    database = Database(uri)
     stored = last_dates(database)
     database.close()
     # a process may be killed before its first report

@@ -81,7 +81,7 @@ def test_the_number_of_a_deleted_newest_row_is_not_reused(
 
 
 def test_the_number_of_an_archive_that_a_resolver_deleted_is_not_reused(uri: str) -> None:
-    database = Database.at(uri, RESOLVER)
+    database = Database(uri, RESOLVER)
     with database.writing() as connection:
         migrate.upgrade(connection, history=RESOLVER)
     registry = a_registry(database)

@@ -42,7 +42,7 @@ Statement = Callable[[Rows, int], object]
 def shared(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A database with the tables; each test rolls back its transaction."""
     with new_database(backend, tmp_path_factory.mktemp("rules"), ready=True) as uri:
-        database = Database.at(uri)
+        database = Database(uri)
         yield database
         database.close()
 

@@ -51,7 +51,7 @@ def request_() -> Request:
 @pytest.fixture
 def database(uri: str, request_: Request) -> Iterator[Database]:
     """A database that is used in requests and outside of them."""
-    database = Database.at(uri, timeout=TIMEOUT, find_limit=lambda: request_.limit)
+    database = Database(uri, timeout=TIMEOUT, find_limit=lambda: request_.limit)
     yield database
     database.close()
 
@@ -59,7 +59,7 @@ def database(uri: str, request_: Request) -> Iterator[Database]:
 def test_a_request_waits_shortly_for_a_lock(
     database: Database, uri: str, request_: Request
 ) -> None:
-    other = Database.at(uri)
+    other = Database(uri)
     request_.begin()
     began = monotonic()
     with other.writing() as holder:
@@ -75,7 +75,7 @@ def test_a_request_waits_shortly_for_a_lock(
 
 @pytest.mark.only_on("postgresql")
 def test_a_command_waits_longer_than_requests(uri: str, request_: Request) -> None:
-    database = Database.at(uri, timeout=0.2, find_limit=lambda: request_.limit)
+    database = Database(uri, timeout=0.2, find_limit=lambda: request_.limit)
     with database.writing() as connection:
         connection.execute(SLEEP, {"seconds": 0.3})
     database.close()
@@ -84,7 +84,7 @@ def test_a_command_waits_longer_than_requests(uri: str, request_: Request) -> No
 def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
     database: Database, uri: str, request_: Request
 ) -> None:
-    minter, other = Minter(database, PREFIXES, Fraction(1, 1000)), Database.at(uri)
+    minter, other = Minter(database, PREFIXES, Fraction(1, 1000)), Database(uri)
     minter.mint()
     request_.begin()
     with other.writing() as holder:
@@ -95,7 +95,7 @@ def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
 
 
 def test_minting_does_not_change_how_long_reading_waits(uri: str) -> None:
-    database = Database.at(uri, timeout=0.5)
+    database = Database(uri, timeout=0.5)
     if database.engine.dialect.name == "sqlite":
         with database.reading() as connection:
             before = connection.scalar(text("PRAGMA busy_timeout"))
@@ -106,7 +106,7 @@ def test_minting_does_not_change_how_long_reading_waits(uri: str) -> None:
 
 
 def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
-    database, other = Database.at(uri, timeout=0.1), Database.at(uri)
+    database, other = Database(uri, timeout=0.1), Database(uri)
     minter = Minter(database, PREFIXES, Fraction(1, 1000))
     minter.mint()
     with ExitStack() as stack:
@@ -122,7 +122,7 @@ def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
 
 
 def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
-    database, other = Database.at(uri, timeout=0.1), Database.at(uri, timeout=0.1)
+    database, other = Database(uri, timeout=0.1), Database(uri, timeout=0.1)
 
     def interrupt(*arguments: Any) -> None:
         raise KeyboardInterrupt
@@ -137,7 +137,7 @@ def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
 
 
 def test_minting_that_cannot_begin_leaves_the_open_transaction_alone() -> None:
-    database = Database.at("sqlite:///:memory:")  # its users share one connection
+    database = Database("sqlite:///:memory:")  # its users share one connection
     with database.writing() as connection:
         migrate.upgrade(connection)
     with database.writing() as connection:
@@ -153,8 +153,8 @@ def test_minting_that_cannot_begin_leaves_the_open_transaction_alone() -> None:
 def test_the_deadline_depends_on_the_method_with_which_psycopg_waits(
     uri: str, request_: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If this test fails, read the docstring of limited_connection before updating psycopg."""
-    database = Database.at(uri, timeout=TIMEOUT, find_limit=lambda: request_.limit)
+    """If this test fails, read the docstring of breaker before updating psycopg."""
+    database = Database(uri, timeout=TIMEOUT, find_limit=lambda: request_.limit)
     resumed = 0
     wait = psycopg.Connection.wait
 
@@ -203,7 +203,7 @@ def test_a_request_that_waited_for_a_connection_waits_no_longer_for_the_server(u
 
     def check(timeout: float) -> None:
         with relaying(uri) as (relay, through):
-            database = Database.at(
+            database = Database(
                 through, timeout=timeout, find_limit=lambda: getattr(requests, "limit", None)
             )
             relay.hangs = True
@@ -220,7 +220,7 @@ def test_a_request_that_waited_for_a_connection_waits_no_longer_for_the_server(u
 @pytest.mark.only_on("postgresql")
 def test_after_a_commit_without_answer_the_result_is_unknown(uri: str, request_: Request) -> None:
     with relaying(uri) as (relay, through):
-        database = Database.at(through, timeout=TIMEOUT, find_limit=lambda: request_.limit)
+        database = Database(through, timeout=TIMEOUT, find_limit=lambda: request_.limit)
 
         def write() -> None:
             with database.writing() as connection:
@@ -241,7 +241,7 @@ def test_after_a_commit_without_answer_the_result_is_unknown(uri: str, request_:
 @pytest.mark.only_on("postgresql")
 def test_a_late_answer_is_not_returned_to_another_request(uri: str, request_: Request) -> None:
     with relaying(uri) as (relay, through):
-        database = Database.at(through, timeout=TIMEOUT, find_limit=lambda: request_.limit)
+        database = Database(through, timeout=TIMEOUT, find_limit=lambda: request_.limit)
 
         def read(value: int) -> int:
             return database.read(lambda one: int(one.scalar(text(f"SELECT {value}")) or 0))

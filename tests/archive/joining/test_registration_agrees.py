@@ -49,7 +49,7 @@ def _short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def records(uri: str) -> Iterator[Database]:
     """The tables of the resolver, in the same database as those of the Archive."""
-    database = Database.at(uri, RESOLVER)
+    database = Database(uri, RESOLVER)
     with database.writing() as connection:
         migrate.upgrade(connection, history=RESOLVER)
     Registry(database, a_config(), cost=CHEAP).register(SERVICE, KEY)
@@ -138,7 +138,7 @@ class World:
 
     def restart_resolver(self) -> None:
         self.kill_resolver()
-        database = Database.at(self.uri, RESOLVER)
+        database = Database(self.uri, RESOLVER)
         self.resolver = Registry(database, a_config(), self.call_back, cost=CHEAP)
 
     def move(self) -> None:

@@ -39,7 +39,7 @@ def registries(uri: str) -> Iterator[list[DocumentRegistry]]:
     with ExitStack() as stack:
         databases = [stack.enter_context(resolver_database(uri))]
         for _ in ACTORS[1:]:
-            databases.append(Database.at(uri, RESOLVER))
+            databases.append(Database(uri, RESOLVER))
             stack.callback(databases[-1].close)
         yield [a_document_registry(one) for one in databases]
 

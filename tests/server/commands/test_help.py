@@ -23,12 +23,6 @@ GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
 NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
 IDS = [f"{group.package}:{group.name}" for group in GROUPS]
 EVERY = for_each(("group", "name"), NAMES)
-#: The commands that read data or print a report.
-REPORTING = (
-    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "verify", "stats",
-    "purge", "check-links", "compare", "register-archive", "unregister-archive", "resolve",
-    "offers", "conflicts", "claims", "failures",
-)  # fmt: skip
 
 
 def app_of(group: IBIGroup) -> str:
@@ -81,17 +75,12 @@ def test_the_version_option_prints_the_version_of_the_package(group: IBIGroup) -
 
 
 @EVERY
-def test_help_of_each_command_shows_an_example_of_it(group: IBIGroup, name: str) -> None:
-    text = command(no_app, name, "--help", group=group).data
-    assert text.startswith("Usage: ")
-    assert re.search(rf"Example:\n +flask .*{group.name} {name}\b", text)
-
-
-@EVERY
 def test_each_command_accepts_the_examples_of_its_help(
     group: IBIGroup, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    text = command(no_app, name, "--help", group=group).data
+    assert re.search(rf"Example:\n +flask .*{group.name} {name}\b", text)
     assert examples_of(group, name)
     for words in examples_of(group, name):
         for word in words:
@@ -103,15 +92,6 @@ def test_each_command_accepts_the_examples_of_its_help(
         parent = click.Context(group, info_name=group.name)
         with command_of(group, name).make_context(name, options[1:], parent=parent):
             pass
-
-
-@EVERY
-def test_only_commands_that_read_or_report_have_the_option_json(group: IBIGroup, name: str) -> None:
-    found = command_of(group, name)
-    if isinstance(found, click.Group) and not found.invoke_without_command:
-        return  # the commands of the group have the options
-    options = [option for parameter in found.params for option in parameter.opts]
-    assert ("--json" in options) == (name in REPORTING)
 
 
 @for_each(
@@ -129,26 +109,14 @@ def test_an_unknown_command_is_an_error_with_similar_names(
     assert command(no_app, word, group=group).usage == said
 
 
-@EVERY
-def test_an_unknown_option_is_a_usage_error(group: IBIGroup, name: str) -> None:
-    outcome = command(no_app, name, "--unheard-of", group=group)
-    assert outcome.usage.startswith("No such option")
-
-
-@for_each(
-    "name", ["decode", "show", "url-list", "add", "edit", "copy", "delete", "release", "import"]
-)
-def test_a_missing_argument_is_a_usage_error(name: str) -> None:
-    assert command(no_app, name).usage.startswith("Missing argument")
-
-
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (("mint", "-n", "0"), "0 is not in the range"),
-        (("mint", "-n", "three"), "'three' is not a valid integer"),
         (("import", "items.jsonl", "--on-conflict", "merge"), "'merge' is not one of"),
         (("list", "everything"), "unexpected extra argument"),
+        (("show",), "Missing argument"),
+        (("show", "--unheard-of"), "No such option"),
     ],
 )
 def test_a_wrong_value_is_a_usage_error(words: tuple[str, ...], reason: str) -> None:

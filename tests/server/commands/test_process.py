@@ -54,15 +54,8 @@ def test_an_export_can_be_imported_through_pipes(example: Path) -> None:
             pytest.param(words, status, marks=pytest.mark.slow)
             for words, status in (
                 (("mint", "-n", "0"), 2),
-                (("decode", "8JMKD3MGP8W/34PGRBS"), 0),
-                (("decode", "83LX3pFwXQZeBBx/hwiTk"), 0),
                 (("decode", "report"), 1),
-                (("decode", b"\xff"), 1),
-                (("list",), 1),
                 (("check",), 1),
-                (("import", "none.jsonl"), 1),
-                (("upgrade", "nonsense"), 1),
-                (("add", "none.pdf"), 2),
                 (("mend",), 2),
             )
         ),
@@ -78,22 +71,6 @@ def test_errors_have_an_exit_status_and_no_traceback(
         assert outcome.error
     if status == 2:
         assert outcome.usage
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "key", "value"),
-    [
-        (("ibi", "init"), "IBI_GRANULARITY", "7"),
-        (("run", "--port", "0"), "IBI_RELATIONS", '["x"]'),
-    ],
-)
-def test_a_wrong_setting_in_the_environment_stops_commands_and_server(
-    tmp_path: Path, words: tuple[str, ...], key: str, value: str
-) -> None:
-    error = process(tmp_path, *words, **{f"FLASK_{key}": value}).error
-    assert error.startswith(f"{key} is ")
-    assert "it should be" in error
 
 
 def test_commands_work_without_an_app_if_they_need_none(tmp_path: Path) -> None:
@@ -123,32 +100,13 @@ def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-@pytest.mark.parametrize(
-    ("words", "label", "out"),
-    [
-        (
-            ("import", RECORDS, "--on-conflict", "skip"),
-            "Importing",
-            "added 0, updated 0, skipped 9\n",
-        ),
-        (("export", "{folder}/out.jsonl"), "Exporting", ""),
-    ],
-)
-def test_a_progress_bar_is_shown_on_a_terminal(
-    example: Path, words: tuple[str, ...], label: str, out: str
-) -> None:
+def test_a_progress_bar_is_shown_on_a_terminal(example: Path) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "flask",
-                "ibi",
-                *(word.format(folder=example) for word in words),
-            ],
+            [sys.executable, "-m", "flask", "ibi", "export", str(example / "out.jsonl")],
             cwd=ROOT,
             env=environment(example),
             stdout=subprocess.PIPE,
@@ -161,8 +119,8 @@ def test_a_progress_bar_is_shown_on_a_terminal(
     finally:
         os.close(theirs)
         os.close(ours)
-    assert done.stdout.decode() == out
-    assert label in bar
+    assert done.stdout == b""
+    assert "Exporting" in bar
     assert "100%" in bar
 
 
@@ -220,10 +178,11 @@ CHANGE = ("mint", "add README.rst", f"import --on-conflict skip {RECORDS}")
 @pytest.mark.slow
 @posix
 @full
-def test_a_full_standard_output_is_an_error_of_one_line(example: Path) -> None:
+def test_a_full_disk_is_an_error_of_one_line_if_data_are_lost(example: Path) -> None:
     for line in WRITE_DATA:
         message = shell(example, f"{line} > /dev/full").error
         assert message == "standard output can't be written: No space left on device"
+    assert len(shell(example, "mint 2> /dev/full").lines) == 1, "only a warning is lost"
 
 
 @pytest.mark.slow
@@ -236,6 +195,8 @@ def test_a_closed_standard_output_is_an_error_of_one_line_and_nothing_is_changed
         message = shell(example, f"{line} >&-").error
         assert message == "standard output can't be written: it is closed"
     assert dump(example) == before
+    assert shell(example, 'export "$OUT/out.jsonl" >&-').status == 0
+    assert len((example / "out.jsonl").read_bytes().splitlines()) == 9
 
 
 def dump(folder: Path) -> list[str]:
@@ -246,26 +207,12 @@ def dump(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @posix
-def test_an_export_to_a_file_needs_no_standard_output(example: Path) -> None:
-    assert shell(example, 'export "$OUT/out.jsonl" >&-').status == 0
-    assert len((example / "out.jsonl").read_bytes().splitlines()) == 9
-
-
-@pytest.mark.slow
-@posix
 def test_a_closed_standard_error_does_not_change_the_data(example: Path) -> None:
     assert shell(example, 'mint 2>&- > "$OUT/minted"').status == 0
     [line] = (example / "minted").read_text().splitlines()
     assert line.count("\t") == 1
     assert "Warning" not in line
     assert shell(example, "show report 2>&-").status == 1
-
-
-@pytest.mark.slow
-@posix
-@full
-def test_a_broken_standard_error_does_not_change_the_data(example: Path) -> None:
-    assert len(shell(example, "mint 2> /dev/full").lines) == 1
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def test_no_request_connects_to_a_silent_server(
         new_database("postgresql", tmp_path, ready=True) as direct,
         relaying(direct) as (relay, uri),
     ):
-        database = Database.at(uri, find_limit=lambda: limit)
+        database = Database(uri, find_limit=lambda: limit)
         database.breaker.clock = lambda: now
 
         def read() -> int:

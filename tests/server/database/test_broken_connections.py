@@ -7,13 +7,10 @@ import sqlite3
 import pytest
 from flask import Flask
 from sqlalchemy import Connection, func, select
-from sqlalchemy.exc import DBAPIError
 from support.archives import archive_of, import_records
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.service.catalogue import StoredCatalogue
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 
 pytestmark = pytest.mark.postgresql
@@ -49,14 +46,3 @@ def test_a_urlrequest_gets_a_new_connection(archive: Archive) -> None:
     after = dict(archive.list_urls(REQUEST))
     assert before.pop("urlkey") != after.pop("urlkey")
     assert before == after
-
-
-def test_sqlalchemy_sees_that_the_connection_is_broken(archive: Archive) -> None:
-    with archive.database.reader.connect() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
-        assert catalogue.find(ITEM, Scope()) is not None
-        cut(archive, connection)
-        with pytest.raises(DBAPIError) as raised:
-            catalogue.find(ITEM, Scope())
-    assert raised.value.connection_invalidated
-    assert str(raised.value.statement).startswith("SELECT")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, text
 from support.accesses import acknowledgment_query, request_query
 from support.archives import SERVICE, archive_of, close, make_app
 from support.database_servers import Server, needs_server, running_primary, running_standby
@@ -23,8 +23,6 @@ from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import NotReady
 
 pytestmark = [needs_server, pytest.mark.slow]
-
-SYNCHRONOUS = {"synchronous_standby_names": "'*'", "synchronous_commit": "remote_apply"}
 
 
 @dataclass
@@ -103,75 +101,6 @@ def test_the_standby_answers_and_the_primary_is_written(replicated: Replicated) 
     assert replicated.standby.query(count, replicated.database) == 1
 
 
-def test_an_item_is_found_when_the_standby_has_followed(replicated: Replicated) -> None:
-    replicated.standby.query("SELECT pg_wal_replay_pause()")
-    replicated.standby.wait_for("SELECT pg_get_wal_replay_pause_state() = 'paused'")
-    item = replicated.deposit()
-    assert replicated.request(item).text == ""
-    assert replicated.page(item) == 200
-    replicated.standby.query("SELECT pg_wal_replay_resume()")
-    replicated.follow()
-    assert item in replicated.request(item).text
-
-
-def test_remote_apply_waits_until_the_standby_has_followed(replicated: Replicated) -> None:
-    # the name of a standby is that of pg_basebackup unless primary_conninfo has another one
-    for name, value in SYNCHRONOUS.items():
-        replicated.primary.query(f"ALTER SYSTEM SET {name} = {value}")
-    replicated.primary.query("SELECT pg_reload_conf()")
-    try:
-        replicated.primary.wait_for(
-            "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
-        )
-        for _ in range(20):
-            item = replicated.deposit()
-            assert item in replicated.request(item).text
-    finally:
-        for name in SYNCHRONOUS:
-            replicated.primary.query(f"ALTER SYSTEM RESET {name}")
-        replicated.primary.query("SELECT pg_reload_conf()")
-
-
-def test_between_urlrequests_connections_hold_nothing_that_delays_the_standby(
-    replicated: Replicated,
-) -> None:
-    item = replicated.deposit()
-    replicated.follow()
-    assert item in replicated.request(item).text
-    connections = "FROM pg_stat_activity WHERE datname = :name AND state = 'idle'"
-    name = replicated.database
-    assert replicated.standby.query(f"SELECT count(*) {connections}", name=name) > 0
-    holding = f"{connections} AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"
-    assert replicated.standby.query(f"SELECT count(*) {holding}", name=name) == 0
-    locks = f"FROM pg_locks WHERE pid IN (SELECT pid {connections})"
-    assert replicated.standby.query(f"SELECT count(*) {locks}", name=name) == 0
-
-
-def test_a_long_read_of_others_and_a_change_of_a_table_make_urlrequests_wait(
-    replicated: Replicated, tmp_path: Path
-) -> None:
-    item = replicated.deposit()
-    replicated.follow()
-    app = make_app(
-        replicated.primary.uri(replicated.database),
-        tmp_path,
-        IBI_READ_DATABASE_URI=replicated.standby.uri(replicated.database),
-        IBI_DATABASE_TIMEOUT=1,
-    )
-    client = app.test_client()
-    assert item in replicated.request(item, client).text
-    engine = create_engine(replicated.standby.uri(replicated.database))
-    with engine.connect() as report:
-        report.execute(text("SELECT count(*) FROM ibi_item"))
-        replicated.primary.query("ALTER TABLE ibi_item ADD COLUMN later int", replicated.database)
-        replicated.standby.wait_for("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
-        assert replicated.request(item, client).status_code == 503
-    engine.dispose()
-    replicated.follow()
-    assert item in replicated.request(item, client).text
-    close(app)
-
-
 def test_the_standby_is_stopped_and_started_again(replicated: Replicated) -> None:
     item = replicated.deposit()
     replicated.follow()
@@ -239,13 +168,3 @@ def test_with_both_servers_in_the_urls_another_server_takes_over(
     finally:
         close(app)
         replicated.primary.start()
-
-
-def test_a_promoted_standby_answers_but_follows_no_longer(replicated: Replicated) -> None:
-    item = replicated.deposit()
-    replicated.follow()
-    assert item in replicated.request(item).text
-    replicated.standby.promote()
-    later = replicated.deposit()
-    assert item in replicated.request(item).text
-    assert replicated.request(later).text == ""

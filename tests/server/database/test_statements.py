@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, String, bindparam, literal_column, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, String, bindparam, select
 
 from flask_ibi_archive.server.database.database import Database
 
@@ -16,7 +15,7 @@ VALUE = "ação 汉字 %s $1"
 @pytest.fixture
 def database(uri: str) -> Iterator[Database]:
     """A database."""
-    database = Database.at(uri)
+    database = Database(uri)
     yield database
     database.close()
 
@@ -31,7 +30,7 @@ def repeat(connection: Connection, value: str = VALUE) -> str:
 @pytest.mark.postgresql
 def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
-    database = Database.at(uri)
+    database = Database(uri)
     with database.reading() as connection:
         assert repeat(connection) == VALUE
     database.close()
@@ -50,24 +49,6 @@ def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> 
 
 
 @pytest.mark.only_on("postgresql")
-def test_no_part_of_a_text_is_ignored(database: Database) -> None:
-    with database.reader.connect() as connection:
-        with pytest.raises(DBAPIError, match="NUL"):
-            repeat(connection, "a\0b")
-        assert repeat(connection) == VALUE
-
-
-@pytest.mark.postgresql
-def test_a_refused_statement_does_not_break_the_connection(database: Database) -> None:
-    with database.reader.connect() as connection:
-        for _ in range(2):
-            with pytest.raises(DBAPIError, match="missing") as raised:
-                connection.execute(select(literal_column("missing")))
-            assert not raised.value.connection_invalidated
-            assert repeat(connection) == VALUE
-
-
-@pytest.mark.only_on("postgresql")
 def test_an_interrupted_connection_is_not_used_again(uri: str) -> None:
     interrupts = False
 
@@ -76,7 +57,7 @@ def test_an_interrupted_connection_is_not_used_again(uri: str) -> None:
             raise SystemExit
         return None
 
-    database = Database.at(uri, find_limit=find_limit)
+    database = Database(uri, find_limit=find_limit)
     with database.reader.connect() as connection:
         assert repeat(connection) == VALUE
         interrupts = True  # the answer arrives, but nobody reads it

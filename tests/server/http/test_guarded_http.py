@@ -13,13 +13,10 @@ from support.archive_servers import Servers, http, says, servers
 from support.far import Reply, far_server
 from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import LOOPBACK, raw
-from support.registries import CHEAP, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts, parse_inner_hosts
 from flask_ibi_archive.errors import TransportError
-from flask_ibi_archive.resolver.archives import Registry
-from flask_ibi_archive.server.http.link_check import find_link_error
-from flask_ibi_archive.server.http.transport import HttpResponse, fetch
+from flask_ibi_archive.server.http.transport import HttpResponse, fetch, find_link_error
 
 KEY = "1234567890"
 ONE, OTHER = "127.0.0.1", "127.0.0.2"
@@ -78,16 +75,6 @@ def test_every_other_internal_address_is_refused() -> None:
     for host in OTHERS:
         assert is_refused(f"http://{host}/latest/meta-data/", NO_INNER_HOSTS), host
         assert check(f"http://{host}/", NO_INNER_HOSTS) == REFUSED, host
-
-
-@pytest.mark.parametrize("host", ["１２７.0.0.1", "ⓛocalhost", "127。0。0。1", "bücher.br"])
-def test_an_internal_address_in_unicode_is_refused(host: str, hosts: Servers, names: Names) -> None:
-    here = hosts.add(says(http("secret")))
-    names.addresses["xn--bcher-kva.br"] = [[ONE]]
-    error = check(f"http://{host}:{here.port}/x", NO_INNER_HOSTS)
-    assert error in (REFUSED, "is not a valid address")
-    assert (error == REFUSED) or host != "bücher.br"
-    assert here.accepted == 0
 
 
 @pytest.mark.parametrize(
@@ -156,18 +143,6 @@ def proxy(hosts: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setenv("HOME", str(tmp_path))
     yield server.address
     assert not any("authorization" in head.lower() for head in server.heads)
-
-
-def test_the_confirmation_call_uses_no_password_and_no_proxy(proxy: str, hosts: Servers) -> None:
-    archive = hosts.add(says(http("confirmation yes")))
-    with resolver_database("sqlite://") as database:
-        registry = Registry(database, a_registry(database).config, cost=CHEAP)
-        registry.register(SERVICE, KEY)
-        assert registry.process(a_request(address=archive.address)).confirmed
-    call, key = archive.heads
-    assert call.startswith(f"GET /{SERVICE}?servicesubject=inclusionConfirmationRequest HTTP/1.1")
-    assert key.startswith("GET /ibi/claims/key HTTP/1.1")
-    assert "authorization" not in (call + key).lower()
 
 
 def test_a_link_check_uses_no_password_and_no_proxy(proxy: str) -> None:

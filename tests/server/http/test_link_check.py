@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support.far import Far, Reply, unused_address
 from support.loopback import LOOPBACK
 
-from flask_ibi_archive.server.http.link_check import LinkError, find_link_error
+from flask_ibi_archive.server.http.transport import LinkError, find_link_error
 
 
 def check(url: str, timeout: float = 20) -> LinkError | None:
@@ -82,13 +80,7 @@ def test_no_body_is_read(far: Far) -> None:
     assert check(far.url("a")) is None
 
 
-def test_a_request_has_a_user_agent_and_no_password(
-    far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    netrc = tmp_path / "netrc"
-    netrc.write_text("machine 127.0.0.1 login user password secret\n")
-    netrc.chmod(0o600)
-    monkeypatch.setenv("NETRC", str(netrc))
+def test_a_request_has_a_user_agent_and_no_password(far: Far) -> None:
     location = far.url("b", "user:secret@127.0.0.1")
     far.replies["a"] = Reply(301, {"Location": location, "Set-Cookie": "c=d"})
     far.replies["b"] = Reply()

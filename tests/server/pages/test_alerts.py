@@ -167,6 +167,9 @@ def test_the_alert_about_a_known_item_links_to_its_other_parts() -> None:
         page = see(app, f"/{IBI}+(fr)", 404, language)
         assert missing_part in page.text("p")
         assert has in page.text("dt")
+        assert {"en": "The version in English", "pt": "A versão em inglês"}[language] in (
+            page.text("a")
+        )
         assert page.links[:5] == ["/", f"/{IBI}", f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)"]
     # there is no link to the requested URL itself
     bare = replace(MISSING, missing_part=MissingPart.ACCESS, alternatives=())
@@ -176,12 +179,8 @@ def test_the_alert_about_a_known_item_links_to_its_other_parts() -> None:
 
 
 def test_languages_are_shown_by_name() -> None:
-    for language, text in (("en", "The version in English"), ("pt", "A versão em inglês")):
-        assert text in see(alerting(MISSING), f"/{IBI}+(fr)", 404, language).text("a")
     for code, page_language, name in (
         ("pt-BR", "pt", "português (Brasil)"),
-        ("pt-BR", "en", "Portuguese (Brazil)"),
-        ("en-ZA", "pt", "inglês (África do Sul)"),
         ("en-XY", "es", "inglés (XY)"),
         ("qq", "en", "qq"),
     ):
@@ -192,12 +191,6 @@ def test_languages_are_shown_by_name() -> None:
 def test_the_last_item_of_a_long_chain_is_linked() -> None:
     page = see(alerting(TOO_LONG), "/8JMKD3MGP8W/35MME4E!:?x=1", 508)
     assert page.links == ["/", f"/{IBI}", "/"]
-
-
-def test_each_missing_part_has_a_different_text() -> None:
-    apps = [alerting(replace(MISSING, missing_part=missing_part)) for missing_part in MissingPart]
-    texts = {see(app, f"/{IBI}+(fr)", 404, code).text("p") for app in apps for code in ("en", "pt")}
-    assert len(texts) == 2 * len(MissingPart)
 
 
 def test_archives_under_suspicion_are_named() -> None:
@@ -253,12 +246,6 @@ def test_the_requested_url_is_shown_escaped() -> None:
     see(app, f"/{IBI}/%3Cscript%3E?%22%3E<b>", 404)
 
 
-def test_an_alert_to_head_has_no_body() -> None:
-    for alert in ALERTS:
-        answer = ask(alerting(alert), f"/{IBI}", "HEAD")
-        assert (answer.status, answer.body) == (alert.kind.status, b""), alert
-
-
 def test_alerts_have_no_text_without_a_translation() -> None:
     parts = [replace(MISSING, missing_part=part) for part in MissingPart]
     malformed = Alert(AlertKind.MALFORMED, None, suggestion=IBI)
@@ -281,29 +268,17 @@ def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
         ("*/*", False),
         ("text/*", False),
         ("text/html", True),
-        ("text/html;q=0", False),
-        ("text/html, */*", True),
         ("Text/HTML, application/xhtml+xml, */*", True),
-        ("text/html;q=0, */*;q=0", False),
         ("text/html, text/plain", False),
         ("text/html, text/plain;q=0.9", True),
         ("text/html;q=0.5, text/plain;q=0.9", False),
         ("text/html;q=0.5, */*;q=0.9", False),
-        ("*/*;q=0.1, text/html;q=0.2", True),
-        ("text/plain", False),
         ("application/json", False),
-        ("text/html;q=x", None),
         (";;,,q=,\xff", False),
-        (BROWSER, True),
     ]:
         answer = ask(app, f"/{IBI}", headers={"Accept": accept} if accept else {})
         assert answer.status == 404, accept
-        kind = answer.headers["Content-Type"]
-        assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",)), (
-            accept
-        )
-        if is_page is not None:
-            assert kind.startswith("text/html") == is_page, accept
+        assert answer.headers["Content-Type"].startswith("text/html") == is_page, accept
 
 
 # --- the persistent URL in a request
@@ -346,32 +321,18 @@ def test_the_address_and_languages_of_the_reader_are_read() -> None:
 def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
     app = resolver_app(echo)
     for target, status in [
-        ("/8JMKD3MGP8W", 400),
-        ("/8JMKD3MGP8W/35MME4I", 400),
         ("/8JMKD3MGP8W/35MMLL8::", 400),
-        ("/ibi:x/y1", 400),
         ("/upn:EEAFFE:x1/y", 400),
-        ("/rep/sid.inpe.br/x", 400),
-        ("/http://urlib.net/x", 400),
-        ("/sid.inpe.br/mtc-m18/2009/99.99.99.99", 400),
         ("/favicon.ico", 400),
-        ("/robots.txt", 400),
-        ("/.well-known/security.txt", 400),
-        ("/about/us", 400),
-        ("/index", 400),
         ("/static/style.css", 400),
         ("/%00", 400),
     ]:
         answer = ask(app, target)
         assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain"), target
         assert answer.pairs["alert"][:4] == ("this", "is", "not", "a"), target
-        for language, heading in (
-            ("en", "This is not a persistent URL"),
-            ("pt", "Esta não é uma URL persistente"),
-        ):
-            headers = {"Accept": BROWSER, "Accept-Language": language}
-            assert Page(ask(app, target, headers=headers).text).text("h1") == heading, target
-        for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW"):
+        page = Page(ask(app, target, headers={"Accept": BROWSER}).text)
+        assert page.text("h1") == "This is not a persistent URL", target
+        for method in ("POST", "OPTIONS", "BREW"):
             refused = ask(app, target, method)
             assert refused.status == 405, target
             assert "GET" in refused.headers["Allow"], target

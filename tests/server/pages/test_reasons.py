@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from flask import Flask
-from hypothesis import given
-from hypothesis import strategies as st
 from markupsafe import escape
 from support.cases import for_each
 from support.pages import Page, reading
 from support.web import Answer, ask, resolver_app
 
-from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
+from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
-from flask_ibi_archive.reasons import ENGLISH, Reason
-from flask_ibi_archive.server.pages.texts import read_catalogues, translate_reason
+from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.server.pages.texts import translate_reason
 
 #: A typed text, the message on an English page, and the message on a Portuguese page: messages of
 #: one part and of several parts.
@@ -63,51 +59,6 @@ NEW/GADGETS
     sua segunda parte não contém uma data: sua data se escreve '34PGRBS', e não '234PGRBS'
 """  # noqa: E501
 
-#: Typed texts with the other reasons, whose messages tests/core examines.
-OTHER_TEXTS = r"""
-8JMKD3MGP8W/35MMLL8!x
-http://urlib.net/
-8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetMetadata&ibiurl.verblist=x
-8JMKD3MGP8W/35MMLL8?ibiurl.requireditemstatus=Copy
-8JMKD3MGP8W/35MMLL8?ibiurl.verblist=Get
-8JMKD3MGP8W/35MMLL8!(x)
-8JMKD3MGP8W/35MMLL8:(a.b)
-8JMKD3MGP8W/35MMLL8+(PT-br)
-8JMKD3MGP8W/35MMLL8+(pt-XX)
-ação/b
-abc
-a.b/c
-8JMKD3MGP8W/
-8JMKD3MGP8I/34
-8JMKD3MGP8W/0
-8JMKD3MGP8/34PGRBS
-W/2
-8W/X2
-8W/W2
-8W/2W2W2
-8W/2W
-a..br/m/2009/02.16.17.46
-a@b.br/m/2009/02.16.17.46
-a.1br/m/2009/02.16.17.46
-a.br/m./2009/02.16.17.46
-a.br/m.x/2009/02.16.17.46
-a.br/m/09/02.16.17.46
-a.br/m/2009/13.16.17.46
-a.br/m/2009/02.32.17.46
-a.br/m/2009/02.16.24.46
-a.br/m/2009/02.16.17.60
-a.br/m/2009/02.16.17.46.60
-a.br/m/2009/02.16
-a.br/m/2009/02.16.17
-a.br/m/2009/02.30.17.46
-a.br/m/2009/02.16.17.46.00.1.2
-a.br/m/2009/02.16.17.46.00.x
-88888888888888888888888888888888888W/2
-8JMKD3MGP8W2/34PGRBS
-8JMKD3MGP8W34K/34PGRBS
-8JMKD3MGP8W/UUUUUUUUU
-"""
-
 LONG = "a" * 300
 ROWS = [
     *(tuple(row.split("\n    ")) for row in TABLE.strip().split("\n\n")),
@@ -136,12 +87,6 @@ ROWS = [
         "255 dígitos decimais; deve ser um número de décimos, centésimos e assim por diante",
     ),
 ]
-TYPED = [*(text for text, *_ in ROWS), *OTHER_TEXTS.strip().split("\n")]
-#: The codes that a text typed on a page cannot cause.
-NOT_ON_PAGES = {
-    "identifier_empty",
-    "first_part_empty",
-}
 BROWSER = "text/html,*/*;q=0.8"
 
 each_row = for_each(("text", "english", "portuguese"), ROWS)
@@ -156,14 +101,6 @@ def reason_of(text: str) -> Reason | None:
     return None
 
 
-def codes_of(reason: Reason) -> Iterator[str]:
-    """Yield the codes of a reason and of the reasons among its facts."""
-    yield reason.code
-    for fact in reason.facts.values():
-        if isinstance(fact, Reason):
-            yield from codes_of(fact)
-
-
 # --- the templates
 
 
@@ -176,69 +113,8 @@ def test_a_reason_is_written_in_both_languages(text: str, english: str, portugue
     assert str(reason) == english
 
 
-def test_each_code_has_a_text() -> None:
-    reasons = [reason for text in TYPED if (reason := reason_of(text))]
-    codes = {code for reason in reasons for code in codes_of(reason)}
-    assert codes == set(ENGLISH) - NOT_ON_PAGES
-
-
-@for_each(
-    ("cause", "english"),
-    [
-        (lambda: parse_identifier(""), "the text is empty"),
-        (lambda: parse_identifier("/x"), "the first part is empty"),
-    ],
-)
-def test_reasons_of_python_code_have_a_text_too(cause, english) -> None:
-    with pytest.raises(IdentifierError) as refused:
-        cause()
-    assert str(refused.value.reason) == refused.value.rule == english
-    assert refused.value.reason.code in NOT_ON_PAGES
-    with reading("pt"):
-        assert translate_reason(refused.value.reason) != english
-
-
 def test_no_reason_is_an_empty_text() -> None:
     assert translate_reason(None) == ""
-
-
-# --- any text
-
-PORTUGUESE = read_catalogues()["pt"].messages
-
-GOOD = (
-    "8JMKD3MGP8W/35MMLL8",
-    "KAQRPEQ8GB6RXKBG3LJTX3/34PGRBSW3",
-    "sid.inpe.br/mtc-m18.8080/2009/02.16.17.46.05.5",
-    "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1",
-    "https://urlib.net/rep/sid.inpe.br/mtc-m18@80/2009/02.16.17.46:(oai_dc)+(pt-BR)",
-    "8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetTranslation(pt)+GetMetadata&ibiurl.requireditemstatus=Original",
-)
-SCRAPS = [
-    # one character each
-    *"/.@-WX02I!+:()?&='\"\\{ \n\u2028\udcffç語",
-    *("//", "!(", "(en-GB)", "'\"", "{}", "2" * 30, "http:/", "GetMetadata"),
-    *("%27", "%22", "%5C", "%00", "%0A", "%FF"),
-    *(": ", "' is no IBI: it", ", is empty"),
-]
-
-
-@st.composite
-def changed_texts(draw: st.DrawFn) -> str:
-    """Return a right text with a few random changes."""
-    text = draw(st.sampled_from(GOOD))
-    for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.integers(0, len(text)))
-        scrap = draw(st.one_of(st.sampled_from(SCRAPS), st.text(max_size=3)))
-        text = text[:place] + scrap + text[place + draw(st.integers(0, 3)) :]
-    return text
-
-
-@given(st.one_of(changed_texts(), changed_texts(), st.text()))
-def test_any_reason_has_a_text_in_both_languages(text: str) -> None:
-    if reason := reason_of(text):
-        assert reason.format(PORTUGUESE.gettext) != str(reason)
-        assert reason == reason_of(text)
 
 
 # --- the pages
@@ -283,11 +159,11 @@ def test_programs_get_the_reason_in_english_only(app: Flask) -> None:
     assert SAID["en"] in " ".join(answer.pairs["alert"])
 
 
-@for_each("text", TYPED)
-def test_the_front_page_shows_the_reason_in_the_reader_s_language(app: Flask, text: str) -> None:
-    reason = reason_of(text)
-    assert reason is not None
-    for language, said in (("en", str(reason)), ("pt", reason.format(PORTUGUESE.gettext))):
+@each_row
+def test_the_front_page_shows_the_reason_in_the_reader_s_language(
+    app: Flask, text: str, english: str, portuguese: str
+) -> None:
+    for language, said in (("en", english), ("pt", portuguese)):
         with app.test_client() as client:
             answer = client.get(
                 "/",

@@ -77,18 +77,13 @@ def add_resolver(app: Flask, folder: Path) -> None:
         ({"PATH_INFO": "/a", "REQUEST_URI": "/b"}, b"/a"),
         ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/%E9"}, b"/\xe9"),
         ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": None, "RAW_URI": "/%E9"}, b"/\xe9"),
-        ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/%E9", "RAW_URI": "/%E8"}, b"/\xe9"),
-        ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "", "RAW_URI": "/%E8"}, b"/\xe8"),
         ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/%E9?a=?&b"}, b"/\xe9"),
-        ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/%E9?a=?", "SCRIPT_NAME": None}, b"/\xe9"),
-        ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/a/%E9", "SCRIPT_NAME": "/a"}, b"/\xe9"),
         ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/é/%E9", "SCRIPT_NAME": "/\xc3\xa9"}, b"/\xe9"),
         # a character that the client itself has sent
         ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/%EF%BF%BD"}, "/\ufffd".encode()),
         # an original path that a proxy or middleware has changed is another path
         ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": "/b/%E9"}, "/\ufffd".encode()),
         ({"PATH_INFO": f"/{LOST}", "REQUEST_URI": None}, "/\ufffd".encode()),
-        ({"PATH_INFO": LOST, "REQUEST_URI": "?%E9"}, "\ufffd".encode()),
     ],
 )  # fmt: skip
 def test_the_path_has_the_bytes_that_the_client_sent(environ: dict[str, Any], path: bytes) -> None:
@@ -121,12 +116,8 @@ def test_the_target_is_encoded_again_in_ascii(path: str, query: str, target: str
     ("configured", "script_name", "root"),
     [
         ("/", "", ""),
-        ("/", "/a", "/a"),
         ("/", "/a/", "/a"),
-        ("/", "/a/Xb", "/a/Xb"),
-        ("/", "/a:@/X", "/a:@/X"),
         ("/", "/r\xc3\xa9po d", "/r%C3%A9po%20d"),
-        ("/b", "", "/b"),
         ("/b", "/a", "/b"),
     ],
 )
@@ -149,13 +140,10 @@ def test_without_a_request_the_root_is_the_configured_path() -> None:
     [
         ({"HTTP_HOST": "urlib.net"}, "urlib.net:80"),
         ({"HTTP_HOST": "urlib.net", "wsgi.url_scheme": "https"}, "urlib.net:443"),
-        ({"HTTP_HOST": "urlib.net", "wsgi.url_scheme": "ws"}, "urlib.net:80"),
         ({"HTTP_HOST": "urlib.net:8080"}, "urlib.net:8080"),
-        ({"HTTP_HOST": "[2001:db8::1]"}, "[2001:db8::1]:80"),
         ({"HTTP_HOST": "[2001:db8::1]:99"}, "[2001:db8::1]:99"),
         ({"HTTP_HOST": "a b", "SERVER_NAME": "a.example", "SERVER_PORT": "81"}, "a.example:81"),
         ({"HTTP_HOST": "a b", "SERVER_NAME": None, "SERVER_PORT": "81"}, "localhost:81"),
-        ({"HTTP_HOST": "a b", "SERVER_NAME": "a.example", "SERVER_PORT": None}, "a.example:80"),
     ],
 )
 def test_the_host_has_a_port(environ: dict[str, Any], host: str) -> None:
@@ -164,13 +152,9 @@ def test_the_host_has_a_port(environ: dict[str, Any], host: str) -> None:
 
 
 def test_the_url_has_the_scheme_the_port_the_root_and_the_query() -> None:
-    with requested(
-        HTTP_HOST="a.example", SCRIPT_NAME="/b", PATH_INFO="/c", QUERY_STRING="d", **HTTPS
-    ):
+    host = {"HTTP_HOST": "a.example", "wsgi.url_scheme": "https"}
+    with requested(**host, SCRIPT_NAME="/b", PATH_INFO="/c", QUERY_STRING="d"):
         assert request_url() == "https://a.example:443/b/c?d"
-
-
-HTTPS = {"wsgi.url_scheme": "https"}
 
 
 @for_each(
@@ -179,16 +163,13 @@ HTTPS = {"wsgi.url_scheme": "https"}
         ("http://a.example/b/c", True),
         ("http://A.example:80/b/%63?e", True),
         ("http://b.example:81/b/c", True),
-        ("http://c.example:82/b/c", True),
-        ("http://a.example/c", False),
         ("http://a.example/b", False),
-        ("http://d.example/b/c", False),
         ("http://b.example/b/c", False),
     ],
 )
 def test_a_url_on_any_name_of_the_host_is_the_url_of_the_request(url: str, is_own: bool) -> None:
     with requested(HTTP_HOST="a.example", SCRIPT_NAME="/b", PATH_INFO="/c", QUERY_STRING="d"):
-        assert is_request_url(url, "b.example:81", "c.example:82") is is_own
+        assert is_request_url(url, "b.example:81") is is_own
 
 
 @for_each(
@@ -216,31 +197,16 @@ PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
     [
         (None, None),
         ("", None),
-        ("unknown", None),
-        ("_hidden", None),
-        ("150.163.2.175", "150.163.2.175"),
         ("150.163.2.175:4711", "150.163.2.175"),
         ("150.163.2.256", None),
-        ("150.163.2", None),
         ("0150.163.2.1", None),
-        ("150.163.2.175/16", None),
         ("2001:DB8::1", "2001:db8::1"),
-        ("[2001:db8::1]", "2001:db8::1"),
         ("[2001:db8::1]:443", "2001:db8::1"),
         ("2001:db8::1:443", "2001:db8::1:443"),
         ("::ffff:150.163.2.175", "150.163.2.175"),
-        ("[::ffff:150.163.2.175]:80", "150.163.2.175"),
-        ("::ffff:96a3:2af", "150.163.2.175"),
         ("fe80::1%eth0", "fe80::1"),
-        ("unix:", None),
         ("unix:/run/x.sock", None),
-        ("[", None),
-        ("[]", None),
-        (":", None),
-        ("1.2.3.4 ", None),
         ("1" * 10000, None),
-        ("\xff", None),
-        ("\0", None),
     ],
 )
 def test_find_address_returns_an_address_or_none(text: str | None, address: str | None) -> None:
@@ -256,7 +222,6 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
     ("peer", "forwarded", "addresses"),
     [
         (None, [INSIDE], ()),
-        ("unix:", [INSIDE], ()),
         (OUTSIDE, [], (OUTSIDE,)),
         # the client is not a trusted proxy
         (OUTSIDE, [INSIDE], (OUTSIDE,)),
@@ -265,18 +230,16 @@ TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
         # an untrusted client may have written the addresses to the left of its own
         (PROXY, [f"{INSIDE}, {OUTSIDE}"], (OUTSIDE, PROXY)),
         (PROXY, [f"{INSIDE},{OUTSIDE} , {FAR_PROXY}"], (OUTSIDE, FAR_PROXY, PROXY)),
-        (PROXY, [INSIDE, OUTSIDE], (OUTSIDE, PROXY)),
         (PROXY, [INSIDE, OUTSIDE, FAR_PROXY], (OUTSIDE, FAR_PROXY, PROXY)),
         # entries of an untrusted client need not be valid
         (PROXY, [f"unknown, {OUTSIDE}"], (OUTSIDE, PROXY)),
-        (OUTSIDE, ["unknown"], (OUTSIDE,)),
-        (PROXY, ["10.0.0.3"], ("10.0.0.3", PROXY)),
         (PROXY, [f"{OUTSIDE}:4711"], (OUTSIDE, PROXY)),
-        (PROXY, ["[2001:db8::1]:4711"], ("2001:db8::1", PROXY)),
         (PROXY, ["2001:db8::1, 2001:db8:ffff::9"], ("2001:db8::1", "2001:db8:ffff::9", PROXY)),
-        ("2001:db8:ffff::9", [OUTSIDE], (OUTSIDE, "2001:db8:ffff::9")),
         (f"::ffff:{PROXY}", [OUTSIDE], (OUTSIDE, PROXY)),
-        ("127.0.0.1", [f"::ffff:{OUTSIDE}"], (OUTSIDE, "127.0.0.1")),
+        # the user is unknown if a trusted proxy sends an invalid address
+        (PROXY, [""], ()),
+        (PROXY, [f"{OUTSIDE}, unknown"], ()),
+        (PROXY, [f"{INSIDE}, unknown, {FAR_PROXY}"], ()),
     ],
 )
 def test_the_user_is_the_last_client_that_is_not_a_trusted_proxy(
@@ -286,22 +249,10 @@ def test_the_user_is_the_last_client_that_is_not_a_trusted_proxy(
     assert forwarded_addresses(peer, forwarded, networks) == addresses
 
 
-@for_each(
-    "claims",
-    ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
-     f"_hidden, {FAR_PROXY}"],
-)  # fmt: skip
-def test_the_user_is_unknown_if_a_trusted_proxy_sends_an_invalid_address(claims: str) -> None:
-    assert forwarded_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
-
-
 def test_the_user_is_unknown_if_there_are_too_many_proxies() -> None:
     chain = ",".join(["10.0.0.1"] * MAX_PROXIES)
     assert len(forwarded_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_PROXIES + 1
-    forwarded = ",".join(["10.0.0.1"] * 10_000)
-    for trusted in ("10.0.0.0/8", "0.0.0.0/0"):
-        assert forwarded_addresses(PROXY, [forwarded], [ip_network(trusted)]) == ()
-    assert forwarded_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
+    assert forwarded_addresses(PROXY, [f"{chain},{PROXY}"], [ip_network("10.0.0.0/8")]) == ()
 
 
 @for_each(

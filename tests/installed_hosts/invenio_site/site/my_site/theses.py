@@ -1,5 +1,6 @@
 """Theses: records of Invenio whose rows are items of the Archive."""
 
+from flask_ibi_archive.migrations import include_name
 from invenio_db import db
 from invenio_pidstore.models import PersistentIdentifier, PIDStatus
 from invenio_records.api import Record
@@ -9,6 +10,11 @@ from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, Tombstone
 
 ibi = IBIArchive(session=db.session)
 ibi_of_api = IBIArchive(session=db.session, routes=False)  # for the app under /api
+
+
+def init_ibi(app):
+    ibi.init_app(app)
+    app.config["ALEMBIC_CONTEXT"]["include_name"] = include_name  # hides our tables
 
 
 class ThesisMetadata(IdentifiedItem, db.Model, RecordMetadataBase):
