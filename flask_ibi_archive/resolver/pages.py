@@ -78,7 +78,6 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     answer_unrouted,
     begins_with_ibi,
     is_like_persistent_url,
-    is_unrouted,
     refuse_registration_key,
 )
 from flask_ibi_archive.server.pages.requests import (
@@ -240,8 +239,6 @@ def answer_former_link() -> Response | None:
     :returns: a redirect to the same link at the Archive that claims it, 404 for a foreign
         identifier that nobody claims, or None for another URL.
     """
-    if not is_unrouted():
-        return None
     target = request_target()
     is_meant = is_named(target)
     if not is_meant and _is_persistent_url(target):
