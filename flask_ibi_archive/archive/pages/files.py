@@ -14,10 +14,10 @@ from flask_ibi_archive.archive.pages.metadata import add_part_links, find_format
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
 from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
 from flask_ibi_archive.core.records.record import ItemView
+from flask_ibi_archive.server.pages.negotiation import prefers_metadata
 from flask_ibi_archive.server.pages.requests import (
     current_archive,
     is_request_url,
-    prefers_metadata,
     read_query,
     request_path,
 )

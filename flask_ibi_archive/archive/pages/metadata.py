@@ -34,10 +34,9 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HostFunctionFailed
+from flask_ibi_archive.server.pages.negotiation import choose_format, choose_media_type
 from flask_ibi_archive.server.pages.requests import (
     UNKNOWN_USER,
-    choose_format,
-    choose_media_type,
     current_archive,
     is_request_url,
     read_query,

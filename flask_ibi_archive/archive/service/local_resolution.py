@@ -48,9 +48,9 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.pages import alerts, persistent_urls
+from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
-    add_metadata_step,
     current_archive,
     is_message,
     is_request_url,

@@ -26,10 +26,10 @@ from flask_ibi_archive.core.protocol.pairs import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.pages.alerts import malformed_response, method_response
+from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
-    add_metadata_step,
     current_archive,
     request_addresses,
     request_origin,
