@@ -87,10 +87,13 @@ nitpick_ignore = [
         "Notifier",
         "Path",
         "Reason",
+        "ServedArchive",
         "SessionSource",
         "StoreMinted",
         "Unpack",
         "datetime",
+        "flask_ibi_archive.signals.Notifier",
+        "messages.Agents",
     )
 ]
 # copy the commands of a session without "$" and without their output

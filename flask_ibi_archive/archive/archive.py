@@ -153,7 +153,7 @@ class Archive:
         return Claims(self)
 
     def number_changes(self, connection: Connection) -> tuple[datetime, bool]:
-        """Number changes of items for harvesters and resolvers; see :func:`.number_changes`."""
+        """Number changes of items for harvesters and resolvers (items/changes.py)."""
         describe, now = partial(describe_items, self), self.own_context.now()
         return changes.number_changes(connection, self.served().id, now, changes.BATCH, describe)
 
