@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
@@ -27,6 +23,7 @@ from support.host_models import Host
 from support.moves import SERVICES, open_place
 from support.shelf import Shelf
 from support.statements import count_statements
+from support.workers import kill_while_changing
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive, ItemRecord
 from flask_ibi_archive.archive import claims
@@ -428,18 +425,7 @@ def test_a_killed_process_loses_nothing(
     app: Flask, archive: Archive, uri: str, tmp_path: Path
 ) -> None:
     ibi = archive.deposit(ItemRecord(title="Rain")).ibip
-    script = Path(__file__).parent / "items" / "changing_process.py"
-    with subprocess.Popen(
-        [sys.executable, script, uri, tmp_path, ibi],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(script.parents[2])},
-    ) as process:
-        assert process.stdout is not None
-        for _ in range(random.randrange(3, 9)):
-            process.stdout.readline()
-        sleep(random.random() / 50)
-        process.kill()
+    kill_while_changing(uri, tmp_path, ibi, random.randrange(3, 9))
     view = archive.get(ibi)
     assert view is not None
     assert read_claims(app)[ibi].timestamp == format_timestamp(view.record.timestamp)

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import Counter
 from pathlib import Path
+from time import sleep
 
 from sqlalchemy import create_engine, text
 
@@ -144,3 +145,23 @@ def count_issued(
         workers.close()
     times = Counter(label for line in workers.lines for label in line.split())
     return len(workers.lines), [label for label, count in times.items() if count > 1]
+
+
+def kill_while_changing(uri: str, folder: Path, ibi: str | None, changes: int) -> int:
+    """Kill a process that edits an item again and again, and return the number of its last edit.
+
+    :param changes: the number of edits after which it is killed, a moment later.
+    """
+    script = Path(__file__).parents[1] / "archive" / "items" / "changing_process.py"
+    with subprocess.Popen(
+        [sys.executable, script, uri, folder, str(ibi)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+    ) as process:
+        assert process.stdout is not None
+        numbers = [process.stdout.readline() for _ in range(changes)]
+        sleep(random.random() / 50)
+        process.kill()
+        numbers += process.stdout.read().split()
+    return int(numbers[-1])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
@@ -20,6 +16,7 @@ from sqlalchemy import Connection, insert, select, update
 from support.archives import archive_of, close, make_app
 from support.clocks import Clock
 from support.harvesting import MORNING, harvest
+from support.workers import kill_while_changing
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -164,25 +161,13 @@ def test_a_killed_process_loses_no_change(
     app: Flask, archive: Archive, uri: str, tmp_path: Path
 ) -> None:
     ibi = archive.deposit(ItemRecord(title="Snow")).ibip
-    script = Path(__file__).with_name("changing_process.py")
-    with subprocess.Popen(
-        [sys.executable, script, uri, tmp_path, ibi],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(script.parents[2])},
-    ) as process:
-        assert process.stdout is not None
-        for _ in range(random.randrange(5, 25)):
-            process.stdout.readline()
-        sleep(random.random() / 50)
-        process.kill()
-        *_, last = process.stdout.read().split() or ["0"]
+    last = kill_while_changing(uri, tmp_path, ibi, random.randrange(5, 25))
     view = archive.get(ibi)
     assert view is not None
     root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc")
     [title] = [one.text for one in root.iter("{*}title")]
     assert view.dublin_core["title"] == ((title, None),)
-    assert int(title.split()[1]) >= int(last)
+    assert int(title.split()[1]) >= last
     assert archive.database.read_rows(select(ChangeNote.id)) == []
 
 

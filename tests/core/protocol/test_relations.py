@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
 from support.vectors import load
+from support.verb_lists import VERB_LISTS
 
 from flask_ibi_archive.core.protocol.languages import COUNTRIES, LANGUAGES
 from flask_ibi_archive.core.protocol.relations import (
@@ -16,7 +17,6 @@ from flask_ibi_archive.core.protocol.relations import (
     RelationPattern,
     Step,
     StepKind,
-    VerbList,
     format_verb,
     format_verb_list,
     parse_relation,
@@ -150,22 +150,6 @@ def test_any_text_is_a_relation_or_a_refusal_of_one_line(text):
         except ValueError as error:
             message = str(error)
         assert message.isprintable()
-
-
-VERB_STEPS = {
-    "u": st.just(".lastedition"),
-    "t": st.sampled_from([".translation", ".translation(pt)", ".translation(pt-BR)"]),
-    "m": st.sampled_from([".metadata", ".metadata(oai_dc)", ".metadata(BibINPE)"]),
-}
-VERB_LISTS = st.builds(
-    VerbList,
-    st.sampled_from(sorted(SHAPES)).flatmap(
-        lambda shape: st.tuples(*[VERB_STEPS[letter] for letter in shape]).map(
-            lambda steps: parse_relation("".join(steps))
-        )
-    ),
-    st.booleans(),
-)
 
 
 @pytest.mark.rule("R61-14")

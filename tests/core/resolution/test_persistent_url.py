@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.identifier_strategies import ibips, legacies, repository_names
 from support.vectors import load
+from support.verb_lists import VERB_LISTS
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
@@ -637,20 +638,6 @@ def test_a_query_is_added_after_an_existing_query_and_before_a_fragment(url, que
 
 # --- properties ----------------------------------------------------------------------------------
 
-STEPS = {
-    "u": st.just(".lastedition"),
-    "t": st.sampled_from([".translation", ".translation(pt)", ".translation(pt-BR)"]),
-    "m": st.sampled_from([".metadata", ".metadata(oai_dc)", ".metadata(BibINPE)"]),
-}
-VERB_LISTS = st.builds(
-    VerbList,
-    st.sampled_from(sorted(SHAPES)).flatmap(
-        lambda shape: st.tuples(*[STEPS[letter] for letter in shape]).map(
-            lambda steps: parse_relation("".join(steps))
-        )
-    ),
-    st.booleans(),
-)
 IBIS = st.one_of(repository_names(), ibips, legacies).map(match_identifier).filter(bool)
 BYTES = st.integers(0, 255).map(lambda byte: f"%{byte:02X}")
 PATHS = st.one_of(
