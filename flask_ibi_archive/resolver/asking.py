@@ -23,7 +23,7 @@ These rules make requests secure:
 
 - Time: the limit includes the look-up of the name, the wait for a free connection, and the answer.
 - Size: the head (by libcurl) and the body of an answer are limited. Compression is refused, unless
-  the engine is for it; then libcurl expands the body piece by piece, until the limit.
+  the headers accept it; then libcurl expands the body piece by piece, until the limit.
 - Target: no redirect is followed, no proxy is used, no password is sent. libcurl looks up the name,
   and asks :meth:`_Transfer._open_socket` for a socket for the address to which it connects. For an
   internal address it gets one that can't connect, unless the settings allow the address. Another
@@ -190,12 +190,9 @@ class _Socket(socket.socket):
 class _Transfer:
     """A curl handle that runs one request after another. A new one would cost 15 us more."""
 
-    def __init__(
-        self, max_answer: int, inner_hosts: InnerHosts, compression: str | None = None
-    ) -> None:
+    def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
         self._max_answer = max_answer
         self._inner_hosts = inner_hosts
-        self._encodings = ("", "identity", compression)
         self._headers: Headers | None = None
         self._head, self._body = bytearray(), bytearray()
         self.curl = pycurl.Curl()
@@ -203,13 +200,12 @@ class _Transfer:
             (pycurl.PROXY, ""),  # not the proxies of the environment
             (pycurl.PATH_AS_IS, 1),
             (pycurl.NOSIGNAL, 1),
+            (pycurl.ACCEPT_ENCODING, "gzip"),  # expands answers; the headers say what is accepted
             (pycurl.OPENSOCKETFUNCTION, self._open_socket),
             (pycurl.HEADERFUNCTION, self._head.extend),
             (pycurl.WRITEFUNCTION, self._read_body),
         ):
             self.curl.setopt(option, value)
-        if compression is not None:
-            self.curl.setopt(pycurl.ACCEPT_ENCODING, compression)
 
     def prepare(self, url: str, milliseconds: int, finish: Finish, headers: Headers) -> None:
         """Set the request that the handle runs next."""
@@ -223,6 +219,7 @@ class _Transfer:
             lines = [f"{name}: {_clean(text[:MAX_HEADER])}" for name, text in headers.items()]
             self.curl.setopt(pycurl.HTTPHEADER, lines)
             self._headers = headers
+            self._encodings = "", "identity", headers.get("Accept-Encoding")
 
     def _open_socket(self, purpose: int, address: Any) -> _Socket:
         """Return a socket for a connection to an IP address, unless the address is internal."""
@@ -282,16 +279,12 @@ class Engine:
 
     :param max_answer: the maximum size of an answer in bytes.
     :param inner_hosts: the internal hosts to which connections are allowed.
-    :param compression: the content encoding that answers may have, such as ``gzip``; the headers of
-        the requests must accept it.
     :ivar running: the unfinished requests.
     :ivar acknowledging: how many of them are acknowledgments.
     """
 
-    def __init__(
-        self, max_answer: int, inner_hosts: InnerHosts, compression: str | None = None
-    ) -> None:
-        self._create_transfer = partial(_Transfer, max_answer, inner_hosts, compression)
+    def __init__(self, max_answer: int, inner_hosts: InnerHosts) -> None:
+        self._create_transfer = partial(_Transfer, max_answer, inner_hosts)
         self.running: dict[pycurl.Curl, _Transfer] = {}
         self._idle: list[_Transfer] = []
         self.acknowledging = 0

@@ -575,7 +575,7 @@ class Follower:
         self._notifier = notifier
         self._now = now
         self._on_progress = on_progress
-        self._engine = Engine(MAX_ANSWER, config.inner_hosts, "gzip")
+        self._engine = Engine(MAX_ANSWER, config.inner_hosts)
         self._engine.limit_connections(MAX_CONNECTIONS)
         self._name = secrets.token_hex(16)
         self._max_age = timedelta(seconds=config.claims_max_age)
