@@ -39,12 +39,6 @@ from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig, find_address
 from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
-from flask_ibi_archive.server.pages.requests import (
-    EXTENSION,
-    OWN_ARCHIVE,
-    current_archive,
-    find_root,
-)
 from flask_ibi_archive.server.start import (
     BIND,
     StartError,
@@ -56,6 +50,12 @@ from flask_ibi_archive.server.start import (
     open_database,
     open_later,
     warn_of_unknown_keys,
+)
+from flask_ibi_archive.server.web.requests import (
+    EXTENSION,
+    OWN_ARCHIVE,
+    current_archive,
+    find_root,
 )
 from flask_ibi_archive.signals import Notifier
 

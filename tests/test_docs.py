@@ -24,7 +24,7 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import PAGE_POLICY, ArchiveConfig, list_keys
 from flask_ibi_archive.server.database.migrate import ARCHIVE, RESOLVER, migrations_path
-from flask_ibi_archive.server.pages.texts import COOKIE
+from flask_ibi_archive.server.web.texts import COOKIE
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"

@@ -43,7 +43,7 @@ from flask_ibi_archive.server.commands.group import (
     run_check,
 )
 from flask_ibi_archive.server.database.database import check_writable_folder
-from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
+from flask_ibi_archive.server.web.requests import EXTENSION, current_archive
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse

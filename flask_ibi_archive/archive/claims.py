@@ -60,8 +60,8 @@ from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.server.database.database import lock_table_setup
 from flask_ibi_archive.server.files import new_file
-from flask_ibi_archive.server.pages.requests import current_archive
-from flask_ibi_archive.server.pages.responses import RETRY_AFTER, allow_origins, summarise_error
+from flask_ibi_archive.server.web.requests import current_archive
+from flask_ibi_archive.server.web.responses import RETRY_AFTER, allow_origins, summarise_error
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

@@ -99,7 +99,7 @@ def init_command() -> None:
       flask --app example_app ibi init
     """
     from flask_ibi_archive.errors import NotReady
-    from flask_ibi_archive.server.pages.requests import current_archive
+    from flask_ibi_archive.server.web.requests import current_archive
 
     archive = get_archive()
     terminal.standard_output()
@@ -143,7 +143,7 @@ def check_command(as_json: bool) -> None:
 
 
 def _check_layout(name: str) -> str:
-    from flask_ibi_archive.server.pages.responses import read_layout
+    from flask_ibi_archive.server.web.responses import read_layout
 
     missing = read_layout(name)[1]
     blocks = "" if not missing else f"; it has no block {' and no block '.join(missing)}"

@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.service.views import find_service_view
 from flask_ibi_archive.core.records import messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig, read_setting
-from flask_ibi_archive.server.pages.app_hooks import (
+from flask_ibi_archive.server.web.hooks import (
     NUMBER,
     OVER_CATCH_ALL,
     SERVICE,
@@ -38,8 +38,8 @@ from flask_ibi_archive.server.pages.app_hooks import (
     answer_first,
     prepare_app,
 )
-from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION, current_archive
-from flask_ibi_archive.server.pages.responses import find_list_path, health_response
+from flask_ibi_archive.server.web.requests import RESOLVER_EXTENSION, current_archive
+from flask_ibi_archive.server.web.responses import find_list_path, health_response
 
 NAME = "ibi_archive"
 #: The name of the URL converter that the app may use in its own routes. It is long, because the app
@@ -57,11 +57,11 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
     The blueprint adds a function that sees all requests of the app first; see
-    :func:`.app_hooks.answer_protocol`.
+    :func:`.hooks.answer_protocol`.
 
     :param config: the Flask config; IBI_IDENTIFICATION adds the identification server.
     """
-    blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
+    blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.web", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     answers = (redirect_home, explain_mistyped_address, answer_unrouted)

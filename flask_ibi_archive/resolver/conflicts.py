@@ -43,11 +43,11 @@ from flask_ibi_archive.resolver.tables import (
 )
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import is_listed, is_one_of
-from flask_ibi_archive.server.pages import responses
-from flask_ibi_archive.server.pages.alerts import CONFLICTS, VARY, unready_response
-from flask_ibi_archive.server.pages.app_hooks import NUMBER, add_page
-from flask_ibi_archive.server.pages.requests import current_resolver, read_query, request_root
-from flask_ibi_archive.server.pages.texts import gettext
+from flask_ibi_archive.server.web import responses
+from flask_ibi_archive.server.web.alerts import CONFLICTS, VARY, unready_response
+from flask_ibi_archive.server.web.hooks import NUMBER, add_page
+from flask_ibi_archive.server.web.requests import current_resolver, read_query, request_root
+from flask_ibi_archive.server.web.texts import gettext
 from flask_ibi_archive.signals import Notice, Notifier, conflict_found
 
 log = logging.getLogger(__name__)

@@ -12,13 +12,13 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.migrate import RESOLVER
-from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.server.start import (
     StartError,
     hide_tables_from_host,
     open_database,
     warn_of_unknown_keys,
 )
+from flask_ibi_archive.server.web.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import Notifier
 
 if TYPE_CHECKING:

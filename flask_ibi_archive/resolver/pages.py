@@ -58,29 +58,27 @@ from flask_ibi_archive.resolver.resolving import (
     ResolutionRequest,
     find_own_archive,
 )
-from flask_ibi_archive.server.pages import responses
-from flask_ibi_archive.server.pages.alerts import (
+from flask_ibi_archive.server.web import responses
+from flask_ibi_archive.server.web.alerts import (
     alert_response,
     method_response,
     redirect_response,
     unready_response,
 )
-from flask_ibi_archive.server.pages.app_hooks import (
+from flask_ibi_archive.server.web.hooks import (
+    RESOLVE,
     PageBlueprint,
     add_page,
     add_rule_for_all_methods,
     add_static_files,
     answer_first,
-    prepare_app,
-)
-from flask_ibi_archive.server.pages.persistent_urls import (
-    RESOLVE,
     answer_unrouted,
     begins_with_ibi,
     is_like_persistent_url,
+    prepare_app,
     refuse_registration_key,
 )
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     RESOLVER_EXTENSION,
     current_resolver,
     read_query,
@@ -89,7 +87,7 @@ from flask_ibi_archive.server.pages.requests import (
     request_target,
     user_address,
 )
-from flask_ibi_archive.server.pages.texts import gettext, translate_reason
+from flask_ibi_archive.server.web.texts import gettext, translate_reason
 
 #: Loggers of web servers. They log the query of each request. A query may contain a key.
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
@@ -104,7 +102,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     :param has_registry: True if the resolver has a document registry.
     """
     blueprint = PageBlueprint(
-        RESOLVER_EXTENSION, "flask_ibi_archive.server.pages", template_folder="templates"
+        RESOLVER_EXTENSION, "flask_ibi_archive.server.web", template_folder="templates"
     )
     blueprint.record_once(prepare_app)
     add_static_files(blueprint)

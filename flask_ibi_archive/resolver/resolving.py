@@ -76,7 +76,7 @@ from flask_ibi_archive.resolver.asking import (
     Target,
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.pages.requests import OWN_ARCHIVE
+from flask_ibi_archive.server.web.requests import OWN_ARCHIVE
 
 _logger = logging.getLogger(__name__)
 

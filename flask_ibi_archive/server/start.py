@@ -21,7 +21,7 @@ from flask_ibi_archive.reasons import ask_if_meant
 from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys, read_setting
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name
-from flask_ibi_archive.server.pages.requests import EXTENSION, RESOLVER_EXTENSION
+from flask_ibi_archive.server.web.requests import EXTENSION, RESOLVER_EXTENSION
 
 #: The setting that names a bind of Flask-SQLAlchemy.
 BIND = "IBI_DATABASE_BIND"

@@ -8,7 +8,7 @@ from support.commands import ROOT
 from support.documentation import rows
 
 PAGE = "howto/theme.rst"
-SERVER_PAGES = ROOT / "flask_ibi_archive/server/pages"
+SERVER_PAGES = ROOT / "flask_ibi_archive/server/web"
 #: The default of the fonts is a list; the page says what it is.
 FONTS = "--ibi-font"
 

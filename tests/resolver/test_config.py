@@ -18,7 +18,7 @@ from flask_ibi_archive.server.config import (
     find_unknown_keys,
     list_keys,
 )
-from flask_ibi_archive.server.pages.requests import shared_config
+from flask_ibi_archive.server.web.requests import shared_config
 
 
 def read(**config: Any) -> ResolverConfig:

@@ -11,7 +11,7 @@ from support.pages import MARKED, NAMES, Page, list_unmarked_words, list_words, 
 from support.web import ask, resolver_app
 
 from flask_ibi_archive.resolver.pages import MODIFIERS, show_at_root
-from flask_ibi_archive.server.pages.texts import MAX_QUERY
+from flask_ibi_archive.server.web.texts import MAX_QUERY
 
 IBI = "8JMKD3MGP8W/34PGRBS"
 REP = "sid.inpe.br/mtc-m18/2009/02.16.17.46"

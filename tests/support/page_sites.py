@@ -22,7 +22,7 @@ from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_ta
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.tables import Conflict
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.pages.alerts import alert_response, method_response, unready_response
+from flask_ibi_archive.server.web.alerts import alert_response, method_response, unready_response
 from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app
 from support.browser import serving

@@ -17,8 +17,8 @@ from babel import Locale
 from babel.messages import Catalog
 from flask import Flask
 
-from flask_ibi_archive.server.pages import texts as translations
-from flask_ibi_archive.server.pages.texts import Catalogue, read_catalogues
+from flask_ibi_archive.server.web import texts as translations
+from flask_ibi_archive.server.web.texts import Catalogue, read_catalogues
 from support.web import ask
 
 #: The languages of the pages.

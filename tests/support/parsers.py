@@ -73,8 +73,8 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.config import parse_networks
 from flask_ibi_archive.server.http.transport import find_alert
-from flask_ibi_archive.server.pages.persistent_urls import begins_with_ibi, is_like_persistent_url
-from flask_ibi_archive.server.pages.requests import find_address, forwarded_addresses
+from flask_ibi_archive.server.web.hooks import begins_with_ibi, is_like_persistent_url
+from flask_ibi_archive.server.web.requests import find_address, forwarded_addresses
 
 Parser = Callable[[str], object]
 

@@ -18,11 +18,13 @@ from werkzeug.datastructures import Headers
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.resolver.pages import show_at_root
 from flask_ibi_archive.server.config import PAGE_POLICY
-from flask_ibi_archive.server.pages.app_hooks import add_static_files, answer_first, prepare_app
-from flask_ibi_archive.server.pages.persistent_urls import (
+from flask_ibi_archive.server.web.hooks import (
     RESOLVE,
+    add_static_files,
+    answer_first,
     answer_unrouted,
     is_like_persistent_url,
+    prepare_app,
 )
 from support.archives import SERVICE
 
@@ -330,7 +332,7 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     )
     app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
     blueprint = Blueprint(
-        "ibi_resolver", "flask_ibi_archive.server.pages", template_folder="templates"
+        "ibi_resolver", "flask_ibi_archive.server.web", template_folder="templates"
     )
     blueprint.record_once(prepare_app)
     add_static_files(blueprint)

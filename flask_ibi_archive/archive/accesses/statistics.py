@@ -25,9 +25,9 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import UnknownItem
-from flask_ibi_archive.server.pages.requests import current_archive, read_query
-from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
-from flask_ibi_archive.server.pages.texts import gettext
+from flask_ibi_archive.server.web.requests import current_archive, read_query
+from flask_ibi_archive.server.web.responses import hide_from_search, set_headers
+from flask_ibi_archive.server.web.texts import gettext
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

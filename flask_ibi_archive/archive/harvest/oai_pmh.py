@@ -21,8 +21,8 @@ from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 from flask_ibi_archive.server.config import ArchiveConfig
-from flask_ibi_archive.server.pages.requests import current_archive
-from flask_ibi_archive.server.pages.responses import (
+from flask_ibi_archive.server.web.requests import current_archive
+from flask_ibi_archive.server.web.responses import (
     RETRY_AFTER,
     allow_origins,
     hide_from_search,

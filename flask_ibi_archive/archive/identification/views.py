@@ -37,8 +37,8 @@ from flask_ibi_archive.core.records.values import FieldError, quoted
 from flask_ibi_archive.errors import (
     IBIError,
 )
-from flask_ibi_archive.server.pages.requests import current_archive, user_address
-from flask_ibi_archive.server.pages.responses import pairs_response
+from flask_ibi_archive.server.web.requests import current_archive, user_address
+from flask_ibi_archive.server.web.responses import pairs_response
 
 #: The maximum number of requests with a key in a minute.
 RATE = 600

@@ -32,15 +32,15 @@ from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.core.resolution.persistent_url import MOVED_FROM, add_query
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     UNKNOWN_USER,
     current_archive,
     request_host,
     request_root,
     user_address,
 )
-from flask_ibi_archive.server.pages.responses import RETRY_AFTER, render_page, set_headers
-from flask_ibi_archive.server.pages.texts import format_date, gettext
+from flask_ibi_archive.server.web.responses import RETRY_AFTER, render_page, set_headers
+from flask_ibi_archive.server.web.texts import format_date, gettext
 
 #: What a view returns.
 Answer = TypeVar("Answer", bound=ResponseReturnValue)

@@ -13,7 +13,7 @@ from typing import Any
 from flask import session
 from itsdangerous import BadData, URLSafeTimedSerializer
 
-from flask_ibi_archive.server.pages.requests import current_archive
+from flask_ibi_archive.server.web.requests import current_archive
 
 #: The key of the random number in the session.
 KEY = "ibi_form"

@@ -17,8 +17,8 @@ from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.reasons import translatable
-from flask_ibi_archive.server.pages.requests import current_archive, read_query, request_root
-from flask_ibi_archive.server.pages.texts import gettext
+from flask_ibi_archive.server.web.requests import current_archive, read_query, request_root
+from flask_ibi_archive.server.web.texts import gettext
 
 #: The states of the registration for readers.
 STATE_NAMES = {

@@ -34,7 +34,7 @@ from flask_ibi_archive.core.records.messages import (
 )
 from flask_ibi_archive.core.records.values import FieldError, quoted
 from flask_ibi_archive.errors import IBIError
-from flask_ibi_archive.server.pages.requests import current_archive, user_address
+from flask_ibi_archive.server.web.requests import current_archive, user_address
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

@@ -14,15 +14,15 @@ from flask_ibi_archive.archive.pages.metadata import add_part_links, find_format
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
 from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.server.pages.negotiation import prefers_metadata
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     current_archive,
     is_request_url,
+    prefers_metadata,
     read_query,
     request_path,
 )
-from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
-from flask_ibi_archive.server.pages.texts import gettext, set_language
+from flask_ibi_archive.server.web.responses import hide_from_search, set_headers
+from flask_ibi_archive.server.web.texts import gettext, set_language
 
 #: The maximum number of files on a page.
 LISTED_FILES = 100

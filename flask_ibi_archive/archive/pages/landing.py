@@ -36,12 +36,12 @@ from flask_ibi_archive.core.records.values import name_licence
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
 from flask_ibi_archive.errors import HostFunctionFailed, IdentifierError
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     current_archive,
     user_address,
 )
-from flask_ibi_archive.server.pages.responses import find_static_url, render_part
-from flask_ibi_archive.server.pages.texts import gettext, page_language
+from flask_ibi_archive.server.web.responses import find_static_url, render_part
+from flask_ibi_archive.server.web.texts import gettext, page_language
 
 #: The maximum number of files on the page.
 SHOWN_FILES = 50

@@ -26,8 +26,8 @@ from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.server.pages.requests import current_archive, read_query
-from flask_ibi_archive.server.pages.responses import find_items_path, hide_from_search, set_headers
+from flask_ibi_archive.server.web.requests import current_archive, read_query
+from flask_ibi_archive.server.web.responses import find_items_path, hide_from_search, set_headers
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

@@ -34,21 +34,22 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HostFunctionFailed
-from flask_ibi_archive.server.pages.negotiation import choose_format, choose_media_type
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     UNKNOWN_USER,
+    choose_format,
+    choose_media_type,
     current_archive,
     is_request_url,
     read_query,
     user_address,
 )
-from flask_ibi_archive.server.pages.responses import (
+from flask_ibi_archive.server.web.responses import (
     allow_origins,
     hide_from_search,
     make_conditional,
     set_headers,
 )
-from flask_ibi_archive.server.pages.texts import gettext
+from flask_ibi_archive.server.web.texts import gettext
 
 
 def find_formats(item: ItemView) -> dict[str, str | None]:

@@ -11,9 +11,9 @@ from zipstream import ZIP_STORED, ZipStream
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import check_access, select_readable_files
 from flask_ibi_archive.core.records.record import FileRecord, ItemView
-from flask_ibi_archive.server.pages.requests import current_archive
-from flask_ibi_archive.server.pages.responses import set_headers
-from flask_ibi_archive.server.pages.texts import format_size, gettext
+from flask_ibi_archive.server.web.requests import current_archive
+from flask_ibi_archive.server.web.responses import set_headers
+from flask_ibi_archive.server.web.texts import format_size, gettext
 
 #: The largest sum of the sizes in bytes, and the largest number of files.
 MAX_SIZE, MAX_FILES = 2 * 10**9, 1000

@@ -17,7 +17,7 @@ from werkzeug.exceptions import PreconditionFailed
 from werkzeug.utils import send_file
 
 from flask_ibi_archive.archive.items.pages import find_media_type
-from flask_ibi_archive.server.pages.responses import SANDBOX_POLICY, set_headers
+from flask_ibi_archive.server.web.responses import SANDBOX_POLICY, set_headers
 
 #: The content types of files in which a browser executes scripts.
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}

@@ -47,10 +47,10 @@ from flask_ibi_archive.core.resolution.persistent_url import (
     parse_persistent_target,
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
-from flask_ibi_archive.server.pages import alerts, persistent_urls
-from flask_ibi_archive.server.pages.negotiation import add_metadata_step
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web import alerts, hooks
+from flask_ibi_archive.server.web.requests import (
     RESOLVER_EXTENSION,
+    add_metadata_step,
     current_archive,
     is_message,
     is_request_url,
@@ -61,7 +61,7 @@ from flask_ibi_archive.server.pages.requests import (
     request_root,
     request_target,
 )
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.web.responses import set_headers
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -204,7 +204,7 @@ def answer_unrouted() -> Response | None:
     others = RESOLVER_EXTENSION in current_app.extensions or is_message()
     resolves = current_archive().config.local_resolution and not others
     if resolves or isinstance(failure, BadHost | RequestRedirect):
-        response = persistent_urls.answer_unrouted(resolve, persistent_urls.begins_with_ibi)
+        response = hooks.answer_unrouted(resolve, hooks.begins_with_ibi)
         if response is not None:
             return response
     if type(failure) is not NotFound or _is_for_resolver():
@@ -238,7 +238,7 @@ def answer_own_item() -> Response | None:
                 return _find_resolve()(wanted, *parameters)
         return None
 
-    return persistent_urls.answer_target(resolve_own, lambda target: False)
+    return hooks.answer_target(resolve_own, lambda target: False)
 
 
 def resolve(
@@ -259,7 +259,7 @@ def resolve(
     :param ranges: the languages that the reader prefers.
     :returns: None if the URL may be a page of the host.
     """
-    if refusal := persistent_urls.refuse_registration_key():
+    if refusal := hooks.refuse_registration_key():
         return refusal
     archive = current_archive()
     target = persistent_url.removeprefix(request_origin())
@@ -289,7 +289,7 @@ def _elsewhere_response(
     :param target: the persistent URL without host.
     :returns: None if the URL may be a page of the host.
     """
-    if not outcome.is_known and not persistent_urls.is_plausible_ibi(wanted.ibi, target):
+    if not outcome.is_known and not hooks.is_plausible_ibi(wanted.ibi, target):
         return None
     moved, location = outcome.moved, find_resolver_url(target)
     is_removed = moved is not None and moved.record.state == State.DELETED
@@ -362,9 +362,9 @@ def answer_former_link() -> Response | None:
     )
 
 
-def _find_resolve() -> persistent_urls.Resolve:
+def _find_resolve() -> hooks.Resolve:
     """Return what answers a persistent URL: the resolver if the app has one, or this module."""
-    answer: persistent_urls.Resolve = current_app.extensions.get(persistent_urls.RESOLVE, resolve)
+    answer: hooks.Resolve = current_app.extensions.get(hooks.RESOLVE, resolve)
     return answer
 
 
@@ -396,7 +396,7 @@ def _is_for_resolver() -> bool:
         return False
     target = request_target()
     try:
-        return persistent_urls.is_plausible_ibi(parse_persistent_target(target).ibi, target)
+        return hooks.is_plausible_ibi(parse_persistent_target(target).ibi, target)
     except MalformedPersistentUrl:
         return False
 

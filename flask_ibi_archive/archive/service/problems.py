@@ -24,7 +24,7 @@ from flask_ibi_archive.errors import (
 )
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
-from flask_ibi_archive.server.pages.responses import RETRY_AFTER, summarise_error
+from flask_ibi_archive.server.web.responses import RETRY_AFTER, summarise_error
 
 
 class RequestCount(Base):

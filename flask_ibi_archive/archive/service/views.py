@@ -18,8 +18,8 @@ from flask_ibi_archive.core.protocol.hosts import find_client
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.protocol.url_list import UrlPair
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
-from flask_ibi_archive.server.pages import responses
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web import responses
+from flask_ibi_archive.server.web.requests import (
     RESOLVER_EXTENSION,
     current_archive,
     is_message,

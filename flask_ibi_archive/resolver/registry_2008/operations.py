@@ -39,7 +39,7 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.http.guarded_http import look_up, run_within
-from flask_ibi_archive.server.pages.requests import find_address
+from flask_ibi_archive.server.web.requests import find_address
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 #: The maximum number of seconds for a look-up in the DNS.

@@ -14,9 +14,9 @@ from flask_ibi_archive.core.registry_2008 import (
 )
 from flask_ibi_archive.errors import DocumentRegistryError, NotReady
 from flask_ibi_archive.reasons import translatable
-from flask_ibi_archive.server.pages import responses
-from flask_ibi_archive.server.pages.app_hooks import add_page
-from flask_ibi_archive.server.pages.requests import current_resolver, request_root
+from flask_ibi_archive.server.web import responses
+from flask_ibi_archive.server.web.hooks import add_page
+from flask_ibi_archive.server.web.requests import current_resolver, request_root
 
 #: The path of the registry.
 PATH = "/ibi/registry"

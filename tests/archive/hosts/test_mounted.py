@@ -33,7 +33,7 @@ from werkzeug.wrappers import Response
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.joining.registration_state import call_own_address
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.server.pages.requests import is_request_url, request_url
+from flask_ibi_archive.server.web.requests import is_request_url, request_url
 
 Host = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"

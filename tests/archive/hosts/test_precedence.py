@@ -29,7 +29,7 @@ from werkzeug.routing import BaseConverter
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.server.pages.app_hooks import IBIConverter
+from flask_ibi_archive.server.web.hooks import IBIConverter
 
 Host = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"

@@ -21,7 +21,7 @@ from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
 
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.server.pages.responses import find_static_url
+from flask_ibi_archive.server.web.responses import find_static_url
 
 Host = Callable[..., Flask]
 

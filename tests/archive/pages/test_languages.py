@@ -23,9 +23,9 @@ from support.web import (
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
-from flask_ibi_archive.server.pages import texts as translations
-from flask_ibi_archive.server.pages.alerts import alert_response
-from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES
+from flask_ibi_archive.server.web import texts as translations
+from flask_ibi_archive.server.web.alerts import alert_response
+from flask_ibi_archive.server.web.texts import OWN_TEMPLATES
 
 NewApp = Callable[..., Flask]
 

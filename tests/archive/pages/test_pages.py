@@ -46,7 +46,7 @@ from support.web import (
 )
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.server.pages.responses import FOLDER
+from flask_ibi_archive.server.web.responses import FOLDER
 
 HOST = "http://mtc-m16c.sid.inpe.br/"
 

@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages import zip as zip_files
 from flask_ibi_archive.core.records import description
 from flask_ibi_archive.core.records.description import Description
-from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES
+from flask_ibi_archive.server.web.texts import OWN_TEMPLATES
 
 #: A complete description, and what the page shows for each of its fields.
 DESCRIBED = json.loads(Path(__file__).with_name("described_work.json").read_text("utf-8"))

@@ -59,7 +59,7 @@ from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.registry_2008.answers import MAX_REGISTRATIONS, list_answers
 from flask_ibi_archive.resolver.resolving import TraceEvent
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.pages.alerts import alert_response
+from flask_ibi_archive.server.web.alerts import alert_response
 
 IBIP = "8JMKD3MGP8W/35MMLL8"
 DOC, COPY, LATER, OTHER = (f"http://doc.br/{name}" for name in ("doc", "copy", "later", "other"))

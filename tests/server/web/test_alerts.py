@@ -23,8 +23,8 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
-from flask_ibi_archive.server.pages.alerts import alert_response
-from flask_ibi_archive.server.pages.texts import get_language_name
+from flask_ibi_archive.server.web.alerts import alert_response
+from flask_ibi_archive.server.web.texts import get_language_name
 
 IBI = "8JMKD3MGP8W/35MMLL8"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

@@ -36,7 +36,7 @@ from markupsafe import Markup, escape
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.reasons import Reason
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     EXTENSION,
     request_root,
     request_target,

@@ -13,7 +13,7 @@ from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.reasons import Reason
-from flask_ibi_archive.server.pages.texts import translate_reason
+from flask_ibi_archive.server.web.texts import translate_reason
 
 #: A typed text, the message on an English page, and the message on a Portuguese page: messages of
 #: one part and of several parts.

@@ -18,11 +18,11 @@ from support.cases import for_each
 from support.pages import LANGUAGES, list_wrong_messages
 from support.web import REPORT, ask
 
-from flask_ibi_archive.server.pages import texts as translations
-from flask_ibi_archive.server.pages.texts import FILE, FOLDER, read_catalogues
+from flask_ibi_archive.server.web import texts as translations
+from flask_ibi_archive.server.web.texts import FILE, FOLDER, read_catalogues
 
 ROOT = Path(__file__).parents[3]
-TEMPLATES = ROOT / "flask_ibi_archive/server/pages/templates"
+TEMPLATES = ROOT / "flask_ibi_archive/server/web/templates"
 #: The words in templates that are the same in all languages.
 NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "Lattes", "ROR", "SHA", "XML", "http"}
 
@@ -83,7 +83,7 @@ def test_a_catalogue_translates_each_message_of_the_code(copy: Path, language: s
 
 
 def test_the_documented_commands_begin_a_language(copy: Path) -> None:
-    path = copy / "flask_ibi_archive/server/pages/translations" / "fr" / FILE
+    path = copy / "flask_ibi_archive/server/web/translations" / "fr" / FILE
     catalogue = read_catalogue(path)
     assert len(catalogue) == len(read_catalogue(copy / "ibi_archive.pot"))
     # it differs among the versions of Babel
@@ -92,7 +92,7 @@ def test_the_documented_commands_begin_a_language(copy: Path) -> None:
 
 @pytest.mark.slow
 def test_a_language_is_one_file(copy: Path, web: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = copy / "flask_ibi_archive/server/pages/translations"
+    folder = copy / "flask_ibi_archive/server/web/translations"
     path = folder / "fr" / FILE
     text = path.read_text("utf-8")
     path.write_text(text.replace('msgid "Files"\nmsgstr ""', 'msgid "Files"\nmsgstr "Fichiers"'))

@@ -26,20 +26,20 @@ from flask_ibi_archive.errors import (
     NotReady,
 )
 from flask_ibi_archive.reasons import Reason
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     RESOLVER_EXTENSION,
     prefers_page,
     request_root,
     request_target,
     request_url,
 )
-from flask_ibi_archive.server.pages.responses import (
+from flask_ibi_archive.server.web.responses import (
     RETRY_AFTER,
     pairs_response,
     render_page,
     summarise_error,
 )
-from flask_ibi_archive.server.pages.texts import get_language_name, gettext, translate_reason
+from flask_ibi_archive.server.web.texts import get_language_name, gettext, translate_reason
 
 #: The path of the page about conflicts at a resolver.
 CONFLICTS = "/ibi/conflicts"

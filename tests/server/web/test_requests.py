@@ -17,7 +17,7 @@ from werkzeug.test import EnvironBuilder
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     MAX_PROXIES,
     find_address,
     find_root,

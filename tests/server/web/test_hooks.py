@@ -5,14 +5,14 @@ from __future__ import annotations
 from flask import Blueprint, Flask, Response, request
 from werkzeug.routing import BaseConverter, PathConverter
 
-from flask_ibi_archive.server.pages.app_hooks import (
+from flask_ibi_archive.server.web.hooks import (
     IBIConverter,
     OwnItemConverter,
     OwnWordConverter,
     answer_first,
     prepare_app,
 )
-from flask_ibi_archive.server.pages.responses import POLICY
+from flask_ibi_archive.server.web.responses import POLICY
 
 
 def get(app: Flask, path: str) -> str:

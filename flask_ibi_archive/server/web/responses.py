@@ -19,13 +19,13 @@ from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import ALERT, format_pairs
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.server.config import TEMPLATE
-from flask_ibi_archive.server.pages.requests import (
+from flask_ibi_archive.server.web.requests import (
     RESOLVER_EXTENSION,
     current_archive,
     request_root,
     shared_config,
 )
-from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES, gettext, page_language, set_language
+from flask_ibi_archive.server.web.texts import OWN_TEMPLATES, gettext, page_language, set_language
 
 FOLDER = Path(__file__).parent / "static"
 #: The static files and their content types.
