@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from flask import Flask, current_app, got_request_exception, has_request_context, request
 from werkzeug.exceptions import HTTPException
@@ -24,7 +25,7 @@ from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.items.read import count_newer_files
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
-from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host
+from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host, normalize_host
 from flask_ibi_archive.core.protocol.inclusion import CLASH, CLASH_REQUEST, SERVICE_IBI
 from flask_ibi_archive.core.protocol.pairs import format_query_string
 from flask_ibi_archive.core.resolution.outcome import Redirect
@@ -52,6 +53,11 @@ if TYPE_CHECKING:
 
 #: The maximum number of records of a host's own catalogue that are checked.
 CHECKED_RECORDS = 100
+PROXY_GUIDE = "docs/howto/reverse-proxy.rst"
+MOUNT_ADVICE = (
+    "if the app is mounted under a path, set APPLICATION_ROOT to this path, and let the web server "
+    f"pass it on (see {PROXY_GUIDE})"
+)
 
 
 def check_ready(archive: Archive) -> None:
@@ -243,7 +249,7 @@ def _check_pages(archive: Archive) -> str:
     """Let the app show a page of the Archive, and answer a harvester."""
     if EXTENSION not in current_app.blueprints:
         return "this app serves no pages (routes=False)"
-    path = archive.addresses.archive_statistics().removeprefix(archive.config.base_url)
+    path = archive.addresses.archive_statistics().removeprefix(archive.addresses.base)
     answer, is_ours = _dispatch(archive, path)
     if answer.status_code >= 500:
         raise CheckFailed(f"the app answers {path} with status {answer.status_code}; see its log")
@@ -259,7 +265,7 @@ def _check_pages(archive: Archive) -> str:
             )
         return f"{path} can be shown"
     text = f"the app itself answers {path}, with status {answer.status_code}"
-    if answer.location and answer.location == f"https{archive.config.base_url[4:]}{path}":
+    if answer.location and answer.location == f"https{archive.addresses.base[4:]}{path}":
         return f"{text}, a redirect to https; set PREFERRED_URL_SCHEME to 'https'"
     if is_ours:
         text += (
@@ -289,6 +295,10 @@ def _check_persistent_urls(archive: Archive) -> str:
             f"a route of the app answers {path}; its view should begin with "
             "ibi.answer_persistent_url() (see docs/howto/your-app-has.rst)"
         )
+    url = archive.persistent_url(item)
+    is_here = normalize_host(urlsplit(url).netloc) == normalize_host(archive.config.archive_address)
+    if isinstance(outcome, Redirect) and is_here:
+        _ask_persistent_url(archive, url)
     return f"the app answers {path}"
 
 
@@ -308,7 +318,7 @@ def _dispatch(
     def note(app: Flask, exception: Exception) -> None:
         raised.append(exception)
 
-    options.update(base_url=archive.config.base_url, method=method, buffered=True)
+    options.update(base_url=archive.addresses.base, method=method, buffered=True)
     is_ours = False
     app = current_app._get_current_object()  # type: ignore[attr-defined]
     with (
@@ -327,39 +337,66 @@ def _dispatch(
 
 
 def _check_address(archive: Archive) -> str:
+    """Ask the service and a page at their addresses, as a resolver and a reader do."""
     from flask_ibi_archive.archive.joining.registration_state import call_own_address
 
+    service, root = archive.served().service_ibi, archive.config.application_root
     try:
         url = call_own_address(archive, TIMEOUT)
-        _check_scheme(archive)
+        if EXTENSION in current_app.blueprints:
+            _ask_page(archive)
     except TransportError as error:
         advice = "check that IBI_ARCHIVE_ADDRESS is right and that the server runs"
         raise CheckFailed(f"{error}; {advice}") from error
     except RegistrationError as error:
         advice = (
-            "another program may use this address, or WSGI middleware of the app, such as a login "
-            f"check, answers; it must let requests for /{archive.served().service_ibi} pass"
+            "another program may use this address; or what is in front of the app, such as a login "
+            f"check, a web server or DispatcherMiddleware, must pass requests for /{service} on to "
+            f"{root}/{service} of the app (see {PROXY_GUIDE})"
         )
         raise CheckFailed(f"{error}; {advice}") from error
     return f"{url} answers"
 
 
-def _check_scheme(archive: Archive) -> None:
-    """Check that a page at an address with https is not redirected to itself.
+def _ask_page(archive: Archive) -> None:
+    """Check that the published address of a page leads to this app, and not to itself.
 
     An app that redirects to https does so for ever if the web server in front of it does not say
     which requests have https.
+
+    :raises TransportError: if the server does not answer.
     """
     from flask_ibi_archive.server.http.transport import fetch
 
     page = archive.addresses.archive_statistics()
-    if EXTENSION not in current_app.blueprints or archive.config.url_scheme != "https":
-        return
     answer = fetch(page, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     if answer.headers.get("location") == page:
         raise CheckFailed(
             f"{page} is redirected to itself; the web server in front of the app must send the "
-            "header X-Forwarded-Proto (see docs/howto/reverse-proxy.rst)"
+            f"header X-Forwarded-Proto (see {PROXY_GUIDE})"
+        )
+    path = page.removeprefix(archive.addresses.base)
+    if answer.status == 404 and _dispatch(archive, path)[0].status_code != 404:
+        raise CheckFailed(f"{page} answers with status 404; {MOUNT_ADVICE}")
+
+
+def _ask_persistent_url(archive: Archive, url: str) -> None:
+    """Check that the server redirects a persistent URL.
+
+    HEAD, because an access with GET would be counted.
+    """
+    from flask_ibi_archive.server.http.guarded_http import sending
+    from flask_ibi_archive.server.http.transport import HEADERS, explain
+
+    try:
+        with sending("HEAD", url, headers=HEADERS, seconds=TIMEOUT, inner_hosts=None) as answer:
+            status = answer.status_code
+    except Exception as error:  # noqa: BLE001 - explained as for any request
+        raise explain(url, error) from None
+    if not 300 <= status < 400:
+        raise CheckFailed(
+            f"{url} answers with status {status} instead of a redirect; let it lead to the app, or "
+            f"set IBI_PERSISTENT_URL_BASE to {archive.addresses.base}; {MOUNT_ADVICE}"
         )
 
 

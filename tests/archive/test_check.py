@@ -21,7 +21,10 @@ from sqlalchemy import select
 from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
 from support.databases import copy_database
+from support.documentation import blocks
 from support.loopback import Later, nobody, raw, sends, serving
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+from werkzeug.wrappers import Response
 
 from flask_ibi_archive.archive import checking
 from flask_ibi_archive.archive.items.changes import ChangeNote
@@ -31,6 +34,8 @@ NewApp = Callable[..., Flask]
 ADDRESS = f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
 RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
 CONFIRMS = "confirmation yes"
+PAGE = "http://mtc-m16c.sid.inpe.br/ibi/statistics"
+PROXY_PAGE = "howto/reverse-proxy.rst"
 
 
 def resolver(status: int) -> Flask:
@@ -79,6 +84,7 @@ def mocked() -> Iterator[responses.RequestsMock]:
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         mock.get(ADDRESS, body=CONFIRMS)
         mock.get(RESOLVER, body="a resolver")
+        mock.get(PAGE, body="a page")
         yield mock
 
 
@@ -259,7 +265,7 @@ def test_check_makes_the_confirmation_call_and_publishes_no_changes(
 ) -> None:
     # check makes the confirmation call
     command(app, "check")
-    [own, far] = [call.request.url for call in mocked.calls]
+    [own, _, far] = [call.request.url for call in mocked.calls]
     assert own == f"{ADDRESS}?servicesubject=inclusionConfirmationRequest"
     assert far == f"{RESOLVER}?servicesubject=clashRequest&archiveserviceibi={SERVICE}"
     # check publishes no changes to harvesters
@@ -361,6 +367,58 @@ def test_check_finds_that_another_archive_is_at_the_address(new_app: NewApp) -> 
         ok, text = findings(command(app, "check"))["address"]
     assert not ok
     assert f"/{SERVICE} answers 404 " in text
+
+
+WEBSITE = Response("another app", 404)
+
+
+def dispatch(app: Flask) -> Any:
+    """Return the WSGI app of the page about servers, which mounts an app under a path."""
+    [code] = [block.text for block in blocks(PROXY_PAGE) if "Dispatcher" in block.text]
+    names: dict[str, Any] = {"website": WEBSITE, "repository": app}
+    exec(code.replace("8JMKD3MGP8W/4GR7C9G", SERVICE), names)
+    return names["application"]
+
+
+def test_check_asks_the_published_addresses_of_a_mounted_app(new_app: NewApp) -> None:
+    place = Later()
+    with serving(place) as address, serving(resolver(404)) as far:
+        settings = {
+            "APPLICATION_ROOT": "/repository",
+            "IBI_ARCHIVE_ADDRESS": address,
+            "IBI_MINT_HOST": "mtc-m18.sid.inpe.br",
+            "IBI_RESOLVER_URL": f"http://{far}/x",
+            "IBI_PERSISTENT_URL_BASE": f"http://{address}/repository",
+        }
+
+        def check(mount: Callable[[Flask], Any], **changed: Any) -> dict[str, str]:
+            """Return the findings that failed."""
+            app = new_app(**{**settings, **changed})
+            place.app = mount(app)
+            found = findings(command(app, "check"))
+            return {name: text for name, (ok, text) in found.items() if not ok}
+
+        app = new_app(**settings)
+        command(app, "init")
+        archive_of(app).claims.create_key()
+        ibi = archive_of(app).deposit(title="On rain").ibi
+        assert check(dispatch) == {}
+        # the service is not at the root of the host
+        failed = check(lambda app: DispatcherMiddleware(WEBSITE, {"/repository": app}))
+        assert list(failed) == ["address"]
+        assert f"pass requests for /{SERVICE} on to /repository/{SERVICE} of" in failed["address"]
+        assert failed["address"].endswith("(see docs/howto/reverse-proxy.rst)")
+        # persistent URLs are not, either
+        failed = check(dispatch, IBI_PERSISTENT_URL_BASE=f"http://{address}")
+        assert list(failed) == ["persistent URLs"]
+        assert failed["persistent URLs"].startswith(
+            f"http://{address}/{ibi} answers with status 404 instead of a redirect"
+        )
+        # the app does not know its path
+        failed = check(dispatch, APPLICATION_ROOT="/")
+        assert list(failed) == ["address"]
+        assert f"http://{address}/ibi/statistics answers with status 404" in failed["address"]
+        assert "set APPLICATION_ROOT" in failed["address"]
 
 
 @pytest.mark.no_tables

@@ -47,6 +47,7 @@ def resolver() -> Iterator[responses.RequestsMock]:
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         mock.get(RESOLVER, body=SUCCESSFUL)
         mock.get(f"http://mtc-m16c.sid.inpe.br/{SERVICE}", body="confirmation yes")
+        mock.get("http://mtc-m16c.sid.inpe.br/ibi/statistics")
         yield mock
 
 
