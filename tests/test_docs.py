@@ -17,7 +17,7 @@ from support.commands import ROOT
 import flask_ibi_archive
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.commands import ibi
-from flask_ibi_archive.core.identifiers.forms import is_private_address
+from flask_ibi_archive.core.identifiers.grammar import is_private_address
 from flask_ibi_archive.core.records.record import FIELDS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver

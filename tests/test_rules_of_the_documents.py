@@ -30,7 +30,7 @@ from support.vectors import FOLDER, load
 from support.web import ask
 
 from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
-from flask_ibi_archive.core.identifiers.forms import (
+from flask_ibi_archive.core.identifiers.grammar import (
     build_repository_name,
     build_repository_suffix,
     convert_from_decimal,

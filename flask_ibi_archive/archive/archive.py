@@ -35,7 +35,7 @@ from flask_ibi_archive.archive.items.sessions import HostSession
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem
+from flask_ibi_archive.core.protocol.catalogue_items import Catalogue, CatalogueItem
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import (

@@ -211,7 +211,7 @@ def show_command(ibi: str, as_json: bool) -> None:
     Example:
       flask --app example_app ibi show 8JMKD3MGP8W/35MME4E
     """
-    from flask_ibi_archive.core.records.lines import format_record
+    from flask_ibi_archive.core.records.record import format_record
 
     item = find_item(get_archive(), ibi)
     record = format_record(item.record)
@@ -278,7 +278,7 @@ def list_command(
         list_archives,
         write_registration,
     )
-    from flask_ibi_archive.core.records.lines import format_record
+    from flask_ibi_archive.core.records.record import format_record
 
     if archives and (limit, state, search) != (None, None, None):
         raise click.UsageError("--archives cannot be used with --limit, --state or --search")

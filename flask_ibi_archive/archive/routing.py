@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.service.local_resolution import (
     answer_unrouted,
 )
 from flask_ibi_archive.archive.service.views import find_service_view
-from flask_ibi_archive.core.records import messages as offers
+from flask_ibi_archive.core.records import offer_messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig, read_setting
 from flask_ibi_archive.server.web.hooks import (

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from flask_ibi_archive.core.identifiers.forms import canonical_address
+from flask_ibi_archive.core.identifiers.grammar import canonical_address
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import (
     MAX_PORT,

@@ -24,14 +24,15 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import quote, urlsplit
 
-from flask_ibi_archive.core.identifiers.forms import (
+from flask_ibi_archive.core.identifiers.dates import parse_granularity
+from flask_ibi_archive.core.identifiers.grammar import (
+    Form,
+    Identifier,
     build_ibip_prefix,
     build_repository_name,
     canonical_address,
 )
-from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.identifiers.temporal_distributor import parse_granularity
 from flask_ibi_archive.core.protocol.hosts import (
     InnerHosts,
     extract_host,

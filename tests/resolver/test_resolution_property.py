@@ -32,10 +32,9 @@ from support.stores import USERS, Json, MemoryCatalogue, rep_of
 from flask_ibi_archive.archive.archive import Archive as EmbeddedArchive
 from flask_ibi_archive.archive.items.import_export import export_records
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
-from flask_ibi_archive.core.protocol.catalogue import Scope
+from flask_ibi_archive.core.protocol.catalogue_items import Scope
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
-from flask_ibi_archive.core.records.lines import format_record
-from flask_ibi_archive.core.records.record import ItemView
+from flask_ibi_archive.core.records.record import ItemView, format_record
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url

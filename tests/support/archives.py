@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.items.import_export import (
     open_source,
 )
 from flask_ibi_archive.archive.items.tables import metadata
-from flask_ibi_archive.core.records.lines import format_record
+from flask_ibi_archive.core.records.record import format_record
 from support.databases import Schemas, new_database, schema_of
 from support.loopback import HERE
 

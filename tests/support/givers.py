@@ -18,8 +18,7 @@ from flask_ibi_archive.archive.moving.acceptances import ItemStatus
 from flask_ibi_archive.archive.moving.accepting import Acceptor, Outcome
 from flask_ibi_archive.archive.moving.http_offer import HttpOffer
 from flask_ibi_archive.archive.moving.incoming import IncomingOffer
-from flask_ibi_archive.core.records.lines import parse_record
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     DailyCount,
     OfferAddress,
     OfferDescription,
@@ -31,6 +30,7 @@ from flask_ibi_archive.core.records.messages import (
     offer_record,
     parse_switch,
 )
+from flask_ibi_archive.core.records.record import parse_record
 from support.archives import FAR_SERVICE, SERVICE
 from support.loopback import LOOPBACK, serving
 

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from flask_ibi_archive.core.identifiers.forms import (
+from flask_ibi_archive.core.identifiers.grammar import (
+    Identifier,
     build_ibip_prefix,
     build_ibip_suffix,
     convert_from_decimal,
 )
-from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.errors import IdentifierError
 

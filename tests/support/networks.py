@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import Scope
+from flask_ibi_archive.core.protocol.catalogue_items import Scope
 from flask_ibi_archive.core.protocol.languages import LanguageRange, find_language
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request, parse_request
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_word

@@ -8,16 +8,18 @@ from contextlib import suppress
 
 from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.service.url_keys import URLKeys
-from flask_ibi_archive.core.identifiers.dates import parse_decimal
-from flask_ibi_archive.core.identifiers.forms import canonical_address, check_host
-from flask_ibi_archive.core.identifiers.grammar import match_identifier
+from flask_ibi_archive.core.identifiers.dates import parse_decimal, parse_granularity
+from flask_ibi_archive.core.identifiers.grammar import (
+    canonical_address,
+    check_host,
+    match_identifier,
+)
 from flask_ibi_archive.core.identifiers.parse import (
     decode_identifier,
     explain_refusal,
     parse_identifier,
     suggest_identifier,
 )
-from flask_ibi_archive.core.identifiers.temporal_distributor import parse_granularity
 from flask_ibi_archive.core.protocol.hosts import (
     InnerHosts,
     check_url,
@@ -55,7 +57,7 @@ from flask_ibi_archive.core.protocol.relations import (
     parse_verb,
     parse_verb_list,
 )
-from flask_ibi_archive.core.records.lines import parse_line
+from flask_ibi_archive.core.records.record import parse_line
 from flask_ibi_archive.core.registry_2008 import parse_registry_request
 from flask_ibi_archive.core.resolution.answer import (
     Answer,

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import File, OwnMetadata, Scope
+from flask_ibi_archive.core.protocol.catalogue_items import File, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.core.protocol.relations import (
     SHAPES,
@@ -36,12 +36,12 @@ from flask_ibi_archive.core.protocol.url_list import (
     ArchiveUrls,
     UrlPair,
 )
-from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     MetadataAddress,
     MetadataItem,
     Record,
+    parse_record,
 )
 
 Json = dict[str, Any]

@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import messages
-from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, find_client
 from flask_ibi_archive.core.protocol.pairs import decode_url, to_bytes
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Base
-from flask_ibi_archive.core.records.messages import DailyCount
+from flask_ibi_archive.core.records.offer_messages import DailyCount
 from flask_ibi_archive.server.database.dialects import Key, insert_or_update, run_on_postgresql
 
 

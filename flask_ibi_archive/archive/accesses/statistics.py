@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import select_readable_files
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.records.messages import DailyCount
+from flask_ibi_archive.core.records.offer_messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.server.web.requests import current_archive, read_query

@@ -17,7 +17,7 @@ from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, XSI, element
+from flask_ibi_archive.core.records.formats.common import DECLARATION, XSI, element
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 

@@ -30,7 +30,7 @@ from flask_ibi_archive.archive.service.catalogue import (
 )
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
+from flask_ibi_archive.core.protocol.catalogue_items import Catalogue, CatalogueItem, Scope
 from flask_ibi_archive.core.records.record import ItemView, MetadataItem, Record
 from flask_ibi_archive.errors import NotReady, StorageError, one_line
 from flask_ibi_archive.server.database.database import Database

@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.items.operations import (
 from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,

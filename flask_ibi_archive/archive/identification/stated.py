@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.lines import parse_record
-from flask_ibi_archive.core.records.record import MetadataItem, Record
+from flask_ibi_archive.core.records.record import MetadataItem, Record, parse_record
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import StorageError
 

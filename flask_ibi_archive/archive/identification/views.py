@@ -32,7 +32,7 @@ from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.messages import list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import format_pairs
 from flask_ibi_archive.core.records import values as fields
-from flask_ibi_archive.core.records.lines import format_record
+from flask_ibi_archive.core.records.record import format_record
 from flask_ibi_archive.core.records.values import FieldError, quoted
 from flask_ibi_archive.errors import (
     IBIError,

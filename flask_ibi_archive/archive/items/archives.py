@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.items.tables import (
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import DUBLIN_CORE
+from flask_ibi_archive.core.protocol.catalogue_items import DUBLIN_CORE
 from flask_ibi_archive.core.protocol.messages import list_ibi_words, name_form
 from flask_ibi_archive.core.protocol.url_list import ArchiveFacts
 from flask_ibi_archive.core.records.record import Record

@@ -93,7 +93,7 @@ def read_fields(assignments: Iterable[tuple[str, str]], before: Mapping[str, Any
 
 
 def _read_value(field: str, text: str) -> Any:
-    from flask_ibi_archive.core.records.lines import read_json
+    from flask_ibi_archive.core.records.record import read_json
     from flask_ibi_archive.core.records.values import FieldError
 
     if JSON_TEXT.match(text):
@@ -302,7 +302,7 @@ def edit_command(ibi: str, assignments: tuple[str, ...], **options: Any) -> None
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E files=report.pdf files=data.csv
       flask --app example_app ibi edit 8JMKD3MGP8W/35MME4E --remove-file a.csv --add-file data.csv
     """
-    from flask_ibi_archive.core.records.lines import format_record
+    from flask_ibi_archive.core.records.record import format_record
 
     if not (assignments or any(options.values())):
         raise click.UsageError('nothing says what to change; write for example title="A report"')
@@ -882,7 +882,7 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
       flask --app example_app ibi export items.jsonl --files files
     """
     from flask_ibi_archive.archive.items import import_export as exporting
-    from flask_ibi_archive.core.records.lines import format_line
+    from flask_ibi_archive.core.records.record import format_line
 
     archive = group.get_archive()
     # closing() ends the transaction of the generator, also after an error

@@ -38,15 +38,17 @@ from flask_ibi_archive.archive.items.tables import (
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import readers
-from flask_ibi_archive.core.records.lines import (
+from flask_ibi_archive.core.records.offer_messages import DailyCount, format_counts, parse_counts
+from flask_ibi_archive.core.records.record import (
+    FileRecord,
+    ItemView,
+    Record,
     check_record,
     find_errors,
     format_record,
     parse_record,
     read_json,
 )
-from flask_ibi_archive.core.records.messages import DailyCount, format_counts, parse_counts
-from flask_ibi_archive.core.records.record import FileRecord, ItemView, Record
 from flask_ibi_archive.core.records.values import FieldError, parse_key, quoted
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database import dialects

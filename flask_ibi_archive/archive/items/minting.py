@@ -57,13 +57,15 @@ from flask_ibi_archive.archive.items.tables import (
     ReservationRow,
     Translation,
 )
-from flask_ibi_archive.core.identifiers.dates import format_date, format_decimal, parse_decimal
-from flask_ibi_archive.core.identifiers.forms import build_ibip_suffix, build_repository_suffix
-from flask_ibi_archive.core.identifiers.temporal_distributor import (
+from flask_ibi_archive.core.identifiers.dates import (
     find_granularity,
+    format_date,
+    format_decimal,
     next_suffix_dates,
+    parse_decimal,
     wait_until,
 )
+from flask_ibi_archive.core.identifiers.grammar import build_ibip_suffix, build_repository_suffix
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (

@@ -49,7 +49,6 @@ from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
-from flask_ibi_archive.core.records import lines
 from flask_ibi_archive.core.records.description import (
     WORK_FIELDS,
     Container,
@@ -69,6 +68,11 @@ from flask_ibi_archive.core.records.record import (
     MetadataItem,
     Record,
     Tombstone,
+    check_record,
+    format_description,
+    format_fields,
+    format_record,
+    to_json,
 )
 from flask_ibi_archive.core.records.values import (
     FieldError,
@@ -116,7 +120,7 @@ def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
     :raises StorageError: if the fields contradict the metadata or each other.
     """
     is_plain = isinstance(old, DublinCoreMetadata) and old.work is None
-    stated = {"dc": old.elements} if is_plain else lines.to_json(old)
+    stated = {"dc": old.elements} if is_plain else to_json(old)
     in_json = stated if isinstance(stated, Mapping) else {}
     creators = given.get("creators")
     is_rich = any(given.get(name) for name in RICH_FIELDS) or any(
@@ -143,11 +147,11 @@ def merge_metadata(old: Any, given: Mapping[str, Any], is_stated: bool) -> Any:
         )
     fields = {**given}
     if "title" in fields:
-        titles = lines.format_description({"titles": fields.pop("title")}).get("titles", [])
+        titles = format_description({"titles": fields.pop("title")}).get("titles", [])
         others = [one for one in base.get("titles", ()) if isinstance(one, dict) and "kind" in one]
         fields["titles"] = [*titles, *others] if isinstance(titles, list) else titles
     kept = {name: value for name, value in base.items() if name not in fields}
-    return {"work": {**kept, **lines.format_description(fields)}}
+    return {"work": {**kept, **format_description(fields)}}
 
 
 def _describe(elements: DublinCore, field: str) -> Any:
@@ -164,7 +168,7 @@ def _describe(elements: DublinCore, field: str) -> Any:
             f"{field}: the item has Dublin Core that would be lost ({', '.join(lost)}); "
             'write all fields of the work as metadata={"work": {...}}'
         )
-    return lines.format_description(work)
+    return format_description(work)
 
 
 class Identified(Protocol):
@@ -500,7 +504,7 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
     if isinstance(file, FileRecord):
         if file.source is None:
             _check(parse_path, field, file.path)
-            return file.path, _check(convert_to(FileRecord), field, lines.format_record(file))
+            return file.path, _check(convert_to(FileRecord), field, format_record(file))
         name, file = file.path, file.source
     elif isinstance(file, tuple) and len(file) == 2:
         name, file = file
@@ -825,7 +829,7 @@ def validate_record(
     :raises StorageError: if a field is wrong. The message names the field.
     """
     try:
-        parsed = convert("", lines.format_fields(Record, given), Record)
+        parsed = convert("", format_fields(Record, given), Record)
         checked = replace(before, **{field: getattr(parsed, field) for field in given})
         listed = checked.translations.get(str(checked.language))
         if listed is not None and listed not in checked.identifiers:
@@ -834,7 +838,7 @@ def validate_record(
                 name,
                 f"{listed} can't be a translation of this item: both have the same language",
             )
-        lines.check_record(checked, has_identifier=name is not None)
+        check_record(checked, has_identifier=name is not None)
         return checked
     except FieldError as error:
         field = f"{name_field(error.field)}: " if error.field else ""

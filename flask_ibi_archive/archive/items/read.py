@@ -29,7 +29,7 @@ from flask_ibi_archive.archive.items.tables import (
 )
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import HIDDEN, Catalogue
+from flask_ibi_archive.core.protocol.catalogue_items import HIDDEN, Catalogue
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.states import State

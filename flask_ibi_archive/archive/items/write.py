@@ -39,11 +39,6 @@ from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.lines import (
-    find_wrong_names,
-    format_description,
-    format_dublin_core,
-)
 from flask_ibi_archive.core.records.record import (
     FIELDS,
     DublinCoreMetadata,
@@ -51,6 +46,9 @@ from flask_ibi_archive.core.records.record import (
     MetadataAddress,
     MetadataItem,
     Record,
+    find_wrong_names,
+    format_description,
+    format_dublin_core,
 )
 from flask_ibi_archive.core.records.work import find_year
 from flask_ibi_archive.errors import RuleBroken, StorageError

@@ -76,7 +76,7 @@ def _open(archive: Archive, source: str | None) -> HttpOffer:
     :raises ClickException: if the address is wrong. The message does not contain the secret.
     """
     from flask_ibi_archive.archive.moving.http_offer import HttpOffer
-    from flask_ibi_archive.core.records.messages import (
+    from flask_ibi_archive.core.records.offer_messages import (
         OfferAddress,
         parse_address,
         parse_secret,

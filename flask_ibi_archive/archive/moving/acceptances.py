@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, cast, func, insert, select, update
 
 from flask_ibi_archive.archive.items.tables import File, ItemIdentifier
 from flask_ibi_archive.archive.moving.tables import Acceptance, AcceptedItem
-from flask_ibi_archive.core.records.messages import OfferDescription
+from flask_ibi_archive.core.records.offer_messages import OfferDescription
 from flask_ibi_archive.errors import OfferError
 from flask_ibi_archive.server.database.dialects import (
     Key,

@@ -30,7 +30,12 @@ from flask_ibi_archive.archive.moving.incoming import IncomingOffer, Items, refu
 from flask_ibi_archive.archive.moving.receiving import Receiver
 from flask_ibi_archive.archive.moving.taken_files import FileTaker
 from flask_ibi_archive.archive.moving.taking import Page
-from flask_ibi_archive.core.records.messages import MOVE, OfferedRecord, StoredVersion, SwitchAnswer
+from flask_ibi_archive.core.records.offer_messages import (
+    MOVE,
+    OfferedRecord,
+    StoredVersion,
+    SwitchAnswer,
+)
 from flask_ibi_archive.errors import OfferError, StorageError
 
 #: The number of times that an item that changes at the giver is read again.

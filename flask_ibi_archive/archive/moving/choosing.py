@@ -16,7 +16,7 @@ from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, Tombsto
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.moving.tables import OfferedItem
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.messages import COPY, MOVE
+from flask_ibi_archive.core.records.offer_messages import COPY, MOVE
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.dialects import is_one_of
 

@@ -115,7 +115,7 @@ def offer_command(
     from flask_ibi_archive.archive.moving.choosing import Terms
     from flask_ibi_archive.archive.moving.offers import make_offer
     from flask_ibi_archive.core.protocol.states import State
-    from flask_ibi_archive.core.records.messages import PATH, OfferAddress
+    from flask_ibi_archive.core.records.offer_messages import PATH, OfferAddress
 
     states = {"copy": State.COPY, "tombstone": State.DELETED}
     terms = Terms(to, states[leave] if kind == "move" else None, period)

@@ -17,7 +17,7 @@ from flask_ibi_archive.archive.items.tables import File
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.archive.moving.tables import Offer, OfferedItem
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     MAX_ITEMS,
     MAX_LINE,
     MAX_PAGE,

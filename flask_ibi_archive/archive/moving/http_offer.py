@@ -16,8 +16,7 @@ from urllib.parse import quote
 
 from flask_ibi_archive.archive.items.files import PartialFile
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.core.records.lines import read_json
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     MAX_ITEMS,
     MAX_LINE,
     MAX_PAGE,
@@ -32,6 +31,7 @@ from flask_ibi_archive.core.records.messages import (
     parse_offer,
     parse_offered,
 )
+from flask_ibi_archive.core.records.record import read_json
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import OfferError, StorageError, TransportError
 from flask_ibi_archive.server.database.dialects import batched

@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.moving.acceptances import (
 )
 from flask_ibi_archive.archive.moving.http_offer import HttpOffer, UnreadableItem
 from flask_ibi_archive.archive.moving.taking import Page
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     MAX_LINE,
     MAX_PAGE,
     OfferDescription,

@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.moving.choosing import (
     find_named,
 )
 from flask_ibi_archive.archive.moving.tables import Acceptance, AcceptedItem, Offer, OfferedItem
-from flask_ibi_archive.core.records.messages import hash_secret
+from flask_ibi_archive.core.records.offer_messages import hash_secret
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of
 

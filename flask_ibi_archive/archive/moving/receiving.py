@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.archive.items.write import ItemStore
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.messages import DailyCount
+from flask_ibi_archive.core.records.offer_messages import DailyCount
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of

@@ -36,7 +36,7 @@ from flask_ibi_archive.archive.moving.giving import KnownOffer, show_item
 from flask_ibi_archive.archive.moving.offers import lock_offer
 from flask_ibi_archive.archive.moving.tables import OfferedItem
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     MOVE,
     DailyCount,
     StoredVersion,

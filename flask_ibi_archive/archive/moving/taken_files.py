@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flask_ibi_archive.archive.items.files import Content, FileStore, Staging
 from flask_ibi_archive.archive.moving.http_offer import HttpOffer
-from flask_ibi_archive.core.records.messages import OfferedRecord
+from flask_ibi_archive.core.records.offer_messages import OfferedRecord
 from flask_ibi_archive.errors import StorageError
 
 #: The number of bytes that must remain free on the disk.

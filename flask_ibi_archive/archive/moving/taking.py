@@ -33,7 +33,7 @@ from flask_ibi_archive.archive.moving.acceptances import find_accepted
 from flask_ibi_archive.archive.moving.giving import show_item
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import Event, State
-from flask_ibi_archive.core.records.messages import OfferedRecord
+from flask_ibi_archive.core.records.offer_messages import OfferedRecord
 from flask_ibi_archive.core.records.record import ItemView, Record, Tombstone
 from flask_ibi_archive.errors import RuleBroken, StorageError
 

@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.service.problems import (
     read_json_body,
 )
 from flask_ibi_archive.core.protocol.hosts import group_sender
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     MAX_BODY,
     MAX_ITEMS,
     format_answers,

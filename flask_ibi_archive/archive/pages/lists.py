@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.core.records.formats.common import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.server.web.requests import current_archive, read_query

@@ -38,7 +38,7 @@ from flask_ibi_archive.archive.items.write import find_same_as_holders, has_addr
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import (
+from flask_ibi_archive.core.protocol.catalogue_items import (
     HIDDEN,
     Catalogue,
     CatalogueItem,

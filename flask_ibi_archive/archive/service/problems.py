@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
 from flask_ibi_archive.archive.items.tables import Base
-from flask_ibi_archive.core.records.lines import read_json
+from flask_ibi_archive.core.records.record import read_json
 from flask_ibi_archive.core.records.values import FieldError
 from flask_ibi_archive.errors import (
     ConfigError,

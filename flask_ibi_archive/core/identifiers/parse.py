@@ -26,18 +26,16 @@ from itertools import combinations, islice
 from typing import TypeVar
 
 from flask_ibi_archive.core.identifiers.dates import get_posix_seconds, join_seconds
-from flask_ibi_archive.core.identifiers.forms import (
-    DEFAULT_REPOSITORY_PORT,
-    GRAPHEMES,
-    decode_ibip_prefix,
-    decode_ibip_suffix,
-)
 from flask_ibi_archive.core.identifiers.grammar import (
+    DEFAULT_REPOSITORY_PORT,
     FOREIGN,
+    GRAPHEMES,
     IBIP,
     MAX_LENGTH,
     Form,
     Identifier,
+    decode_ibip_prefix,
+    decode_ibip_suffix,
     find_word_fault,
     match_identifier,
     month_has_day,

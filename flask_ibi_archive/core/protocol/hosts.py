@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
-from flask_ibi_archive.core.identifiers.forms import canonical_address, unmap
+from flask_ibi_archive.core.identifiers.grammar import canonical_address, unmap
 
 IP = IPv4Address | IPv6Address
 

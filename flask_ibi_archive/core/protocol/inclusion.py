@@ -21,8 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flask_ibi_archive.core.identifiers.forms import canonical_address
-from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.grammar import Identifier, canonical_address
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import is_archive_address
 from flask_ibi_archive.core.protocol.pairs import (

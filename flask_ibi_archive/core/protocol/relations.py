@@ -31,7 +31,7 @@ from enum import Enum
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeGuard
 
-from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMetadata
 from flask_ibi_archive.core.protocol.languages import parse_language
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import RefusedText

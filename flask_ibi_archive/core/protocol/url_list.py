@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.catalogue import (
+from flask_ibi_archive.core.protocol.catalogue_items import (
     DUBLIN_CORE,
     Catalogue,
     CatalogueItem,

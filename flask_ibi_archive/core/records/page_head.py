@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES
+from flask_ibi_archive.core.records.formats.common import TYPES
 from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.core.records.values import IssuedDate
 from flask_ibi_archive.core.records.work import Work

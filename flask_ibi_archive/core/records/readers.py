@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from flask_ibi_archive.core.records import values as parsers
 from flask_ibi_archive.core.records.description import THESES, WORK_FIELDS, find_type
-from flask_ibi_archive.core.records.formats.csl_json import OTHER_TYPES
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES
-from flask_ibi_archive.core.records.lines import check_json, decode_json, read_json
+from flask_ibi_archive.core.records.formats.common import TYPES
+from flask_ibi_archive.core.records.formats.reference_managers import OTHER_TYPES
+from flask_ibi_archive.core.records.record import check_json, decode_json, read_json
 from flask_ibi_archive.core.records.values import FieldError, quoted, quoted_name, wrong
 
 # --- work fields -------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ Each parser has the parameters *field*, the name that messages contain, and *val
 value that the database stores. If the value is wrong, it raises FieldError. The functions
 ``find_...`` read free text, such as the elements of Dublin Core, and return None instead.
 
-The fields of the structs of :mod:`.record`, :mod:`.description` and :mod:`.messages` have a type
-such as ``Parsed[str, parse_url]``; :func:`convert` calls their parsers.
+The fields of the structs of :mod:`.record`, :mod:`.description` and :mod:`.offer_messages` have a
+type such as ``Parsed[str, parse_url]``; :func:`convert` calls their parsers.
 
 Source: ISO 7064 (check digits); https://ror.readme.io/docs/identifier (ROR);
 https://support.orcid.org (ORCID); ISO 2108 (ISBN); ISO 3297 (ISSN).

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
-from flask_ibi_archive.core.protocol.catalogue import is_closed
+from flask_ibi_archive.core.protocol.catalogue_items import is_closed
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCoreMetadata, Record
 from flask_ibi_archive.core.records.values import (

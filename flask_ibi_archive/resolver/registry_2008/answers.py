@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
-from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, ArchiveUrls, answer_url_request
 from flask_ibi_archive.core.registry_2008 import DocumentRegistration, MetadataLocation

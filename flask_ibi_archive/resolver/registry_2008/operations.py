@@ -18,10 +18,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
-from flask_ibi_archive.core.identifiers.forms import build_repository_name
-from flask_ibi_archive.core.identifiers.grammar import Identifier
+from flask_ibi_archive.core.identifiers.dates import next_suffix_dates
+from flask_ibi_archive.core.identifiers.grammar import Identifier, build_repository_name
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.identifiers.temporal_distributor import next_suffix_dates
 from flask_ibi_archive.core.registry_2008 import DocumentLocation, RegistryAnswer
 from flask_ibi_archive.core.resolution.answer import Answer, Question
 from flask_ibi_archive.errors import DocumentRegistryError

@@ -194,7 +194,7 @@ def read_ibi(text: str) -> str:
 
 def warn_of_private_address(archive: Archive) -> None:
     """Warn if IBI_ARCHIVE_IP is a private address, because IBIps may then not be unique."""
-    from flask_ibi_archive.core.identifiers.forms import is_private_address
+    from flask_ibi_archive.core.identifiers.grammar import is_private_address
 
     ip = archive.config.archive_ip
     if ip is not None and is_private_address(ip):

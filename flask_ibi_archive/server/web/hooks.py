@@ -22,8 +22,14 @@ from flask.sansio.app import App
 from werkzeug.exceptions import BadHost, HTTPException, NotFound
 from werkzeug.routing import AnyConverter, BaseConverter, RequestRedirect
 
-from flask_ibi_archive.core.identifiers.forms import decode_ibip_prefix
-from flask_ibi_archive.core.identifiers.grammar import IBIP, LEGACY, REPOSITORY, Form, Identifier
+from flask_ibi_archive.core.identifiers.grammar import (
+    IBIP,
+    LEGACY,
+    REPOSITORY,
+    Form,
+    Identifier,
+    decode_ibip_prefix,
+)
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language

@@ -22,7 +22,7 @@ from support.operations import dump, group_of
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone
 from flask_ibi_archive.archive.items import minting, read
 from flask_ibi_archive.archive.items.tables import Item
-from flask_ibi_archive.core.identifiers.forms import build_ibip_suffix
+from flask_ibi_archive.core.identifiers.grammar import build_ibip_suffix
 from flask_ibi_archive.errors import ConfigError, MintingError, RowError, StorageError
 
 

@@ -25,7 +25,7 @@ from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataI
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_archive
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.protocol.catalogue import Scope
+from flask_ibi_archive.core.protocol.catalogue_items import Scope
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.testing import Reader
 

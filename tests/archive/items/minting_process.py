@@ -11,7 +11,7 @@ import sys
 from fractions import Fraction
 
 from flask_ibi_archive.archive.items.minting import Minter
-from flask_ibi_archive.core.identifiers.forms import build_repository_prefix
+from flask_ibi_archive.core.identifiers.grammar import build_repository_prefix
 from flask_ibi_archive.server.database.database import Database
 
 

@@ -28,7 +28,7 @@ from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.comparing import Comparer
 from flask_ibi_archive.core.records.description import Description, Name, Title
-from flask_ibi_archive.core.records.lines import format_record
+from flask_ibi_archive.core.records.record import format_record
 from flask_ibi_archive.errors import StorageError
 
 

@@ -19,8 +19,7 @@ from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, r
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.import_export import export_records
-from flask_ibi_archive.core.records.lines import format_line, parse_line
-from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.record import Record, format_line, parse_line
 
 #: An export of a development version, with its files.
 DATA = Path(__file__).with_name("data")

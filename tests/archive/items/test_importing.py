@@ -39,7 +39,7 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
-from flask_ibi_archive.core.records.lines import format_line, format_record, parse_record
+from flask_ibi_archive.core.records.record import format_line, format_record, parse_record
 from flask_ibi_archive.errors import RecordError, StorageError
 
 A, B, C, D, E = (rep_of(number) for number in range(5))

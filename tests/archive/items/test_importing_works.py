@@ -20,8 +20,8 @@ from support.works import make_csl_items, make_rows, write_table
 
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
-from flask_ibi_archive.core.records.lines import parse_record
 from flask_ibi_archive.core.records.readers import read_csl_json
+from flask_ibi_archive.core.records.record import parse_record
 from flask_ibi_archive.signals import item_deposited, item_minted
 
 

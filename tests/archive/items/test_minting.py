@@ -22,15 +22,16 @@ from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.items.minting import Minted, Minter, store_last_date
 from flask_ibi_archive.archive.items.read import add_reservation
 from flask_ibi_archive.archive.items.write import ItemStore
-from flask_ibi_archive.core.identifiers.dates import format_decimal, parse_decimal
-from flask_ibi_archive.core.identifiers.forms import (
+from flask_ibi_archive.core.identifiers.dates import (
+    format_decimal,
+    next_suffix_dates,
+    parse_decimal,
+    parse_granularity,
+)
+from flask_ibi_archive.core.identifiers.grammar import (
     build_ibip_prefix,
     build_ibip_suffix,
     build_repository_prefix,
-)
-from flask_ibi_archive.core.identifiers.temporal_distributor import (
-    next_suffix_dates,
-    parse_granularity,
 )
 from flask_ibi_archive.errors import MintingError, NotReady, RuleBroken
 from flask_ibi_archive.server.database.database import Database

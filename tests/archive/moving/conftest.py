@@ -14,7 +14,7 @@ from support.archives import FAR_SERVICE, archive_of
 from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     OfferAddress,
     OfferedRecord,
     StoredVersion,

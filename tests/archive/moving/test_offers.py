@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.moving import giving, views
 from flask_ibi_archive.archive.moving.tables import Offer
 from flask_ibi_archive.archive.service.problems import WRONG_KEYS
-from flask_ibi_archive.core.records.messages import parse_offer
+from flask_ibi_archive.core.records.offer_messages import parse_offer
 from flask_ibi_archive.core.records.record import AccessRule, MetadataItem
 
 from .conftest import Taker, deposit, record_of

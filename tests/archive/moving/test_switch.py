@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.items.changes import make_claim
 from flask_ibi_archive.archive.moving.choosing import Terms
 from flask_ibi_archive.archive.moving.offers import make_offer, withdraw_offer
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.messages import DailyCount, SwitchAnswer
+from flask_ibi_archive.core.records.offer_messages import DailyCount, SwitchAnswer
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.signals import item_state_changed
 

@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.tables import AccessCount
 from flask_ibi_archive.archive.moving.accepting import Outcome
 from flask_ibi_archive.archive.moving.tables import Acceptance
-from flask_ibi_archive.core.records.messages import DailyCount
+from flask_ibi_archive.core.records.offer_messages import DailyCount
 from flask_ibi_archive.errors import OfferError, TransportError
 
 WORK = {

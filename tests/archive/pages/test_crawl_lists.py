@@ -16,7 +16,7 @@ from support.web import rep
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.pages import lists as crawl_lists
-from flask_ibi_archive.core.records.lines import parse_record
+from flask_ibi_archive.core.records.record import parse_record
 
 BASE = "http://mtc-m16c.sid.inpe.br"
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"

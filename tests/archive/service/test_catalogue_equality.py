@@ -32,7 +32,7 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
-from flask_ibi_archive.core.records.lines import format_line
+from flask_ibi_archive.core.records.record import format_line
 from flask_ibi_archive.errors import RecordError
 
 ADDRESS, KEY = "archive.example", "1234567890-0"

@@ -15,7 +15,8 @@ from support.identifier_strategies import END, addresses, build_ibip, dates, hos
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.dates import parse_decimal
-from flask_ibi_archive.core.identifiers.forms import (
+from flask_ibi_archive.core.identifiers.grammar import (
+    Form,
     build_ibip_prefix,
     build_ibip_suffix,
     build_repository_name,
@@ -29,7 +30,6 @@ from flask_ibi_archive.core.identifiers.forms import (
     decode_ibip_suffix,
     is_private_address,
 )
-from flask_ibi_archive.core.identifiers.grammar import Form
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
 
 CASES = load("core/forms.json")

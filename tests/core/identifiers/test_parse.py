@@ -26,8 +26,13 @@ from support.vectors import load
 
 from flask_ibi_archive.core.identifiers import parse
 from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
-from flask_ibi_archive.core.identifiers.forms import build_repository_name, convert_from_decimal
-from flask_ibi_archive.core.identifiers.grammar import Form, Identifier, match_identifier
+from flask_ibi_archive.core.identifiers.grammar import (
+    Form,
+    Identifier,
+    build_repository_name,
+    convert_from_decimal,
+    match_identifier,
+)
 from flask_ibi_archive.core.identifiers.parse import (
     Decoded,
     decode_identifier,

@@ -10,13 +10,13 @@ from support.cases import for_each
 from support.identifier_strategies import GRANULARITIES, granularities, moments
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers.forms import build_repository_suffix
-from flask_ibi_archive.core.identifiers.temporal_distributor import (
+from flask_ibi_archive.core.identifiers.dates import (
     find_granularity,
     next_suffix_dates,
     parse_granularity,
     wait_until,
 )
+from flask_ibi_archive.core.identifiers.grammar import build_repository_suffix
 
 CASES = load("core/temporal_distributor.json")
 

@@ -9,7 +9,7 @@ import pytest
 from support.cases import for_each
 from support.vectors import load
 
-from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, File, Scope
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, File, Scope
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
 from flask_ibi_archive.errors import StorageError
 

@@ -29,7 +29,7 @@ from support.stores import (
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.catalogue import Scope
+from flask_ibi_archive.core.protocol.catalogue_items import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.core.protocol.relations import (
     SHAPES,

@@ -31,8 +31,11 @@ from flask_ibi_archive.core.records.description import (
     parse_name,
 )
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.bibtex_ris import write_bibtex, write_ris
-from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
+from flask_ibi_archive.core.records.formats.reference_managers import (
+    write_bibtex,
+    write_csl_json,
+    write_ris,
+)
 from flask_ibi_archive.core.records.readers import read_csl_json
 from flask_ibi_archive.core.records.values import parse_date
 from flask_ibi_archive.core.records.work import Work

@@ -21,13 +21,14 @@ from flask_ibi_archive.core.records.description import (
     derive_dublin_core,
     parse_description,
 )
-from flask_ibi_archive.core.records.lines import (
+from flask_ibi_archive.core.records.record import (
+    DublinCoreMetadata,
+    Record,
     find_errors,
     format_description,
     format_record,
     parse_record,
 )
-from flask_ibi_archive.core.records.record import DublinCoreMetadata, Record
 from flask_ibi_archive.core.records.values import (
     FieldError,
     find_spdx,

@@ -21,7 +21,7 @@ from support.random_works import described_works, make_random_work
 
 from flask_ibi_archive.core.records.description import derive_dublin_core, parse_description
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
-from flask_ibi_archive.core.records.formats.vocabularies import find_language_code
+from flask_ibi_archive.core.records.formats.common import find_language_code
 from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work

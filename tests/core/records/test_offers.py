@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.cases import for_each
 
-from flask_ibi_archive.core.records.messages import (
+from flask_ibi_archive.core.records.offer_messages import (
     DailyCount,
     OfferAddress,
     OfferDescription,

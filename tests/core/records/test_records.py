@@ -14,12 +14,6 @@ from support.cases import for_each
 from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 
 from flask_ibi_archive.core.records.formats.oai_dc import format_oai_dc
-from flask_ibi_archive.core.records.lines import (
-    format_line,
-    format_record,
-    parse_line,
-    parse_record,
-)
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
     FIELDS,
@@ -29,7 +23,11 @@ from flask_ibi_archive.core.records.record import (
     MetadataAddress,
     Record,
     Tombstone,
+    format_line,
+    format_record,
     parse_dublin_core,
+    parse_line,
+    parse_record,
 )
 from flask_ibi_archive.core.records.values import FieldError, parse_timestamp
 

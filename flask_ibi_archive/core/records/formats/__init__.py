@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.core.records.formats import (
-    bibtex_ris,
-    csl_json,
     datacite,
     json_ld,
     mtd3_br,
     oai_dc,
+    reference_managers,
 )
 from flask_ibi_archive.core.records.work import Work
 
@@ -112,9 +111,9 @@ _ROWS: list[tuple[Any, ...]] = [
     ("oai_openaire", _OPENAIRE, datacite.write_openaire, "xml", "OpenAIRE 4", *datacite.OPENAIRE),
     ("mtd3-br", _MTD3, mtd3_br.write_mtd3_br, "xml", "MTD3-BR", *mtd3_br.SPACE, True),
     ("json-ld", "application/ld+json", json_ld.write_json_ld, "jsonld", "JSON-LD"),
-    ("bibtex", "application/x-bibtex", bibtex_ris.write_bibtex, "bib", "BibTeX"),
-    ("ris", _RIS, bibtex_ris.write_ris, "ris", "RIS"),
-    ("csl-json", _CSL, csl_json.write_csl_json, "json", "CSL-JSON"),
+    ("bibtex", "application/x-bibtex", reference_managers.write_bibtex, "bib", "BibTeX"),
+    ("ris", _RIS, reference_managers.write_ris, "ris", "RIS"),
+    ("csl-json", _CSL, reference_managers.write_csl_json, "json", "CSL-JSON"),
 ]
 #: The formats that every Archive provides.
 BUILT_IN = tuple(MetadataFormat(*row) for row in _ROWS)

@@ -14,8 +14,7 @@ from typing import Any
 
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import values
-from flask_ibi_archive.core.records.formats import vocabularies
-from flask_ibi_archive.core.records.formats import xml_text as xml
+from flask_ibi_archive.core.records.formats import common
 from flask_ibi_archive.core.records.work import Work
 
 _UNAVAILABLE = ":unav"
@@ -55,7 +54,7 @@ def write_datacite_json(work: Work) -> str:
 
 def describe_datacite(work: Work) -> Value:
     """Return the values of a work, as the JSON schema of DataCite names them."""
-    general = vocabularies.TYPES[work.type].datacite
+    general = common.TYPES[work.type].datacite
     # the year of publication, otherwise the year in which the Archive got the item
     year = work.year if work.year is not None else work.deposited and work.deposited.year
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
@@ -228,7 +227,7 @@ def _relate(text: str, kind: str, relation: str) -> Value:
 
 def _list_rights(work: Work) -> Iterator[Value]:
     """Yield who may read the files, and the statements about rights with the licence."""
-    access = vocabularies.find_access(work)
+    access = common.find_access(work)
     if access is not None:
         yield {"rights": access.label, "rightsUri": access.uri}
     licences = [values.find_licence(text) for text, _ in work.rights]
@@ -327,15 +326,15 @@ _GRANT = {
 
 def write_datacite(work: Work) -> str:
     """Return the DataCite document of a work in XML."""
-    return xml.document("resource", _write(work), SPACE)
+    return common.document("resource", _write(work), SPACE)
 
 
 def _write(work: Work) -> Iterator[str]:
     """Yield the elements of a document."""
     members = describe_datacite(work)
     yield _write_identifier(work)
-    yield xml.element("publisher", members["publisher"]["name"])
-    yield xml.element("publicationYear", members["publicationYear"])
+    yield common.element("publisher", members["publisher"]["name"])
+    yield common.element("publicationYear", members["publicationYear"])
     yield _write_text("resourceType", members["types"])
     yield from _write_members(members, "language", "version")
     for name in _GROUPS:
@@ -348,7 +347,7 @@ def _write_identifier(work: Work, prefix: str = "") -> str:
     The schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL.
     """
     identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
-    return xml.element(f"{prefix}identifier", identifier, {"identifierType": kind})
+    return common.element(f"{prefix}identifier", identifier, {"identifierType": kind})
 
 
 def _write_group(name: str, members: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -361,7 +360,7 @@ def _write_group(name: str, members: Mapping[str, Any], prefix: str = "") -> Ite
     member = "rights" if name == "rightsList" else name.removesuffix("s")
     write = _WRITERS.get(name, _write_text)
     parts = (write(member, value, prefix) for value in members.get(name, ()))
-    return xml.group(prefix + name, parts)
+    return common.group(prefix + name, parts)
 
 
 def _write_members(members: Mapping[str, Any], *names: str, prefix: str = "") -> Iterator[str]:
@@ -377,10 +376,12 @@ def _write_text(
     :param key: the name of the text in JSON; None: the name of the element.
     """
     if isinstance(member, str):
-        return xml.element(prefix + name, member)
+        return common.element(prefix + name, member)
     attributes = dict(member)
     text = attributes.pop(key or name)
-    return xml.element(prefix + name, text, {_rename(key): attributes[key] for key in attributes})
+    return common.element(
+        prefix + name, text, {_rename(key): attributes[key] for key in attributes}
+    )
 
 
 def _rename(key: str) -> str:
@@ -391,26 +392,26 @@ def _rename(key: str) -> str:
 def _write_name(name: str, member: Mapping[str, Any], prefix: str) -> str:
     """Return a creator or a contributor."""
     name = prefix + name
-    parts = [xml.element(f"{name}Name", member["name"], {"nameType": member.get("nameType")})]
+    parts = [common.element(f"{name}Name", member["name"], {"nameType": member.get("nameType")})]
     parts += _write_members(member, "givenName", "familyName", prefix=prefix)
     for identifier in member.get("nameIdentifiers", ()):
         parts.append(_write_text("nameIdentifier", identifier, prefix))
     for affiliation in member.get("affiliation", ()):
         parts.append(_write_text("affiliation", affiliation, prefix, "name"))
-    return xml.parent(name, parts, {"contributorType": member.get("contributorType")})
+    return common.parent(name, parts, {"contributorType": member.get("contributorType")})
 
 
 def _write_place(name: str, place: Mapping[str, str], prefix: str) -> str:
-    return xml.parent(name, _write_members(place, "geoLocationPlace"))
+    return common.parent(name, _write_members(place, "geoLocationPlace"))
 
 
 def _write_grant(name: str, grant: Mapping[str, str | None], prefix: str) -> str:
     parts = [
-        xml.element(prefix + name, grant.get(name) or "", {_rename(key): grant.get(key)})
+        common.element(prefix + name, grant.get(name) or "", {_rename(key): grant.get(key)})
         for name, key in _GRANT.items()
         if grant.get(name) or grant.get(key)
     ]
-    return xml.parent(prefix + name, parts)
+    return common.parent(prefix + name, parts)
 
 
 def _write_related_item(name: str, item: Mapping[str, Any], prefix: str) -> str:
@@ -419,7 +420,9 @@ def _write_related_item(name: str, item: Mapping[str, Any], prefix: str) -> str:
         *_write_group("titles", item),
         *_write_members(item, "volume", "issue", "firstPage", "lastPage"),
     ]
-    return xml.parent(name, parts, {key: item[key] for key in ("relatedItemType", "relationType")})
+    return common.parent(
+        name, parts, {key: item[key] for key in ("relatedItemType", "relationType")}
+    )
 
 
 #: The functions that write the members of groups, if they are more than texts with attributes.
@@ -463,8 +466,8 @@ _GENERAL = {
 
 def write_openaire(work: Work) -> str:
     """Return the oai_openaire document of a work."""
-    return xml.document(
-        "oaire:resource", _list_elements(work), OPENAIRE, datacite=SPACE[0], dc=xml.DC
+    return common.document(
+        "oaire:resource", _list_elements(work), OPENAIRE, datacite=SPACE[0], dc=common.DC
     )
 
 
@@ -477,34 +480,35 @@ def _list_elements(work: Work) -> Iterator[str]:
     yield from _write_group("fundingReferences", {"fundingReferences": grants}, "oaire:")
     yield _write_identifier(work, "datacite:")
     if work.language:
-        yield xml.element("dc:language", vocabularies.find_language_code(work.language))
+        yield common.element("dc:language", common.find_language_code(work.language))
     if work.publisher:
-        yield xml.element("dc:publisher", members["publisher"]["name"])
-    terms = vocabularies.TYPES[work.type]
+        yield common.element("dc:publisher", members["publisher"]["name"])
+    terms = common.TYPES[work.type]
     general = _GENERAL.get(work.type, "literature")
     attributes = {"resourceTypeGeneral": general, "uri": terms.uri}
-    yield xml.element("oaire:resourceType", terms.label, attributes)
+    yield common.element("oaire:resourceType", terms.label, attributes)
     for text, language in (*work.abstracts, *work.notes):
-        yield xml.element("dc:description", text, {"xml:lang": language})
-    yield from (xml.element("dc:format", name) for name in members.get("formats", ()))
+        yield common.element("dc:description", text, {"xml:lang": language})
+    yield from (common.element("dc:format", name) for name in members.get("formats", ()))
     # an item without files is a description alone; None with files means that nobody knows
-    access = vocabularies.find_access(work) or (None if work.files else vocabularies.METADATA_ONLY)
+    access = common.find_access(work) or (None if work.files else common.METADATA_ONLY)
     if access is not None:
-        yield xml.element("datacite:rights", access.label, {"rightsURI": access.uri})
+        yield common.element("datacite:rights", access.label, {"rightsURI": access.uri})
     yield from (
-        xml.element("dc:coverage", text, {"xml:lang": language}) for text, language in work.coverage
+        common.element("dc:coverage", text, {"xml:lang": language})
+        for text, language in work.coverage
     )
     yield from _write_citation(work)
     if work.licence_url:
         name = values.name_licence(work.licence_url)
-        yield xml.element("oaire:licenseCondition", name, {"uri": work.licence_url})
+        yield common.element("oaire:licenseCondition", name, {"uri": work.licence_url})
     for file in work.files:
         about: dict[str, str | None] = {
             "accessRightsURI": access and access.uri,
             "mimeType": file.media_type,
             "objectType": general if general in ("dataset", "software") else "fulltext",
         }
-        yield xml.element("oaire:file", file.url, about)
+        yield common.element("oaire:file", file.url, about)
 
 
 def _describe_older(work: Work) -> dict[str, Any]:
@@ -538,9 +542,9 @@ def _write_citation(work: Work) -> Iterator[str]:
             if work.type in (model.WorkType.CONFERENCE_PAPER, model.WorkType.POSTER)
             else None,
         }
-        yield from (xml.element(f"oaire:{name}", text) for name, text in parts.items() if text)
-    stage = vocabularies.find_version(work)
+        yield from (common.element(f"oaire:{name}", text) for name, text in parts.items() if text)
+    stage = common.find_version(work)
     if stage is not None:
-        yield xml.element("oaire:version", stage.label, {"uri": stage.uri})
+        yield common.element("oaire:version", stage.label, {"uri": stage.uri})
     elif work.version:
-        yield xml.element("oaire:version", work.version)
+        yield common.element("oaire:version", work.version)

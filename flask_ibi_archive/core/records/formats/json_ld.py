@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from flask_ibi_archive.core.records import description as model
-from flask_ibi_archive.core.records.formats.vocabularies import TYPES, find_access
+from flask_ibi_archive.core.records.formats.common import TYPES, find_access
 from flask_ibi_archive.core.records.work import Work, WorkFile
 
 #: The namespace of PROV-O. Its terms are written as IRIs, because they need no other context then.

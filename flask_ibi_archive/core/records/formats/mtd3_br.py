@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from flask_ibi_archive.core.records.description import Name, WorkType
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.vocabularies import find_access
-from flask_ibi_archive.core.records.formats.xml_text import document, element
+from flask_ibi_archive.core.records.formats.common import document, element, find_access
 from flask_ibi_archive.core.records.work import Work
 
 #: The namespace and the schema, as the schema of IBICT and its crosswalks state them.

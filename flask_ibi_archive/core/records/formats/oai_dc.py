@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from flask_ibi_archive.core.records.description import Text, WorkType, find_type
-from flask_ibi_archive.core.records.formats.vocabularies import (
+from flask_ibi_archive.core.records.formats.common import (
+    DC,
     TYPES,
+    document,
+    element,
     find_access,
     find_language_code,
     find_version,
 )
-from flask_ibi_archive.core.records.formats.xml_text import DC, document, element
 from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.core.records.values import find_doi, find_foreign, format_doi, is_url
 from flask_ibi_archive.core.records.work import Work

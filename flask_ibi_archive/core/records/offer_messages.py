@@ -26,8 +26,7 @@ from msgspec.structs import asdict, replace
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import check_url, is_archive_address
 from flask_ibi_archive.core.records import values
-from flask_ibi_archive.core.records.lines import format_record, parse_record, read_json
-from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.record import Record, format_record, parse_record, read_json
 from flask_ibi_archive.core.records.values import FieldError, Parsed, choose, wrong
 
 #: The path of the offers of an Archive.

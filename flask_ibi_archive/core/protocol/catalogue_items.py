@@ -18,7 +18,7 @@ from datetime import date, datetime
 from ipaddress import ip_address, ip_network
 from typing import Protocol
 
-from flask_ibi_archive.core.identifiers.forms import unmap
+from flask_ibi_archive.core.identifiers.grammar import unmap
 
 #: The value of ``AccessRule.others`` that hides the description of an item.
 HIDDEN = "none"
