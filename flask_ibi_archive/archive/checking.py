@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.claims import NO_LIMIT
 from flask_ibi_archive.archive.claims import PATH as CLAIMS_PATH
-from flask_ibi_archive.archive.identification.api_keys import PATH, list_keys
+from flask_ibi_archive.archive.identification.keys import PATH, find_status, list_keys
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.items.read import count_newer_files
 from flask_ibi_archive.archive.service.catalogue import RecordSource
@@ -159,7 +159,7 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
 def _check_programs(archive: Archive) -> str:
     """Check that programs can get identifiers, and that nobody can read their keys on the way."""
     keys, now = list_keys(archive.database, archive.served().id), archive.clock()
-    valid = [key for key in keys if key.is_valid(now)]
+    valid = [key for key in keys if find_status(key, now) == "valid"]
     if not valid:
         raise CheckFailed("no program has a valid key; run: flask ibi api-key create")
     host = extract_host(archive.config.archive_address)

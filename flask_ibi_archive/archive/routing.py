@@ -14,7 +14,7 @@ from flask_ibi_archive.archive import claims
 from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.harvest import oai_pmh
-from flask_ibi_archive.archive.identification.api_keys import PATH
+from flask_ibi_archive.archive.identification.keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
@@ -99,7 +99,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "offered_file", f"{offer}/{file}", views.answer_file, METHODS)
     if read_setting(ArchiveConfig, "identification", config):
         # imported here, because other apps do not need it
-        from flask_ibi_archive.archive.identification import views as identification
+        from flask_ibi_archive.archive.identification import server as identification
 
         identifier = f"{PATH}/<path:ibi>"
         add_page(blueprint, "openapi", f"{PATH}/openapi.json", identification.describe)

@@ -925,46 +925,25 @@ def define_tables(dialect: str) -> sa.MetaData:
         sqlite_autoincrement=True,
     )
     sa.Table(
-        "ibi_api_request",
-        metadata,
-        sa.Column("id", KEY, primary_key=True, autoincrement=True),
-        sa.Column("key_id", KEY, nullable=False),
-        sa.Column("idempotency_key", sa.String(255), nullable=False),
-        sa.Column("content_hash", sa.String(64), nullable=False),
-        sa.Column("requested_at", MOMENT, nullable=False),
-        sa.ForeignKeyConstraint(["key_id"], ["ibi_api_key.id"], name="fk_ibi_api_request_key"),
-        sa.UniqueConstraint("key_id", "idempotency_key", name="uq_ibi_api_request_key"),
-        sa.Index("ix_ibi_api_request_time", "key_id", "requested_at"),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
         "ibi_issued_identifier",
         metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),
         sa.Column("key_id", KEY, nullable=False),
-        sa.Column("request_id", KEY),
+        sa.Column("repeat_key", sa.String(255)),
+        sa.Column("content_hash", sa.String(64), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("rep", sa.String(255), nullable=False),
         sa.Column("ibip", sa.String(255), nullable=False),
         sa.Column("issued_at", MOMENT, nullable=False),
         sa.ForeignKeyConstraint(
             ["key_id"], ["ibi_api_key.id"], name="fk_ibi_issued_identifier_key"
         ),
-        sa.ForeignKeyConstraint(
-            ["request_id"],
-            ["ibi_api_request.id"],
-            name="fk_ibi_issued_identifier_request",
-            ondelete="SET NULL",
-        ),
         sa.UniqueConstraint("rep", name="uq_ibi_issued_identifier_rep"),
         sa.UniqueConstraint("ibip", name="uq_ibi_issued_identifier_ibip"),
-        sa.Index("ix_ibi_issued_identifier_key", "key_id", "id"),
-        sa.Index(
-            "ix_ibi_issued_identifier_request",
-            "request_id",
-            "id",
-            sqlite_where=sa.text("request_id IS NOT NULL"),
-            postgresql_where=sa.text("request_id IS NOT NULL"),
+        sa.UniqueConstraint(
+            "key_id", "repeat_key", "number", name="uq_ibi_issued_identifier_request"
         ),
+        sa.Index("ix_ibi_issued_identifier_key", "key_id", "id"),
         sqlite_autoincrement=True,
     )
     sa.Table(

@@ -16,7 +16,7 @@ from support.archives import archive_of
 from support.documentation import Block, blocks
 from support.loopback import serving
 
-from flask_ibi_archive.archive.identification.api_keys import create_key
+from flask_ibi_archive.archive.identification.keys import create_key
 
 PAGE = "howto/programs.rst"
 SERVER = "https://repository.example.org"

@@ -12,7 +12,8 @@ from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.accesses.rows import Access, VisitorSalt
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import FileCheck
-from flask_ibi_archive.archive.identification.tables import ApiKey, ApiRequest, IssuedIdentifier
+from flask_ibi_archive.archive.identification.keys import ApiKey
+from flask_ibi_archive.archive.identification.server import IssuedIdentifier
 from flask_ibi_archive.archive.items.changes import Change, ChangeBatch, ChangeEnd
 from flask_ibi_archive.archive.items.tables import (
     AccessCount,
@@ -43,7 +44,7 @@ OFFER = {
 SETTLED = {"status": "switched", "version": "0" * 64, "confirmation": [["2024-02-29", 3]]}
 REFUSED = {"status": "refused", "reason": "the disk is full"}
 ACCEPTED = {"source": "http://g/ibi/offers/1", "giver": SECOND, "kind": "move", "items": 1}
-REQUEST = {"idempotency_key": "lost", "content_hash": "0" * 64}
+ISSUED = {"repeat_key": "lost", "content_hash": "0" * 64, "number": 0, "rep": "r", "ibip": "i"}
 FAULT = {"kind": "missing", "ibi": "a/b", "path": "é.pdf"}
 MORE: dict[str, dict[str, Any]] = {
     "Access": {"content_type": "Data", "persistent_url": "p"},
@@ -93,11 +94,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             (ChangeBatch, {"archive_id": 1, "number": 1, "word": "w", "datestamp": MOMENT}),
             (ChangeEnd, {"archive_id": 1, "number": 1, "datestamp": MOMENT}),
             (ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),
-            (ApiRequest, {"id": 8, "key_id": 9, "requested_at": MOMENT, **REQUEST}),
-            (
-                IssuedIdentifier,
-                {"key_id": 9, "request_id": 8, "rep": "r", "ibip": "i", "issued_at": MOMENT},
-            ),
+            (IssuedIdentifier, {"key_id": 9, "issued_at": MOMENT, **ISSUED}),
             (RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
             (Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
             (

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
 import click
 
 from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_period
 from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_table
-
-if TYPE_CHECKING:
-    from flask_ibi_archive.archive.identification.api_keys import KnownKey
 
 
 def _parse_period(
@@ -21,12 +17,12 @@ def _parse_period(
 
 
 def _parse_scopes(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
-    from flask_ibi_archive.archive.identification.api_keys import SCOPES
+    from flask_ibi_archive.archive.identification import keys
 
     scopes = [scope.strip() for scope in value.split(",")]
     for scope in scopes:
-        if scope not in SCOPES:
-            raise click.BadParameter(f"{scope!r} is not one of {', '.join(SCOPES)}")
+        if scope not in keys.SCOPES:
+            raise click.BadParameter(f"{scope!r} is not one of {', '.join(keys.SCOPES)}")
     if scopes == ["all"]:
         raise click.BadParameter("all says whose items; add mint, deposit or both")
     return scopes
@@ -76,20 +72,13 @@ def create_command(name: str, scopes: list[str], period: timedelta | None) -> No
     Example:
       flask --app example_app ibi api-key create --name ojs --may mint,deposit --expires 1y
     """
-    from flask_ibi_archive.archive.identification.api_keys import create_key
+    from flask_ibi_archive.archive.identification import keys
 
     archive = get_archive()
     standard_output()
     now = archive.clock()
-    key = create_key(
-        archive.database,
-        archive.served().id,
-        name,
-        scopes,
-        now,
-        None if period is None else now + period,
-    )
-    write(key)
+    expires_at = None if period is None else now + period
+    write(keys.create_key(archive.database, archive.served().id, name, scopes, now, expires_at))
     say("Give the key to the program now; it cannot be shown again.")
     if not archive.config.identification:
         say("Set IBI_IDENTIFICATION to true, so that the Archive answers programs.")
@@ -104,27 +93,23 @@ def list_command(as_json: bool) -> None:
     Example:
       flask --app example_app ibi api-key list
     """
-    from flask_ibi_archive.archive.identification.api_keys import list_keys
+    from flask_ibi_archive.archive.identification import keys
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     archive = get_archive()
     standard_output()
     now = archive.clock()
-    keys = list_keys(archive.database, archive.served().id)
-    columns = ("name", "may", "created_at", "expires_at", "status")
-    write_table(columns, (_describe(key, now) for key in keys), as_json)
-
-
-def _describe(key: KnownKey, now: datetime) -> dict[str, object]:
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
-
-    invalid = "expired" if key.revoked_at is None else "revoked"
-    return {
-        "name": key.name,
-        "may": ",".join(key.scopes),
-        "created_at": format_timestamp(key.created_at),
-        "expires_at": format_timestamp(key.expires_at),
-        "status": "valid" if key.is_valid(now) else invalid,
-    }
+    rows = [
+        {
+            "name": key.name,
+            "may": ",".join(key.scopes.split()),
+            "created_at": format_timestamp(key.created_at),
+            "expires_at": format_timestamp(key.expires_at),
+            "status": keys.find_status(key, now),
+        }
+        for key in keys.list_keys(archive.database, archive.served().id)
+    ]
+    write_table(("name", "may", "created_at", "expires_at", "status"), rows, as_json)
 
 
 @api_key_command.command("revoke")
@@ -136,9 +121,9 @@ def revoke_command(name: str) -> None:
     Example:
       flask --app example_app ibi api-key revoke ojs
     """
-    from flask_ibi_archive.archive.identification.api_keys import revoke_key
+    from flask_ibi_archive.archive.identification import keys
 
     archive = get_archive()
     standard_output()
-    revoke_key(archive.database, archive.served().id, name, archive.clock())
+    keys.revoke_key(archive.database, archive.served().id, name, archive.clock())
     write(f"revoked {name}")

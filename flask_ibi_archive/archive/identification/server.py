@@ -1,57 +1,110 @@
-"""What programs can do with the identification server.
+"""The identification server: gives identifiers to programs, and deposits items for them.
 
 "The server ... executes Algorithms 1, 2 and 3 and returns the identifier of the item" ([G] 6). The
 operations are those of the Archive. This module adds what a program needs: it sees and changes only
-what it made, and a request that it repeats is carried out once.
+what it made, and a request with an ``Idempotency-Key`` that it repeats is carried out once.
+
+The identifiers that a program got are stored in the transaction of the operation itself, together
+with the ``Idempotency-Key``, which is unique for each program: an identifier that a program got is
+never lost, and the answer to a repeated request consists of the identifiers of the first one.
+
+The answers are at ``/ibi/identifiers``. Errors are problem details (RFC 9457). ``openapi.json``
+describes the requests and the answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, or_, select
+import sqlalchemy as sa
+from flask import Response, jsonify, request
+from sqlalchemy.orm import Mapped, mapped_column
 
-from flask_ibi_archive.archive.identification.api_keys import KnownKey
-from flask_ibi_archive.archive.identification.issued import (
-    AlreadyAnswered,
-    Repeatable,
-    find_answer,
-    store_issued,
-)
-from flask_ibi_archive.archive.identification.stated import (
-    get_stated,
-    list_related,
-    naming_record,
-    parse_stated,
-)
-from flask_ibi_archive.archive.identification.tables import ApiKey, IssuedIdentifier
+from flask_ibi_archive.archive.identification.keys import PATH, ApiKey, find_key
+from flask_ibi_archive.archive.items import operations, read
 from flask_ibi_archive.archive.items.minting import Minted, StoreMinted
-from flask_ibi_archive.archive.items.operations import (
-    OperationContext,
-    canonicalize,
-    delete,
-    deposit,
-    edit,
-    release,
-    reserve,
-)
-from flask_ibi_archive.archive.items.read import HELD, RELEASED, find_held, find_status
-from flask_ibi_archive.archive.items.tables import Item, ReservationRow
+from flask_ibi_archive.archive.items.tables import Base, Item, ReservationRow
 from flask_ibi_archive.archive.items.write import ItemStore
+from flask_ibi_archive.archive.service import problems
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.hosts import group_sender
+from flask_ibi_archive.core.protocol.messages import list_ibi_words
+from flask_ibi_archive.core.protocol.pairs import format_pairs
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records import values
+from flask_ibi_archive.core.records.record import (
+    FIELDS,
+    MetadataItem,
+    Record,
+    format_record,
+    parse_record,
+)
 from flask_ibi_archive.core.records.values import FieldError
-from flask_ibi_archive.errors import StorageError, UnknownItem
+from flask_ibi_archive.errors import IBIError, StorageError, UnknownItem
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
+from flask_ibi_archive.server.web.requests import current_archive, user_address
+from flask_ibi_archive.server.web.responses import pairs_response
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
+#: The maximum number of requests with a key in a minute.
+RATE = 600
+#: The largest number of identifiers in a request, and in a part of a list.
+MAX_COUNT = 1000
+#: The largest number of bytes in the body of a request.
+MAX_BODY = 1 << 20
+#: The fields of a record that the Archive sets. A program states the others.
+_SET_HERE = ("rep", "ibip", "key", "timestamp", "original_archive", "tombstone")
+STATED = [name for name in FIELDS if name not in (*_SET_HERE, "state")]
+#: The text for an identifier that is unknown to the program.
+_UNKNOWN = "this program has requested no such identifier"
+_REPEAT_KEY = "Idempotency-Key"
+_match_repeat_key = re.compile(r'("?)([!#-~]{1,255})\1').fullmatch
 
-@dataclass(frozen=True, slots=True)
-class Identification:
+
+class IssuedIdentifier(Base):
+    """An identifier that a program requested, in both forms."""
+
+    __tablename__ = "ibi_issued_identifier"
+    __table_args__ = (
+        sa.UniqueConstraint("rep", name="uq_ibi_issued_identifier_rep"),
+        sa.UniqueConstraint("ibip", name="uq_ibi_issued_identifier_ibip"),
+        # of two equal requests at the same time, only one is carried out
+        sa.UniqueConstraint(
+            "key_id", "repeat_key", "number", name="uq_ibi_issued_identifier_request"
+        ),
+        sa.Index("ix_ibi_issued_identifier_key", "key_id", "id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    key_id: Mapped[int] = mapped_column(
+        Key, sa.ForeignKey("ibi_api_key.id", name="fk_ibi_issued_identifier_key")
+    )
+    #: The Idempotency-Key of the request, or None.
+    repeat_key: Mapped[str | None] = mapped_column(sa.String(255))
+    #: The SHA-256 of the content of the request, by which another request is recognised.
+    content_hash: Mapped[str] = mapped_column(sa.String(64))
+    #: The place of the identifier in the answer.
+    number: Mapped[int] = mapped_column(sa.Integer)
+    rep: Mapped[str] = mapped_column(sa.String(255))
+    ibip: Mapped[str] = mapped_column(sa.String(255))
+    issued_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class KeyReused(Exception):
+    """An ``Idempotency-Key`` was used for another request before."""
+
+
+class Identification(NamedTuple):
     """An identifier that a program asks about, and its item.
 
     :param status: ``issued``, ``held``, ``released``, or the state of the item.
@@ -63,157 +116,140 @@ class Identification:
     record: Record | None = None
 
 
-@dataclass(frozen=True)
-class _Operations:
+class _Operations(NamedTuple):
     """The context of an operation, in the form that the operations of an Archive expect."""
 
-    context: OperationContext
+    context: operations.OperationContext
+    own_context: operations.OperationContext
 
-    @property
-    def own_context(self) -> OperationContext:
-        return self.context
+
+# --- the operations ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class IdentificationServer:
     """The operations of a program on an Archive.
 
-    :param key: the key of the program. The caller checks its scopes.
+    :param archive: the Archive without the session of the host.
+    :param key: the row of the key of the program. The caller checks its scopes.
     """
 
     archive: Archive
-    key: KnownKey
+    key: sa.Row[Any]
 
-    # --- new identifiers -------------------------------------------------------------------------
+    def may(self, scope: str) -> bool:
+        """Return whether the program may do something."""
+        return scope in self.key.scopes.split()
 
-    def issue(self, count: int, repeatable: Repeatable | None = None) -> list[Minted]:
-        """Issue identifiers; see :meth:`.Archive.mint`."""
+    def issue(self, data: dict[str, Any], repeat_key: str | None = None) -> Sequence[Minted]:
+        """Carry out a request for new identifiers, unless it was carried out before.
 
-        def work(store: StoreMinted) -> None:
-            self.archive.mint(count, store)
-
-        return self._once(repeatable, work)
-
-    def reserve(self, note: str | None, repeatable: Repeatable | None = None) -> list[Minted]:
-        """Reserve an identifier for a work that is deposited later; see :meth:`.Archive.reserve`.
-
-        :returns: a list with one identifier.
-        """
-
-        def work(store: StoreMinted) -> None:
-            context = self.archive.without_session().own_context
-            reserve(_storing(context, ReservationRow, store), note)
-
-        return self._once(repeatable, work)
-
-    def deposit(self, record: object, repeatable: Repeatable | None = None) -> list[Minted]:
-        """Deposit an item whose files are on other servers; see :meth:`.Archive.deposit`.
-
-        :param record: the record of the item as a JSON object, in the format of imports.
-        :returns: a list with one identifier.
-        :raises FieldError: if a field is wrong.
-        """
-        fields = self._read_fields(record, None)
-
-        def work(store: StoreMinted) -> None:
-            context = self.archive.without_session().context
-            deposit(_storing(context, Item, store), fields)  # type: ignore[arg-type]
-
-        return self._once(repeatable, work)
-
-    def _once(
-        self, repeatable: Repeatable | None, work: Callable[[StoreMinted], None]
-    ) -> list[Minted]:
-        """Carry out a request, unless it was carried out before, and return its identifiers.
-
-        :param work: carries out the request. Its argument stores the new identifiers.
+        :param data: the content of the request: ``record`` is the item to deposit, whose files are
+            on other servers; ``reserve`` reserves an identifier with a ``note``; otherwise
+            ``count`` identifiers are issued.
+        :param repeat_key: the value of the header ``Idempotency-Key``, or None.
+        :raises FieldError: if a field of the record is wrong.
         :raises KeyReused: if another request had the same ``Idempotency-Key``.
         """
-        database, now = self.archive.database, self.archive.clock()
-        new: list[Minted] = []
+        archive, new = self.archive, list[Minted]()
+        content_hash = sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
-        def find() -> list[Minted] | None:
-            return database.read(
-                lambda connection: find_answer(connection, self.key.id, repeatable, now)
-            )
-
-        def store(connection: Connection, minted: list[Minted]) -> None:
+        def store(connection: sa.Connection, minted: list[Minted]) -> None:
+            shared = {"key_id": self.key.id, "issued_at": archive.clock()}
+            shared |= {"repeat_key": repeat_key, "content_hash": content_hash}
+            rows = [
+                {**shared, "number": number, "rep": each.rep, "ibip": each.ibip}
+                for number, each in enumerate(minted)
+            ]
+            connection.execute(sa.insert(IssuedIdentifier), rows)
             new[:] = minted
-            store_issued(connection, self.key.id, repeatable, minted, now)
 
-        issued = find()
-        if issued is not None:
-            return issued
+        def work() -> None:
+            if "record" in data:
+                fields = self._read_fields(data["record"], None)
+                context = _storing(archive.context, Item, store)
+                operations.deposit(context, fields)  # type: ignore[arg-type]
+            elif "reserve" in data:
+                context = _storing(archive.own_context, ReservationRow, store)
+                operations.reserve(context, data.get("note"))
+            else:
+                archive.mint(data.get("count", 1), store)
+
+        if first := self._find_answer(repeat_key, content_hash):
+            return first
         try:
-            work(store)
-        except AlreadyAnswered:
-            return find() or []
+            work()
+        except (sa.exc.IntegrityError, StorageError):
+            # another process may have answered the same request in the meantime
+            if first := self._find_answer(repeat_key, content_hash):
+                return first
+            raise
         return new
 
-    # --- identifiers that exist ------------------------------------------------------------------
+    def _find_answer(self, repeat_key: str | None, content_hash: str) -> list[Minted]:
+        """Return the identifiers that a request got before.
+
+        :raises KeyReused: if another request had the same ``Idempotency-Key``.
+        """
+        if repeat_key is None:
+            return []
+        row = IssuedIdentifier
+        rows = self.archive.database.read_rows(
+            sa.select(row.rep, row.ibip, row.content_hash)
+            .where(row.key_id == self.key.id, row.repeat_key == repeat_key)
+            .order_by(row.number)
+        )
+        if any(row.content_hash != content_hash for row in rows):
+            raise KeyReused
+        return [Minted(row.rep, row.ibip) for row in rows]
 
     def describe(self, ibi: str) -> Identification:
         """Return what the program may see of an identifier.
 
         :raises UnknownItem: if the program has not requested the identifier, or if there is none.
         """
-        text = canonicalize(ibi)
-        context = self.archive.own_context
-        with context.reading() as store:
+        text = operations.canonicalize(ibi)
+        with self.archive.own_context.reading() as store:
             record = _find_record(store, text)
             # an alias may be an identifier of another program
             names = [text] if record is None else [record.rep or text, record.ibip or text]
             issued = self._find_issued(store.connection, names)
-            if record is not None and self.key.may("all"):
-                issued = Minted(record.rep or text, record.ibip or text)
+            if record is not None and self.may("all"):
+                issued = Minted(*names)
             if issued is None:
                 raise UnknownItem(text)
             if record is not None:
                 return Identification(issued, record.state, record)
-            return Identification(issued, find_status(store.connection, issued.rep) or "issued")
+            status = read.find_status(store.connection, issued.rep) or "issued"
+            return Identification(issued, status)
 
-    def list_issued(self, after: int, limit: int) -> list[tuple[int, Minted, datetime]]:
-        """Return identifiers that the program may see, in the order of their issue.
+    def list_issued(self, after: int, limit: int) -> Sequence[sa.Row[Any]]:
+        """Return the rows of identifiers that the program may see, in the order of their issue.
 
         :param after: return only identifiers after the one with this number.
-        :returns: the number, the identifiers and the time of each issue.
         """
-        row = IssuedIdentifier
-        statement = (
-            select(row.id, row.rep, row.ibip, row.issued_at)
-            .where(row.id > after, self._is_visible())
-            .order_by(row.id)
-            .limit(limit)
-        )
+        issued = sa.select(IssuedIdentifier.__table__).where(IssuedIdentifier.id > after)
+        issued = issued.where(self._is_visible()).order_by(IssuedIdentifier.id).limit(limit)
+        return self.archive.database.read_rows(issued)
 
-        def read(connection: Connection) -> list[tuple[int, Minted, datetime]]:
-            return [
-                (number, Minted(rep, ibip), issued_at)
-                for number, rep, ibip, issued_at in connection.execute(statement)
-            ]
-
-        return self.archive.database.read(read)
-
-    def put(self, ibi: str, record: object) -> tuple[Minted, bool]:
+    def put(self, ibi: str, record: object) -> Identification:
         """Replace the description of an item, or deposit the item of a reserved identifier.
 
         If this was done before, nothing changes: a program may repeat the request.
 
         :param record: the complete record of the item as a JSON object.
-        :returns: the identifiers, and whether the item is new.
+        :returns: the identifier as it was before. Without a record, the item is new.
         :raises FieldError: if a field is wrong.
         """
-        found = self.describe(ibi)
-        minted = found.minted
-        context = _Operations(self.archive.without_session().context)
-        _check_no_row(found)
-        fields = self._read_fields(record, found.record)
-        if found.record is None:
-            _check_reserved(found)
-            deposit(context, fields, reserved=minted.rep)  # type: ignore[arg-type]
-        elif fields != get_stated(found.record):
-            edit(context, minted.rep, **fields)
-        return minted, found.record is None
+        before = self.describe(ibi)
+        _check_no_row(before)
+        fields = self._read_fields(record, before.record)
+        if before.record is None:
+            _check_reserved(before)
+            self.archive.deposit(fields, reserved=before.minted.rep)  # type: ignore[arg-type]
+        elif fields != get_stated(before.record):
+            self.archive.edit(before.minted.rep, **fields)
+        return before
 
     def withdraw(self, ibi: str, reason: str | None, successor: str | None = None) -> None:
         """Delete an item, or release a reserved identifier.
@@ -224,33 +260,40 @@ class IdentificationServer:
             none.
         :raises FieldError: if the reason is missing.
         """
-        found = self.describe(ibi)
-        archive = self.archive.without_session()
-        _check_no_row(found)
-        if found.status in (State.DELETED.value, RELEASED):
+        before = self.describe(ibi)
+        _check_no_row(before)
+        if before.status in (State.DELETED.value, read.RELEASED):
             return
-        if found.record is None:
-            _check_reserved(found)
-            release(_Operations(archive.own_context), found.minted.rep)
+        if before.record is None:
+            _check_reserved(before)
+            self.archive.release(before.minted.rep)
         elif reason is None:
             raise FieldError("reason", "the parameter is missing; write why the item is withdrawn")
         else:
-            operations = _Operations(archive.context)
-            delete(operations, found.minted.rep, reason, successor=successor)
+            self.archive.delete(before.minted.rep, reason, successor=successor)
 
     def _find_issued(
-        self, connection: Connection, names: Sequence[str], *, of_all: bool = False
+        self, connection: sa.Connection, names: Sequence[str], *, of_all: bool = False
     ) -> Minted | None:
         """Return the identifiers with some names that the program may see.
 
         :param of_all: whether those that other programs requested are also returned.
         """
         row = IssuedIdentifier
-        is_named = or_(row.rep.in_(names), row.ibip.in_(names))
-        found = connection.execute(
-            select(row.rep, row.ibip).where(is_named, self._is_visible(of_all))
-        ).first()
-        return None if found is None else Minted(found.rep, found.ibip)
+        is_named = sa.or_(row.rep.in_(names), row.ibip.in_(names))
+        issued = sa.select(row.rep, row.ibip).where(is_named, self._is_visible(of_all))
+        found = connection.execute(issued).first()
+        return None if found is None else Minted(*found)
+
+    def _is_visible(self, of_all: bool = False) -> sa.ColumnElement[bool]:
+        """Return the condition for the identifiers that the program may see.
+
+        :param of_all: whether these are those of all programs, as with the scope ``all``.
+        """
+        keys = sa.select(ApiKey.id).where(ApiKey.archive_id == self.key.archive_id)
+        if not of_all and not self.may("all"):
+            keys = keys.where(ApiKey.id == self.key.id)
+        return IssuedIdentifier.key_id.in_(keys)
 
     def _read_fields(self, data: object, before: Record | None) -> dict[str, Any]:
         """Return the fields of an item that a program states, for a deposit or an edit.
@@ -258,13 +301,18 @@ class IdentificationServer:
         What the Archive sets (identifiers, state, timestamp) may be in the record of an existing
         item, so that a program can send back what it got. It must not differ.
 
+        :param data: the record as a JSON object.
         :param before: the present record of the item; None if the item is new.
         :raises FieldError: if a field is wrong.
+        :raises StorageError: if the item has changed since the program read it.
         """
-        with naming_record():
-            record = parse_stated(data, before)
-            if not self.key.may("all"):
+        try:
+            record = parse_record(data, has_identifier=False)
+            _check_stated(record, before)
+            if not self.may("all"):
                 self._check_references(record, before)
+        except FieldError as error:
+            raise FieldError(values.join_names("record", error.field), error.reason) from error
         return get_stated(record)
 
     def _check_references(self, record: Record, before: Record | None) -> None:
@@ -277,32 +325,23 @@ class IdentificationServer:
         :raises FieldError: if a new reference is neither to an identifier of the program nor to
             another Archive.
         """
-        known = () if before is None else (*before.aliases, *list_related(before).values())
+        unchanged = () if before is None else (*before.aliases, *list_related(before).values())
         for number, alias in enumerate(record.aliases):
-            if alias not in known:
+            if alias not in unchanged:
                 raise FieldError(f"aliases[{number}]", "only a key that may all can add an alias")
-        related = {name: ibi for name, ibi in list_related(record).items() if ibi not in known}
         with self.archive.own_context.reading() as store:
-            for field, ibi in related.items():
-                if self._find_issued(store.connection, [ibi]) is None and (
+            for field, ibi in list_related(record).items():
+                if ibi in unchanged or self._find_issued(store.connection, [ibi]):
+                    continue
+                if (
                     ibi in store.find_owners([ibi])
-                    or find_held(store.connection, store.archive_id, [ibi])
+                    or read.find_held(store.connection, store.archive_id, [ibi])
                     or self._find_issued(store.connection, [ibi], of_all=True)
                 ):
                     raise FieldError(field, f"{ibi} belongs to others; the scope all allows it")
 
-    def _is_visible(self, of_all: bool = False) -> ColumnElement[bool]:
-        """Return the condition for the identifiers that the program may see.
 
-        :param of_all: whether these are those of all programs, as with the scope ``all``.
-        """
-        if not of_all and not self.key.may("all"):
-            return IssuedIdentifier.key_id == self.key.id
-        of_archive = select(ApiKey.id).where(ApiKey.archive_id == self.archive.served().id)
-        return IssuedIdentifier.key_id.in_(of_archive)
-
-
-def _storing(context: OperationContext, model: Any, store: StoreMinted) -> _Operations:
+def _storing(context: operations.OperationContext, model: Any, store: StoreMinted) -> _Operations:
     """Return operations that also store the identifiers of the new row in their transaction.
 
     :param model: the table of the row, which has both forms of the identifiers.
@@ -310,38 +349,282 @@ def _storing(context: OperationContext, model: Any, store: StoreMinted) -> _Oper
 
     def store_new(items: ItemStore) -> None:
         rep = str(items.ibi)
-        ibip = items.connection.scalar(
-            select(model.ibip).where(model.rep == rep, model.archive_id == items.archive_id)
-        )
-        store(items.connection, [Minted(rep, str(ibip))])
+        is_new = model.rep == rep, model.archive_id == items.archive_id
+        ibip = items.connection.scalars(sa.select(model.ibip).where(*is_new)).one()
+        store(items.connection, [Minted(rep, ibip)])
 
-    return _Operations(replace(context, before_commit=store_new))
+    context = replace(context, before_commit=store_new)
+    return _Operations(context, context)
 
 
 def _find_record(store: ItemStore, ibi: str) -> Record | None:
     """Return the record of the item that has an identifier; None for the service of the Archive."""
     owner = store.find_owners([ibi]).get(ibi)
-    if owner is None or owner.is_service:
-        return None
-    return store.reader.read_record(owner.id)
+    return None if owner is None or owner.is_service else store.reader.read_record(owner.id)
 
 
-def _check_reserved(found: Identification) -> None:
-    if found.status != HELD:
+def _check_reserved(before: Identification) -> None:
+    if before.status != read.HELD:
         raise StorageError(
-            f"{found.minted.rep} was {found.status}; only a reserved identifier can be given to an "
-            "item, or be released"
+            f"{before.minted.rep} was {before.status}; only a reserved identifier can be given to "
+            "an item, or be released"
         )
 
 
-def _check_no_row(found: Identification) -> None:
-    """Check that the item does not follow a row of the repository.
+def _check_no_row(before: Identification) -> None:
+    """Check that the item does not follow a row of the repository, which would then differ."""
+    if before.record is not None and before.record.key is not None:
+        raise StorageError(
+            f"the item follows {before.record.key} of the repository; change it there"
+        )
 
-    Otherwise the row and the item would differ.
 
-    :raises StorageError: if the item has a key of the repository.
+def _check_stated(record: Record, before: Record | None) -> None:
+    """Check that a record states only what a program may state; see :meth:`_read_fields`."""
+    for name in _SET_HERE:
+        stated = getattr(record, name)
+        if stated is None or (before is not None and stated == getattr(before, name)):
+            continue
+        if name == "timestamp" and before is not None:
+            if get_stated(record) == get_stated(before):
+                continue  # the program repeats its request
+            raise StorageError("the item has changed since it was read; read it again")
+        raise FieldError(name, "the Archive sets this field; omit it")
+    if record.state != State.ORIGINAL:
+        raise FieldError("state", "the state of an item that is deposited or updated is Original")
+    stored = {} if before is None else {(file.path, file.sha256): file.url for file in before.files}
+    for number, file in enumerate(record.files):
+        if file.source is not None:
+            raise FieldError(f"files[{number}].source", "a program cannot name files of the server")
+        if file.url is None and stored.get((file.path, file.sha256), "") is not None:
+            reason = "the field is missing; write where the file is"
+            raise FieldError(f"files[{number}].url", reason)
+
+
+def get_stated(record: Record) -> dict[str, Any]:
+    """Return the fields of a record that a program states."""
+    return {name: getattr(record, name) for name in STATED}
+
+
+def list_related(record: Record) -> dict[str, str]:
+    """Return the identifiers of other items in a record, by field."""
+    related = {f"translations.{name}": ibi for name, ibi in record.translations.items()}
+    if record.next_edition is not None:
+        related["next_edition"] = record.next_edition
+    if isinstance(record.metadata, MetadataItem):
+        related["metadata.ibi"] = record.metadata.ibi
+    return related
+
+
+# --- the methods ---------------------------------------------------------------------------------
+
+
+#: A function that answers a request of a program.
+Answer = Callable[..., Response]
+#: The parsers of parameters or fields, by name.
+Parsers = Mapping[str, Callable[[str, Any], Any]]
+
+
+def answer_collection() -> Response:
+    """Answer a request for ``/ibi/identifiers``."""
+    return _answer({"GET": (_list, _LISTING), "POST": (_create, {})})
+
+
+def answer_identifier(ibi: str) -> Response:
+    """Answer a request for ``/ibi/identifiers/<ibi>``."""
+    methods = {"GET": (_show, {}), "PUT": (_put, {}), "DELETE": (_withdraw, _WITHDRAWING)}
+    return _answer(methods, ibi)
+
+
+def describe() -> Response:
+    """Return the description of the interface (OpenAPI 3.1). It needs no key."""
+    text = Path(__file__).with_name("openapi.json").read_text()
+    return problems.finish(Response(text, mimetype="application/json"))
+
+
+def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Response:
+    """Answer a request with the function of its method, or with a problem.
+
+    :param methods: the function of each method, and the parsers of the parameters in its query.
+    :param parts: the variable parts of the path.
     """
-    if found.record is not None and found.record.key is not None:
-        raise StorageError(
-            f"the item follows {found.record.key} of the repository; change it there"
+    method = "GET" if request.method == "HEAD" else request.method
+    try:
+        if method not in methods:
+            allowed = ", ".join(methods)
+            text = f"the method {method} is not allowed; use {allowed}"
+            raise problems.Problem(405, text, Allow=allowed)
+        archive = current_archive().without_session()
+        server = IdentificationServer(archive, _authenticate(archive))
+        answer, parsers = methods[method]
+        # unknown parameters are refused, because they may be misspelt
+        for name, stated in request.args.lists():
+            if len(stated) > 1:
+                raise FieldError(values.quoted_name(name), "the parameter must appear once")
+        return answer(server, *parts, **_parse_members(request.args.to_dict(), parsers))
+    except problems.Problem as problem:
+        return problem.answer()
+    except FieldError as error:
+        return problems.Problem(422, error.reason, error.field or None).answer()
+    except KeyReused:
+        text = "this Idempotency-Key was used for another request; use a new key for each request"
+        return problems.Problem(422, text, _REPEAT_KEY).answer()
+    except IBIError as error:
+        return problems.explain(error, _UNKNOWN).answer()
+
+
+def _authenticate(archive: Archive) -> sa.Row[Any]:
+    """Return the row of the key of the request, and count the request.
+
+    :raises Problem: 401 if there is no right key; 429 if the rate limit is reached.
+    """
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    now, realm = archive.clock(), 'Bearer realm="identifiers"'
+    if scheme.lower() != "bearer" or not text:
+        text = "send the key in the header Authorization: Bearer KEY"
+        raise problems.Problem(401, text, WWW_Authenticate=realm)
+    key = find_key(archive.database, archive.served().id, text.strip(), now)
+    if key is None:
+        limit = group_sender(user_address()), problems.WRONG_KEYS, "requests with wrong keys"
+    else:
+        limit = f"key {key.id}", RATE, "requests"
+    problems.count_request(archive.database, *limit, now)
+    if key is None:
+        text = (
+            "the key is unknown, revoked or expired; ask the administrator of the Archive for one"
         )
+        raise problems.Problem(401, text, WWW_Authenticate=f'{realm}, error="invalid_token"')
+    return key
+
+
+def _require(server: IdentificationServer, scope: str) -> None:
+    if not server.may(scope):
+        text = f"the key may not {scope}; ask the administrator for another key"
+        raise problems.Problem(403, text)
+
+
+def _create(server: IdentificationServer) -> Response:
+    """Issue identifiers, reserve one, or deposit an item.
+
+    The answer is JSON, or a list of pairs if the program prefers plain text.
+    """
+    data = problems.read_json_body(MAX_BODY, empty={})
+    stated = _parse_members(data, _CREATING)
+    kind = next((name for name in ("record", "reserve") if name in stated), "count")
+    for name in stated:
+        if name != kind and (name, kind) != ("note", "reserve"):
+            raise FieldError(name, f"the field cannot be used together with {kind}")
+    text = request.headers.get(_REPEAT_KEY)
+    repeat_key = None if text is None else _match_repeat_key(text.strip())
+    if text is not None and repeat_key is None:
+        raise FieldError(_REPEAT_KEY, "the key must have 1 to 255 visible ASCII characters")
+    _require(server, "deposit" if kind == "record" else "mint")
+    issued = server.issue(stated, repeat_key and repeat_key[2])
+    location = f"{_base_url()}/{issued[0].rep}"
+    best = request.accept_mimetypes.best_match(["application/json", "text/plain"])
+    if best == "text/plain":
+        pairs = format_pairs(("ibi", list_ibi_words(new.rep, new.ibip)) for new in issued)
+        return pairs_response(pairs, 201, Location=location)
+    response = _show_json({"identifiers": list(map(_name, issued))}, 201)
+    response.headers["Location"] = location
+    return response
+
+
+def _list(server: IdentificationServer, after: int = 0, limit: int = 100) -> Response:
+    """Return the identifiers that the program has requested, in parts."""
+    rows = server.list_issued(after, limit)
+    listed: dict[str, Any] = {
+        "identifiers": [
+            {**_name(row), "issued_at": format_timestamp(row.issued_at)} for row in rows
+        ]
+    }
+    if len(rows) == limit:
+        listed["next"] = f"{_base_url()}?after={rows[-1].id}&limit={limit}"
+    return _show_json(listed)
+
+
+def _show(server: IdentificationServer, ibi: str, status: int = 200) -> Response:
+    minted, state, record = server.describe(ibi)
+    described: dict[str, Any] = {**_name(minted), "status": state}
+    if record is not None:
+        described["record"] = format_record(record)
+    return _show_json(described, status)
+
+
+def _put(server: IdentificationServer, ibi: str) -> Response:
+    _require(server, "deposit")
+    data = problems.read_json_body(MAX_BODY, empty={})
+    stated = _parse_members(data, {"record": _CREATING["record"]})
+    if not stated:
+        raise FieldError("record", "the field is missing")
+    before = server.put(ibi, stated["record"])
+    return _show(server, before.minted.rep, 201 if before.record is None else 200)
+
+
+def _withdraw(
+    server: IdentificationServer, ibi: str, reason: str | None = None, successor: str | None = None
+) -> Response:
+    _require(server, "mint" if server.describe(ibi).record is None else "deposit")
+    server.withdraw(ibi, reason, successor)
+    return _show(server, ibi)
+
+
+# --- reading requests and writing answers --------------------------------------------------------
+
+
+def _parse_members(value: Any, parsers: Parsers) -> dict[str, Any]:
+    """Return the parsed fields of an object."""
+    members = values.check_object("", value, parsers)
+    return {name: parse(name, members[name]) for name, parse in parsers.items() if name in members}
+
+
+def _parse_number(least: int, most: int) -> Callable[[str, Any], int]:
+    """Return the parser of a field that is a whole number."""
+
+    def parse(name: str, value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise values.wrong(name, value, f"is not a whole number from {least} to {most}")
+        return value
+
+    return parse
+
+
+def _parse_digits(least: int, most: int) -> Callable[[str, Any], int]:
+    """Return the parser of a parameter that is a whole number."""
+    parse = _parse_number(least, most)
+    is_number = re.compile("[0-9]{1,18}").fullmatch
+    return lambda name, text: parse(name, int(text) if is_number(text) else text)
+
+
+def _parse_reserve(name: str, value: Any) -> bool:
+    if value is not True:
+        raise values.wrong(name, value, "is not true; omit the field to reserve nothing")
+    return True
+
+
+_LISTING: Parsers = {"after": _parse_digits(0, 1 << 59), "limit": _parse_digits(1, MAX_COUNT)}
+_WITHDRAWING: Parsers = {"reason": values.parse_text, "successor": values.parse_ibi}
+#: The parsers of the fields of a request for new identifiers.
+_CREATING: Parsers = {
+    "count": _parse_number(1, MAX_COUNT),
+    "reserve": _parse_reserve,
+    "note": values.parse_text,
+    "record": lambda name, value: value,
+}
+
+
+def _show_json(value: dict[str, Any], status: int = 200) -> Response:
+    response = jsonify(value)
+    response.status_code = status
+    return problems.finish(response)
+
+
+def _name(minted: Minted | sa.Row[Any]) -> dict[str, str]:
+    """Return the members for an identifier, which is an object with both forms."""
+    forms = Minted(minted.rep, minted.ibip)
+    url = current_archive().persistent_url(forms)
+    return {"rep": forms.rep, "ibip": forms.ibip, "persistent_url": url}
+
+
+def _base_url() -> str:
+    return f"{current_archive().addresses.base}{PATH}"

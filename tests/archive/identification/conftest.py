@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from support.archives import archive_of
 from werkzeug.test import TestResponse
 
-from flask_ibi_archive.archive.identification.api_keys import create_key
+from flask_ibi_archive.archive.identification.keys import create_key
 
 
 class Program:

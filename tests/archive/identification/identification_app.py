@@ -14,13 +14,13 @@ from pathlib import Path
 from flask import Flask
 from support.archives import archive_of, make_app
 
-from flask_ibi_archive.archive.identification import views
+from flask_ibi_archive.archive.identification import server
 from flask_ibi_archive.archive.items.minting import read_clock
 
 
 def create_app() -> Flask:
     """Return the app."""
-    views.RATE = 10**9
+    server.RATE = 10**9
     folder = Path(os.environ["TEST_FOLDER"])
     app = make_app(
         os.environ["TEST_URI"], folder, IBI_IDENTIFICATION=True, IBI_GRANULARITY="0.000001"

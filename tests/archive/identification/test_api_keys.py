@@ -16,13 +16,9 @@ from flask import Flask, Response
 from sqlalchemy import event, select, text
 from support.archives import archive_of
 
-from flask_ibi_archive.archive.identification import views
-from flask_ibi_archive.archive.identification.api_keys import (
-    create_key,
-    list_keys,
-    revoke_key,
-)
-from flask_ibi_archive.archive.identification.tables import ApiKey, IssuedIdentifier
+from flask_ibi_archive.archive.identification import server
+from flask_ibi_archive.archive.identification.keys import ApiKey, create_key, list_keys, revoke_key
+from flask_ibi_archive.archive.identification.server import IssuedIdentifier
 from flask_ibi_archive.archive.service.problems import (
     WRONG_KEYS,
     Problem,
@@ -108,42 +104,25 @@ def test_a_name_is_never_given_twice(served_app: Flask) -> None:
         revoke_key(*place, "ojs", NOON)
 
 
-@pytest.mark.parametrize(
-    ("settings", "may", "line"),
-    [
-        ({}, None, "FAIL programs: no program has a valid key; run: flask ibi api-key create"),
-        ({}, "mint", "FAIL programs: the keys of programs are sent without encryption"),
-        (
-            {"PREFERRED_URL_SCHEME": "https"},
-            "mint",
-            "ok   programs: 1 programs may use https://mtc-m16c.sid.inpe.br/ibi/identifiers",
-        ),
-    ],
-)
-def test_check_says_whether_programs_can_use_the_server(
-    new_app: Callable[..., Flask], settings: dict[str, str], may: str | None, line: str
-) -> None:
-    app = new_app(IBI_IDENTIFICATION=True, **settings)
+def test_check_says_whether_programs_can_use_the_server(new_app: Callable[..., Flask]) -> None:
+    app = new_app(IBI_IDENTIFICATION=True)
     archive = archive_of(app)
     archive.init()
-    if may is not None:
-        create_key(archive.database, archive.served().id, "ojs", [may], archive.clock())
-    lines = app.test_cli_runner().invoke(args=["ibi", "check"]).output.splitlines()
-    [found] = [each for each in lines if " programs" in each]
-    assert found.startswith(line), found
 
+    def check() -> str:
+        lines = app.test_cli_runner().invoke(args=["ibi", "check"]).output.splitlines()
+        [line] = [each for each in lines if " programs" in each]
+        return str(line)
 
-def test_check_says_that_the_app_itself_answers_programs(new_app: Callable[..., Flask]) -> None:
-    app = new_app(IBI_IDENTIFICATION=True, PREFERRED_URL_SCHEME="https")
-    archive = archive_of(app)
-    archive.init()
+    assert check().startswith("FAIL programs: no program has a valid key; run: flask ibi api-key")
     create_key(archive.database, archive.served().id, "ojs", ["mint"], archive.clock())
-    app.wsgi_app = Response("Log in.", 403)  # type: ignore[method-assign]
-    lines = app.test_cli_runner().invoke(args=["ibi", "check"]).output.splitlines()
-    [found] = [each for each in lines if " programs" in each]
-    assert found.startswith(
-        "FAIL programs: the app itself answers /ibi/identifiers, with status 403"
+    assert check().startswith("FAIL programs: the keys of programs are sent without encryption")
+    app = new_app(IBI_IDENTIFICATION=True, PREFERRED_URL_SCHEME="https")
+    assert check() == (
+        "ok   programs: 1 programs may use https://mtc-m16c.sid.inpe.br/ibi/identifiers"
     )
+    app.wsgi_app = Response("Log in.", 403)  # type: ignore[method-assign]
+    assert "the app itself answers /ibi/identifiers, with status 403" in check()
 
 
 # --- wrong keys ----------------------------------------------------------------------------------
@@ -208,7 +187,7 @@ def test_the_key_of_another_archive_of_the_database_is_unknown(
 def test_the_requests_with_a_key_are_limited(
     new_program: Callable[..., Program], clock: list[datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "RATE", 3)
+    monkeypatch.setattr(server, "RATE", 3)
     slow, other = new_program("slow"), new_program("other")
     assert [slow("POST").status_code for _ in range(4)] == [201, 201, 201, 429]
     refused = slow("GET")
@@ -244,16 +223,11 @@ def test_wrong_keys_are_limited_and_right_ones_are_not(
         counted = connection.execute(select(RequestCount.sender, RequestCount.requests)).all()
     assert [tuple(row) for row in counted] == [("127.0.0.1", WRONG_KEYS)]
     assert program("POST").status_code == 201
-    clock[0] += timedelta(minutes=1)
-    assert wrong("GET").status_code == 401
-
-
-def test_old_counts_are_deleted(served_app: Flask, program: Program, clock: list[datetime]) -> None:
-    for _ in range(5):
-        program("GET")
+    for _ in range(3):
         clock[0] += timedelta(minutes=1)
+        assert wrong("GET").status_code == 401
     with archive_of(served_app).database.reading() as connection:
-        assert len(connection.execute(select(RequestCount.minute)).all()) <= 2
+        assert len(connection.execute(select(RequestCount.minute)).all()) <= 3  # of two minutes
 
 
 # --- secrets -------------------------------------------------------------------------------------
@@ -281,11 +255,11 @@ def test_no_message_contains_the_key(
 
 
 @pytest.mark.postgresql
-@pytest.mark.parametrize("json", [{"count": 2}, {"reserve": True}, {"record": {"language": "pt"}}])
+@pytest.mark.parametrize("json", [{"count": 2}, {"record": {"language": "pt"}}])
 def test_the_same_request_at_the_same_time_is_carried_out_once(
     served_app: Flask, program: Program, json: dict[str, Any]
 ) -> None:
-    barrier = Barrier(6)
+    barrier = Barrier(4)
 
     def send(number: int) -> Any:
         client = Program(served_app.test_client(), program.key)
@@ -293,27 +267,11 @@ def test_the_same_request_at_the_same_time_is_carried_out_once(
         answer = client("POST", json=json, Idempotency_Key="once")
         return answer.status_code, answer.text
 
-    with ThreadPoolExecutor(6) as threads:
-        answers = set(threads.map(send, range(6)))
+    with ThreadPoolExecutor(4) as threads:
+        answers = set(threads.map(send, range(4)))
     assert {status for status, _ in answers} == {201}
     assert len(answers) == 1
     with archive_of(served_app).database.reading() as connection:
         rows = connection.execute(select(IssuedIdentifier.rep)).all()
     assert len(rows) == json.get("count", 1)
     assert len(list(archive_of(served_app).find())) == ("record" in json)
-
-
-@pytest.mark.postgresql
-def test_programs_at_the_same_time_get_different_identifiers(
-    served_app: Flask, new_program: Callable[..., Program]
-) -> None:
-    keys = [new_program(f"program {number}").key for number in range(4)]
-
-    def send(key: str) -> list[str]:
-        program = Program(served_app.test_client(), key)
-        answers = [program("POST", json={"count": 2}).json for _ in range(10)]
-        return [each["ibip"] for answer in answers for each in answer["identifiers"]]
-
-    with ThreadPoolExecutor(4) as threads:
-        issued = [ibip for ibips in threads.map(send, keys) for ibip in ibips]
-    assert len(set(issued)) == len(issued) == 80

@@ -11,12 +11,20 @@ from flask import Flask
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from flask_ibi_archive.archive.identification import views
+from flask_ibi_archive.archive.identification import server
+from flask_ibi_archive.archive.service import problems
 
 from .conftest import Program
 
 
-def send_random_requests(app: Flask, program: Program, cases: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", [50, 10_000])
+def test_answers_agree_with_the_description(
+    served_app: Flask,
+    new_program: Callable[..., Program],
+    monkeypatch: pytest.MonkeyPatch,
+    cases: int,
+) -> None:
     """Send random requests, right and wrong ones, and compare the answers with the description.
 
     A request that fits the description may be refused: a schema cannot say which languages exist.
@@ -24,9 +32,12 @@ def send_random_requests(app: Flask, program: Program, cases: int) -> None:
     """
     import schemathesis
 
+    monkeypatch.setattr(problems, "WRONG_KEYS", 10**9)
+    monkeypatch.setattr(server, "RATE", 10**9)
+    program = new_program(may="mint,deposit,all")
     existing = program("POST", json={"record": {}}).json["identifiers"][0]["ibip"]
     reserved = program("POST", json={"reserve": True}).json["identifiers"][0]["ibip"]
-    schema = schemathesis.openapi.from_wsgi("/ibi/identifiers/openapi.json", app)
+    schema = schemathesis.openapi.from_wsgi("/ibi/identifiers/openapi.json", served_app)
     operations = [operation.ok() for operation in schema.get_all_operations()]
     requests = st.one_of(
         [
@@ -52,23 +63,3 @@ def send_random_requests(app: Flask, program: Program, cases: int) -> None:
         )
 
     send()
-
-
-@pytest.fixture
-def unlimited(new_program: Callable[..., Program], monkeypatch: pytest.MonkeyPatch) -> Program:
-    """A program that may do everything. Neither its requests nor wrong keys are limited."""
-    monkeypatch.setattr(views, "WRONG_KEYS", 10**9)
-    monkeypatch.setattr(views, "RATE", 10**9)
-    return new_program(may="mint,deposit,all")
-
-
-@pytest.mark.slow
-def test_answers_agree_with_the_description(served_app: Flask, unlimited: Program) -> None:
-    send_random_requests(served_app, unlimited, 50)
-
-
-@pytest.mark.slow
-def test_ten_thousand_answers_agree_with_the_description(
-    served_app: Flask, unlimited: Program
-) -> None:
-    send_random_requests(served_app, unlimited, 10_000)
