@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -10,24 +10,19 @@ from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
-from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+from werkzeug.exceptions import NotFound
+from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, RegistrationRequest
-from flask_ibi_archive.core.protocol.messages import (
-    Acknowledgment,
-    UrlRequest,
-    format_request,
-    parse_ibi_forms,
-)
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.resolver.service import ResolverService
-
 
 #: The User-Agent of a reader who is not a robot.
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -36,6 +31,30 @@ USER = "150.163.2.175"
 
 #: The pairs of an answer: the words of each value, by name.
 Pairs = dict[str, tuple[str, ...]]
+
+
+class FixedClock:
+    """A clock that stands still until a test advances it.
+
+    ::
+
+        clock = FixedClock()
+        app = create_app(settings, clock=clock)     # IBIArchive(clock=clock)
+        clock.advance(3600)
+
+    :param now: the time that the clock shows, with a time zone.
+    """
+
+    def __init__(self, now: datetime = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        """Return the time that the clock shows."""
+        return self.now
+
+    def advance(self, seconds: float = 0, *, days: float = 0) -> None:
+        """Set the clock to a later time."""
+        self.now += timedelta(days=days, seconds=seconds)
 
 
 class Reader:
@@ -67,8 +86,10 @@ class Reader:
         :param verbs: such as ``GetLastEdition GetMetadata(oai_dc)``.
         :param path: the path of a file of the item.
         """
-        request = UrlRequest(parse_identifier(ibi), (self.user,), path, parse_verb_list(verbs))
-        response = self._send(format_request(request))
+        request = messages.UrlRequest(
+            parse_identifier(ibi), (self.user,), path, parse_verb_list(verbs)
+        )
+        response = self._send(messages.format_request(request))
         assert response.status_code == 200, response.text
         return pairs_as_dict(parse_pairs(response.data))
 
@@ -80,15 +101,15 @@ class Reader:
         """
         named = pairs.get(f"ibi{relation}")
         response = self._send(
-            format_request(
-                Acknowledgment(
+            messages.format_request(
+                messages.Acknowledgment(
                     client_addresses=(self.user,),
                     content_type=pairs[f"contenttype{relation}"][0],
                     state=pairs[f"state{relation}"][0],
                     url=pairs[f"url{relation}"][0],
                     persistent_url=f"{self.archive.config.persistent_url_base}/{pairs['ibi'][1]}",
                     url_key=pairs["urlkey"][0],
-                    ibi=None if named is None else parse_ibi_forms(named),
+                    ibi=None if named is None else messages.parse_ibi_forms(named),
                 )
             )
         )
@@ -128,7 +149,7 @@ CHEAP = 2**7
 PATIENCE = 60
 
 
-class _QuietHandler(WSGIRequestHandler):
+class _Quiet(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: object) -> None:
         """Write nothing."""
 
@@ -136,15 +157,18 @@ class _QuietHandler(WSGIRequestHandler):
 class LoopbackServer:
     """A server of one app on the loopback interface.
 
-    The port is already reserved when the app does not exist yet, because the app needs its address
-    as a setting.
+    The port is known before the app exists, because the app needs its address as a setting.
     """
 
     def __init__(self) -> None:
-        self._socket = socket.create_server((HOST, 0))
-        self.address = f"{HOST}:{self._socket.getsockname()[1]}"
-        self._server: BaseWSGIServer | None = None
-        self._thread: Thread | None = None
+        self._app: Any = NotFound()
+        self._server = make_server(HOST, 0, self._answer, threaded=True, request_handler=_Quiet)
+        self.address = f"{HOST}:{self._server.port}"
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def _answer(self, environ: dict[str, Any], start_response: Any) -> Any:
+        return self._app(environ, start_response)
 
     @property
     def url(self) -> str:
@@ -153,25 +177,13 @@ class LoopbackServer:
 
     def serve(self, app: Flask) -> None:
         """Answer requests with an app until :meth:`close`."""
-        self._server = make_server(
-            HOST,
-            self._socket.getsockname()[1],
-            app,
-            threaded=True,
-            request_handler=_QuietHandler,
-            fd=self._socket.fileno(),
-        )
-        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
+        self._app = app
 
     def close(self) -> None:
         """Stop the server."""
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._thread.join()
-            self._server.server_close()
-            self._server = None
-        self._socket.close()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
 
 
 class LoopbackResolver:
