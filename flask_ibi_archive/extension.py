@@ -336,15 +336,15 @@ class IBIArchive:
         """Return the object that builds the URLs of an app."""
 
         def find_address(page: PageKind, item: Named, path: str | None) -> str | None:
-            find = self.functions.find_address
-            if find is None or has_request_context():
-                return find and find(page, item, path)
+            assert self.functions.find_address is not None
+            if has_request_context():
+                return self.functions.find_address(page, item, path)
             with app.test_request_context(base_url=addresses.base):
-                return find(page, item, path)
+                return self.functions.find_address(page, item, path)
 
         addresses = self.addresses(config.base_url)
         addresses.find_root = partial(find_root, config.application_root)
-        addresses.find_address = find_address
+        addresses.get_host_function = lambda: self.functions.find_address and find_address
         return addresses
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:

@@ -18,11 +18,11 @@ from flask_ibi_archive.archive.identification.keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import files, labels, landing, lists, metadata, zip
+from flask_ibi_archive.archive.service.archive_service import find_service_view
 from flask_ibi_archive.archive.service.local_resolution import (
     answer_over_catch_all,
     answer_unrouted,
 )
-from flask_ibi_archive.archive.service.views import find_service_view
 from flask_ibi_archive.core.records import offer_messages as offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig, read_setting

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from flask_ibi_archive.archive.accesses.visitors import is_robot_access
-from flask_ibi_archive.archive.service.url_keys import URLKeys
+from flask_ibi_archive.archive.service.archive_service import URLKeys
 from flask_ibi_archive.core.identifiers.dates import parse_decimal, parse_granularity
 from flask_ibi_archive.core.identifiers.grammar import (
     canonical_address,

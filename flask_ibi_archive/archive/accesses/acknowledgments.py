@@ -19,8 +19,8 @@ from flask_ibi_archive.archive.accesses.visitors import (
     is_robot_access,
 )
 from flask_ibi_archive.archive.items.relations import COUNTING
+from flask_ibi_archive.archive.service.archive_service import KeyFacts, URLKeys
 from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
-from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, Scope
@@ -256,7 +256,7 @@ class _Delivery:
         """Yield the files that may have the URL; each file has its shortest relation."""
         found: dict[ItemKey, Target] = {}
         for target in self._list_targets(item, FILE_LIST):
-            if self.facts.may_read(target.item, self.user):
+            if target.item.allows(self.user):
                 found.setdefault(target.item.key, target)
         paths = list_paths(self.acknowledgment.url or "")
         for key, path, url in self.catalogue.find_files(self.connection, list(found), paths):

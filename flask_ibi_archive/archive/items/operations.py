@@ -645,9 +645,8 @@ def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
 Clock: TypeAlias = "Callable[[], datetime]"
 
 
-def read_utc_clock() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(timezone.utc)
+#: Returns the current time in UTC.
+read_utc_clock: Clock = partial(datetime.now, timezone.utc)
 
 
 @dataclass(frozen=True)

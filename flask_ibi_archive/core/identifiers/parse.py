@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations, islice
 from typing import TypeVar
 
@@ -298,6 +299,7 @@ def _list_replacements(part: str, exchanges: int) -> Iterator[str]:
         yield "".join(characters)
 
 
+@lru_cache(maxsize=1024)  # an answer parses the identifier of its item several times
 def parse_identifier(text: str) -> Identifier:
     """Parse an identifier of any form.
 

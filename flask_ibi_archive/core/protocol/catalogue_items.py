@@ -34,7 +34,8 @@ def may_read(
     :param address: the IP address of the user.
     :param today: the current day (UTC).
     """
-    return not is_closed(embargo, today) and networks_allow(networks, address)
+    is_open = embargo is None or today >= embargo
+    return is_open and (networks is None or networks_allow(networks, address))
 
 
 def is_closed(embargo: date | None, today: date) -> bool:

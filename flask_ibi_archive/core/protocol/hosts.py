@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -231,6 +232,7 @@ def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
 CLIENT_ADDRESSES = "clientinformation.ipaddress"
 
 
+@lru_cache(maxsize=256)  # a reader follows several links
 def parse_client_addresses(text: str) -> tuple[str, ...]:
     """Parse a list of IP addresses.
 

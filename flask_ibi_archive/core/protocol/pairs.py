@@ -29,7 +29,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from flask_ibi_archive.errors import PeerProtocolError
 
@@ -79,13 +79,16 @@ def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
         part is ignored.
     Source: [R] 7.2, DECODQS, Example 7.1; 4.1, Table 4.1.
     """
-    text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
-    pairs = []
-    for part in text.split("&"):
-        if part:
-            name, _, value = part.partition("=")
-            pairs.append((_decode(name), _decode(value)))
-    return pairs
+    octets = raw if isinstance(raw, bytes) else to_bytes(raw)
+    # in ISO 8859-1, each character is a byte; the bytes may be parts of characters in UTF-8
+    pairs = parse_qsl(octets.decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+    return [
+        (
+            name.encode("latin-1").decode("utf-8", "surrogateescape"),
+            value.encode("latin-1").decode("utf-8", "surrogateescape"),
+        )
+        for name, value in pairs
+    ]
 
 
 def find_repeated(pairs: Iterable[tuple[str, str]]) -> set[str]:
@@ -98,10 +101,6 @@ def refuse_subject(subject: str, known: Iterable[str]) -> PeerProtocolError:
     return PeerProtocolError(
         f"servicesubject {subject[:80]!r} is unknown; it must be one of {', '.join(known)}"
     )
-
-
-def _decode(text: str) -> str:
-    return decode_url(text.replace("+", " "))
 
 
 def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] = ()) -> str:

@@ -73,11 +73,11 @@ class ArchiveUrls:
         ``http://mtc-m16c.sid.inpe.br``.
     :ivar find_root: returns the path under which the app is mounted, such as ``/repository``; "" if
         the app is at the root of the host.
-    :ivar find_address: the function of the host that changes addresses, or None.
+    :ivar get_host_function: returns the function of the host that changes addresses, or None.
     """
 
     find_root: Callable[[], str] | None = None
-    find_address: FindAddress | None = None
+    get_host_function: Callable[[], FindAddress | None] = staticmethod(lambda: None)
 
     def __init__(self, origin: str) -> None:
         self.origin = origin
@@ -136,7 +136,8 @@ class ArchiveUrls:
         :raises ValueError: if the function returns something else than a path, a URL or None.
         """
         ibi = item.rep or item.ibip
-        found = None if self.find_address is None else self.find_address(page, item, text)
+        find_address = self.get_host_function()
+        found = None if find_address is None else find_address(page, item, text)
         if found is None:
             return f"{self.base}/col/{ibi}{end}"
         if isinstance(found, str) and found.startswith(("http://", "https://")):
@@ -208,13 +209,6 @@ class ArchiveFacts:
         return self.relations is None or any(
             pattern.matches(parse_relation(name)) for pattern in self.relations
         )
-
-    def may_read(self, item: CatalogueItem, user: str) -> bool:
-        """Return True if a user may read the files of an item, or if access is not checked.
-
-        :param user: the IP address of the user.
-        """
-        return not self.checks_access or item.allows(user)
 
 
 #: The name and the value of a pair. The value is one word or several words.
@@ -342,9 +336,10 @@ class _View:
         for name, target in targets:
             if self.facts.answers(name):
                 # the description keeps the objects of the target, so that the key remains valid
-                if target.key not in self.known:
-                    self.known[target.key] = self._describe(target)
-                yield name, self.known[target.key]
+                key = target.key
+                if key not in self.known:
+                    self.known[key] = self._describe(target)
+                yield name, self.known[key]
 
     def _describe(self, target: RelationTarget) -> Description:
         """Return what the URL list contains about a target, if the user may see it."""
@@ -365,7 +360,7 @@ class _View:
         return Description(target, words, values)
 
     def _may_read(self, item: CatalogueItem) -> bool:
-        return self.facts.may_read(item, self.request.client_addresses[0])
+        return not self.facts.checks_access or item.allows(self.request.client_addresses[0])
 
     def _find_written_url(self, target: RelationTarget) -> str | None:
         """Return the URL of metadata without an identifier, or None.

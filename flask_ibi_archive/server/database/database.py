@@ -8,6 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -141,7 +142,7 @@ class Database:
             raise self.explain(error) from error
 
     def _connect(self, engine: Engine) -> Connection:
-        if self.find_limit() is not None:
+        if self.breaker.patience < inf and self.find_limit() is not None:
             self.breaker.check()
         return engine.connect()
 

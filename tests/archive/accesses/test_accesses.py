@@ -44,7 +44,7 @@ from support.web import (
 
 from flask_ibi_archive.archive.accesses.acknowledgments import encode_url
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, URLKeys
+from flask_ibi_archive.archive.service.archive_service import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import (
     Acknowledgment,

@@ -11,7 +11,12 @@ import pytest
 from flask import Flask
 from support.archives import archive_of
 
-from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, MAX_LENGTH, KeyFacts, URLKeys
+from flask_ibi_archive.archive.service.archive_service import (
+    CLOCK_LEEWAY,
+    MAX_LENGTH,
+    KeyFacts,
+    URLKeys,
+)
 from flask_ibi_archive.core.protocol.inclusion import is_key
 
 IBI = "8JMKD3MGP8W/35MME4E"

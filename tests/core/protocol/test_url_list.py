@@ -107,7 +107,7 @@ def test_a_host_chooses_the_address_of_each_page() -> None:
             "statistics": "https://figures.example/7",
         }.get(page)
 
-    addresses.find_address = find_address
+    addresses.get_host_function = lambda: find_address
     assert addresses.item(BOTH) == "https://a.example/repository/items/7"
     assert addresses.file(BOTH, "a b.txt") == "https://a.example/repository/files/7"
     assert addresses.statistics(BOTH) == "https://figures.example/7"
@@ -126,14 +126,14 @@ def test_a_host_chooses_the_address_of_each_page() -> None:
 @for_each("address", ["http://b.example/7", "https://b.example/7"])
 def test_a_host_may_choose_a_whole_url(address: str) -> None:
     addresses = ArchiveUrls("https://a.example")
-    addresses.find_address = lambda page, item, name: address
+    addresses.get_host_function = lambda: lambda page, item, name: address
     assert addresses.item(BOTH) == addresses.file(BOTH, "a") == address
 
 
 @for_each("address", ["items/7", "//b.example/7", "ftp://b.example/7", "", 7])
 def test_an_address_that_is_neither_a_path_nor_a_url_is_refused(address: Any) -> None:
     addresses = ArchiveUrls("https://a.example")
-    addresses.find_address = lambda page, item, name: address
+    addresses.get_host_function = lambda: lambda page, item, name: address
     with pytest.raises(ValueError) as caught:
         addresses.item(BOTH)
     assert str(caught.value) == (
