@@ -108,7 +108,8 @@ def resolve_locally(
     analysis = Analysis(wanted, ranges)
     asked: list[Identifier] = []
     is_known = False
-    while True:
+    outcome: Redirect | Alert | None = None
+    while outcome is None:
         is_here = True
         removed: ItemView | None = None
         for question in analysis.questions:
@@ -116,21 +117,17 @@ def resolve_locally(
             answer = ask(question)
             if redirect := analysis.add_answer(answer):
                 return redirect
+            is_here = is_here and bool(answer.pairs)
+            is_known = is_known or bool(answer.pairs)
             if answer.pairs.get("state") == (State.DELETED.value,):
                 removed = _find_removed(archive, question.ibi)
                 is_here = is_here and removed is not None
-            is_here = is_here and bool(answer.pairs)
-            is_known = is_known or bool(answer.pairs)
         if not is_here:
             # Another Archive may have a translation of the item. Without this check, the reader
             # would get the item in its own language instead.
             return NotHere(is_known, _find_moved(archive, asked) if is_known else None)
         outcome = analysis.finish_round(asked=1)
-        if isinstance(outcome, Redirect):
-            return outcome
-        if isinstance(outcome, Alert):
-            break
-    if outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
+    if isinstance(outcome, Redirect) or outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
         return outcome
     if removed is not None and outcome.kind is AlertKind.REMOVED:
         return removed
@@ -333,26 +330,27 @@ def answer_former_link() -> Response | None:
     archive = current_archive()
     if not archive.config.local_resolution or is_message():
         return None
-    target = request_target()
-    links = find_former_links(target, _list_bases())
-    if not links:
-        return None
+    config, host = archive.config, normalize_host(request_host())
+    is_ours = host in (normalize_host(config.archive_address), *config.former_hosts)
+    # a proxy may add the path under which the app is mounted to the path of a former address
+    bases = [f"http://{host}{root}" for root in sorted({"", request_root()})] if is_ours else []
+    links = find_former_links(request_target(), bases)
     aliases = [link.alias for link in links]
     is_meant = _is_meant_link()
     try:
         # a page of the app that does not exist must not wait for the database
-        if not (is_meant or archive.config.former_hosts or archive.items.may_have_addresses()):
+        if not links or not (is_meant or config.former_hosts or archive.items.may_have_addresses()):
             return None
-        found = archive.database.read(
+        holder = archive.database.read(
             lambda connection: archive.items.find_by_alias(connection, aliases)
         )
     except (NotReady, ConfigError) as error:
         return alerts.unready_response(error) if is_meant else None
-    if found is None:
+    if holder is None:
         return None
     if request.method not in ("GET", "HEAD"):
         return alerts.method_response()
-    alias, ibi = found
+    alias, ibi = holder
     link = links[aliases.index(alias)]
     return _find_resolve()(
         add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
@@ -370,24 +368,8 @@ def _find_resolve() -> hooks.Resolve:
 
 def _is_meant_link() -> bool:
     """Return whether the app cannot have a page at the address."""
-    return is_named(request_target()) or _is_former_host()
-
-
-def _is_former_host() -> bool:
-    return normalize_host(request_host()) in current_archive().config.former_hosts
-
-
-def _list_bases() -> list[str]:
-    """Return what precedes the target in addresses of this request.
-
-    A proxy may add the path under which the app is mounted to the path of a former address.
-
-    :returns: no text if the host is neither that of the Archive nor a former one.
-    """
     host = normalize_host(request_host())
-    if host != normalize_host(current_archive().config.archive_address) and not _is_former_host():
-        return []
-    return [f"http://{host}{root}" for root in sorted({"", request_root()})]
+    return is_named(request_target()) or host in current_archive().config.former_hosts
 
 
 def _is_for_resolver() -> bool:

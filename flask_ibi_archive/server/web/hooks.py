@@ -54,7 +54,7 @@ from flask_ibi_archive.server.web.responses import (
     send_static_file,
     set_headers,
 )
-from flask_ibi_archive.server.web.texts import PageFunctions
+from flask_ibi_archive.server.web.texts import FUNCTIONS
 
 # --- persistent URLs ---------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ def prepare_app(state: BlueprintSetupState) -> None:
     app are replaced, which only a subclass is meant to replace.
     """
     state.app.url_map.converters[OWN_WORD] = OwnWordConverter
-    state.app.jinja_env.add_extension(PageFunctions)
+    state.app.jinja_env.globals.update(FUNCTIONS)
     if ANSWERS not in state.app.extensions:
         state.app.extensions[ANSWERS] = []
         state.app.extensions[SERVER_PAGES] = set()

@@ -1,10 +1,7 @@
 """Translates the texts of the pages, and formats dates, numbers and names of languages.
 
 Python code calls the functions of this module. The templates of the package, and those of a host
-that replace them, call the same functions: ``_``, ``ngettext``, ``format_date``, ``format_moment``,
-``format_number``, ``format_size``, ``language_name`` and ``list_languages``. All other templates of
-the host keep functions with these names, such as those of Flask-Babel; so do ``_`` and ``ngettext``
-in the templates with which the host replaces ours.
+that replace them, call the same functions (:data:`FUNCTIONS`).
 
 The messages are English sentences, so English needs no catalogue. The catalogue of another language
 is the file ``translations/<language>/LC_MESSAGES/ibi_archive.po``. The files are read as they are;
@@ -29,8 +26,6 @@ from babel import Locale, dates, numbers
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from flask import Response, current_app, request
-from jinja2 import Environment
-from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
@@ -93,13 +88,8 @@ MAX_QUERY = 4096
 FLASK_BABEL = "babel"
 #: The key of the catalogue of a page in the WSGI environment of a request.
 CATALOGUE = "ibi.catalogue"
-#: The beginning of the names of our templates, and of those of a host that replace them.
-TEMPLATES = "ibi_archive/"
 #: The folder of our templates.
 OWN_TEMPLATES = Path(__file__).parent / "templates"
-#: The functions that a host's template keeps, if the host has functions with these names.
-TRANSLATING = {"_", "ngettext"}
-
 #: The units of sizes: the number of bytes, and the symbol, which all languages share.
 SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))
 
@@ -324,42 +314,15 @@ def get_language_name(code: str) -> str:
     return f"{name} ({locale.territories.get(country, country)})" if country else name
 
 
-# --- templates ---------------------------------------------------------------------------------
-
-#: The functions by their names in templates.
+#: The functions by their names in templates. Their prefix distinguishes them from functions of the
+#: host, such as those of Flask-Babel: a page can extend a layout of the host.
 FUNCTIONS = {
-    "_": gettext,
-    "ngettext": ngettext,
-    "format_date": format_date,
-    "format_moment": format_moment,
-    "format_number": format_number,
-    "format_size": format_size,
-    "language_name": get_language_name,
-    "list_languages": list_languages,
+    "ibi_gettext": gettext,
+    "ibi_ngettext": ngettext,
+    "ibi_format_date": format_date,
+    "ibi_format_moment": format_moment,
+    "ibi_format_number": format_number,
+    "ibi_format_size": format_size,
+    "ibi_language_name": get_language_name,
+    "ibi_list_languages": list_languages,
 }
-_CALL = re.compile(rf"(?<![\w.])({'|'.join(FUNCTIONS)})\(")
-
-
-class PageFunctions(Extension):
-    """Binds the functions of this module to their names in the templates of the package.
-
-    A page can extend a layout of the host, whose function ``_`` may be that of Flask-Babel. The two
-    templates share all variables. Therefore, a call of one of the names in a template of the
-    package becomes a call of a global function with the prefix ``ibi_``. In a template with which
-    the host replaces one of ours, the host's own translations stay.
-    """
-
-    identifier = "flask_ibi_archive.page_functions"
-
-    def __init__(self, environment: Environment) -> None:
-        super().__init__(environment)
-        functions = {f"ibi_{name}": function for name, function in FUNCTIONS.items()}
-        environment.globals.update(functions)
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        """Add the prefix to the names of the functions in a template of the package."""
-        if not (name or "").startswith(TEMPLATES):
-            return source
-        is_ours = Path(filename or "").is_relative_to(OWN_TEMPLATES)
-        theirs = set() if is_ours else TRANSLATING & self.environment.globals.keys()
-        return _CALL.sub(lambda call: call[0] if call[1] in theirs else f"ibi_{call[0]}", source)

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from flask import Flask
 from flask_babel import Babel
-from jinja2 import ChoiceLoader, DictLoader, FileSystemLoader
-from jinja2.environment import create_cache
 from markupsafe import Markup
-from support.cases import for_each
 from support.pages import (
     LANGUAGES,
     Page,
@@ -25,7 +22,6 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.server.web import texts as translations
 from flask_ibi_archive.server.web.alerts import alert_response
-from flask_ibi_archive.server.web.texts import OWN_TEMPLATES
 
 NewApp = Callable[..., Flask]
 
@@ -138,31 +134,6 @@ def test_numbers_plurals_and_html_in_messages() -> None:
         assert text == "¿Quiso decir <a>x</a>?"
         plain = translations.gettext("Did you mean {identifier}?", identifier="<b>")
         assert (plain, isinstance(plain, Markup)) == ("¿Quiso decir <b>?", False)
-
-
-@for_each("has_own", [True, False])
-def test_templates_of_a_host_keep_its_translations(web: Flask, has_own: bool) -> None:
-    """The function ``_`` of a host is that of Flask-Babel, also in templates that replace ours."""
-    env = web.jinja_env.overlay()
-    env.cache = create_cache(400)
-    if has_own:
-        env.globals = {**env.globals, "_": lambda text: f"host: {text}"}
-    own = FileSystemLoader(OWN_TEMPLATES)
-    sources = {
-        "layout.html": "{{ x._('y') }}|{% block content %}{% endblock %}",
-        "ibi_archive/files.html": (
-            "{% extends 'layout.html' %}{% from 'ibi_archive/macros.html' import m %}"
-            "{% block content %}{{ _('Files') }}|{{ m() }}|{{ x._('y') }}|{{ format_number(1000) }}"
-            "{% endblock %}"
-        ),
-        "ibi_archive/macros.html": "{% macro m() %}{{ _('Title') }}{% endmacro %}",
-    }
-    env.loader = ChoiceLoader([DictLoader(sources), own])
-    with web.test_request_context(headers={"Accept-Language": "pt"}):
-        text = env.get_template("ibi_archive/files.html").render(x={"_": str.upper})
-        ours = env.get_template("ibi_archive/default/base.html").render()
-    assert text == ("Y|host: Files|host: Title|Y|1.000" if has_own else "Y|Arquivos|Título|Y|1.000")
-    assert "Identificadores persistentes" in ours
 
 
 def choose(app: Flask, language: str | None) -> None:
