@@ -14,13 +14,7 @@ from flask_ibi_archive.archive.pages.metadata import add_part_links, find_format
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
 from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
 from flask_ibi_archive.core.records.record import ItemView
-from flask_ibi_archive.server.web.requests import (
-    current_archive,
-    is_request_url,
-    prefers_metadata,
-    read_query,
-    request_path,
-)
+from flask_ibi_archive.server.web import requests
 from flask_ibi_archive.server.web.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.web.texts import gettext, set_language
 
@@ -54,7 +48,7 @@ def _choose_form() -> str | None:
 
     :returns: None if the parameter has a wrong value.
     """
-    stated = read_query().get("format")
+    stated = requests.read_query().get("format")
     if stated is not None:
         return stated if stated in FORMS else None
     types = list(FORMS.values())
@@ -65,7 +59,7 @@ def _choose_form() -> str | None:
 def _files_page(item: ItemView) -> Response:
     count = len(item.record.files)
     numbers = {str(number + 1): number for number in range(-(-count // LISTED_FILES) or 1)}
-    number = numbers.get(read_query().get("page", "1"))
+    number = numbers.get(requests.read_query().get("page", "1"))
     if number is None:
         title = gettext("The list of files has no such page")
         return pages.message(404, title, item=item, links_files=True)
@@ -117,7 +111,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     """
     # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
-    raw = request_path().partition(prefix)[2]
+    raw = requests.request_path().partition(prefix)[2]
     found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
     access = check_access(item, found)
     if not access.is_allowed:
@@ -125,12 +119,12 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
     file_type, formats = pages.find_media_type(found.path), find_formats(item)
-    if prefers_metadata(request.accept_mimetypes, file_type, formats) and (
+    if requests.prefers_metadata(request.accept_mimetypes, file_type, formats) and (
         chosen := negotiate(item)
     ):
         return chosen
-    if found.url is not None and not is_request_url(
-        found.url, current_archive().config.archive_address
+    if found.url is not None and not requests.is_request_url(
+        found.url, requests.current_archive().config.archive_address
     ):
         return pages.redirect_to(found.url)
     if found.source is not None:

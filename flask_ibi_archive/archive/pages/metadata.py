@@ -34,21 +34,7 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import HostFunctionFailed
-from flask_ibi_archive.server.web.requests import (
-    UNKNOWN_USER,
-    choose_format,
-    choose_media_type,
-    current_archive,
-    is_request_url,
-    read_query,
-    user_address,
-)
-from flask_ibi_archive.server.web.responses import (
-    allow_origins,
-    hide_from_search,
-    make_conditional,
-    set_headers,
-)
+from flask_ibi_archive.server.web import requests, responses
 from flask_ibi_archive.server.web.texts import gettext
 
 
@@ -58,7 +44,7 @@ def find_formats(item: ItemView) -> dict[str, str | None]:
     :returns: the media type of each format by name; None if the media type is unknown.
     """
     known: dict[str, str | None] = {
-        format.name: format.media_type for format in current_archive().formats
+        format.name: format.media_type for format in requests.current_archive().formats
     }
     if item.dublin_core:
         return known
@@ -74,13 +60,13 @@ def negotiate(item: ItemView) -> Response | None:
         response lists what it has (406).
     """
     formats = find_formats(item)
-    chosen = choose_format(request.accept_mimetypes, formats)
+    chosen = requests.choose_format(request.accept_mimetypes, formats)
     if chosen == "":
         return None
     if chosen is None:
         response = _list_forms(item, formats)
     else:
-        url = current_archive().addresses.metadata(item, chosen)
+        url = requests.current_archive().addresses.metadata(item, chosen)
         response = share(pages.redirect_to(url, 303), item)
     response.vary.add("Accept")
     return response
@@ -88,12 +74,12 @@ def negotiate(item: ItemView) -> Response | None:
 
 def _list_forms(item: ItemView, formats: dict[str, str | None]) -> Response:
     """Return the media types in which an item is available, and their addresses (406)."""
-    addresses = current_archive().addresses
+    addresses = requests.current_archive().addresses
     text = f"The item {item.ibi} is not available in the requested form. It is available as:\n"
     text += f"text/html {addresses.item(item)}\n"
     for name, media_type in formats.items():
         text += f"{media_type or name} {addresses.metadata(item, name)}\n"
-    return set_headers(Response(text, 406, content_type="text/plain; charset=utf-8"))
+    return responses.set_headers(Response(text, 406, content_type="text/plain; charset=utf-8"))
 
 
 def list_links(item: ItemView, work: Work) -> list[page_head.Link]:
@@ -101,7 +87,7 @@ def list_links(item: ItemView, work: Work) -> list[page_head.Link]:
 
     :param item: the item without the files that the reader may not see.
     """
-    addresses = current_archive().addresses
+    addresses = requests.current_archive().addresses
     formats = find_formats(item).items()
     metadata = {addresses.metadata(item, name): media_type for name, media_type in formats}
     return list(page_head.list_item_links(work, metadata))
@@ -112,7 +98,7 @@ def add_part_links(response: Response, item: ItemView, relation: str) -> Respons
 
     :param relation: the relation to the landing page: ``collection`` or ``describes``.
     """
-    archive = current_archive()
+    archive = requests.current_archive()
     page_url = archive.addresses.item(item)
     url = archive.persistent_url(item)
     return add_links(response, page_head.list_part_links(relation, url, page_url))
@@ -149,9 +135,11 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
 
 def _find_pdf_url(item: ItemView) -> str | None:
     """Return the URL of a PDF that the Archive itself sends; None if there is none."""
-    archive, target = current_archive(), item.record.target_path
+    archive, target = requests.current_archive(), item.record.target_path
     for file in sorted(item.record.files, key=lambda file: file.path != target):
-        is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
+        is_here = file.url is None or requests.is_request_url(
+            file.url, archive.config.archive_address
+        )
         is_pdf = pages.find_media_type(file.path) == "application/pdf"
         if file.source is not None and is_here and is_pdf:
             return archive.addresses.file(item, file.path)
@@ -165,7 +153,7 @@ def share(response: Response, item: ItemView) -> Response:
     read it. Browsers send no cookies with these requests.
     """
     if item.record.access is None:
-        allow_origins(response)
+        responses.allow_origins(response)
     return response
 
 
@@ -176,16 +164,16 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     If the metadata are another item or on another server, the access rule of this item does not
     apply to them.
     """
-    choice = read_query().get("choice") or None
+    choice = requests.read_query().get("choice") or None
     refusal = find_refusal(item)
     if choice is None and refusal is None and (chosen := negotiate(item)):
         return chosen
-    format = None if choice is None else current_archive().formats.get(choice)
+    format = None if choice is None else requests.current_archive().formats.get(choice)
     # resolvers do not ask for the metadata of a removed item, but readers may
     is_own = (
         isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == State.DELETED
     )
-    is_listed = format is None or format.name in current_archive().facts().own_formats
+    is_listed = format is None or format.name in requests.current_archive().facts().own_formats
     # a metadata item itself has the page of its metadata, and their Dublin Core
     if not is_own and (is_listed or not item.dublin_core):
         linked = _find_linked(item, choice, format)
@@ -210,10 +198,12 @@ def _metadata_page(item: ItemView) -> Response:
     to this address. Then the user is redirected to the landing page, which states the reason, and
     which the host may have replaced by its own.
     """
-    if item.record.state == State.DELETED or item.allows(user_address()):
-        response = hide_from_search(pages.page("metadata", item=select_readable_files(item)))
+    if item.record.state == State.DELETED or item.allows(requests.user_address()):
+        response = responses.hide_from_search(
+            pages.page("metadata", item=select_readable_files(item))
+        )
     else:
-        response = pages.redirect_to(current_archive().addresses.item(item))
+        response = pages.redirect_to(requests.current_archive().addresses.item(item))
     response.vary.add("Accept")
     return add_part_links(response, item, "describes")
 
@@ -230,12 +220,17 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
             500, gettext("The metadata can't be shown in this format"), item=readable
         )
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
-    media_type = choose_media_type(request.accept_mimetypes, format.name, format.media_type)
+    media_type = requests.choose_media_type(
+        request.accept_mimetypes, format.name, format.media_type
+    )
     charset = "" if media_type.endswith("json") else "; charset=utf-8"
     response = Response(body, content_type=f"{media_type}{charset}")
     response.vary.add("Accept")
     pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
-    share(hide_from_search(make_conditional(set_headers(response))), item)
+    share(
+        responses.hide_from_search(responses.make_conditional(responses.set_headers(response))),
+        item,
+    )
     return add_part_links(response, item, "describes")
 
 
@@ -251,7 +246,7 @@ def _find_linked(
         step = Step(StepKind.METADATA, choice)
     except ValueError:
         return None
-    archive, user = current_archive(), user_address()
+    archive, user = requests.current_archive(), requests.user_address()
     # an item that is metadata and has no metadata describes itself
     target, access = item, AccessDecision(True)
     if isinstance(item.record.metadata, MetadataItem):
@@ -264,7 +259,7 @@ def _find_linked(
     if target is not item or item.record.content_type == "Metadata":
         access = check_access(target)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user
-    if not access.is_allowed and (access.by_policy or user == UNKNOWN_USER):
+    if not access.is_allowed and (access.by_policy or user == requests.UNKNOWN_USER):
         return pages.restricted_page(target, access)
     identifier = parse_identifier(item.record.identifiers[0])
     facts, is_open = archive.facts(), access.by_policy

@@ -17,23 +17,10 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from flask_ibi_archive.archive.items import read, tables
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.files import FileStore
 from flask_ibi_archive.archive.items.import_export import export_records
-from flask_ibi_archive.archive.items.read import (
-    ARCHIVE,
-    ItemReader,
-    find_files,
-    select_items,
-    view_item,
-)
-from flask_ibi_archive.archive.items.tables import (
-    File,
-    Item,
-    ItemIdentifier,
-    TombstoneRow,
-    Translation,
-)
 from flask_ibi_archive.archive.items.write import find_same_as_holders, has_addresses
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.identifiers.grammar import Form
@@ -56,11 +43,11 @@ from flask_ibi_archive.server.database.dialects import is_listed, list_few, list
 
 
 # SQLAlchemy builds statements faster with tables than with ORM classes
-ITEM: Any = Item.__table__
-FILE: Any = File.__table__
-NAME: Any = ItemIdentifier.__table__
-MEMBER: Any = Translation.__table__
-TOMBSTONE: Any = TombstoneRow.__table__
+ITEM: Any = tables.Item.__table__
+FILE: Any = tables.File.__table__
+NAME: Any = tables.ItemIdentifier.__table__
+MEMBER: Any = tables.Translation.__table__
+TOMBSTONE: Any = tables.TombstoneRow.__table__
 
 #: The columns of an item that urlRequests do not read, as each column takes time, and those that
 #: are not read as they are.
@@ -92,7 +79,7 @@ def select_requested(paths: int) -> sa.Select[Any]:
     return (
         sa.select(NAME_OF_ITEM.label("name"), requested, ITEM.c.state, *COLUMNS)
         .select_from(_join_files(named, paths))
-        .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE)
+        .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == read.ARCHIVE)
     )
 
 
@@ -116,7 +103,7 @@ def select_related(
     :param from_requested: whether the step begins at the requested item.
     """
     named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
-    is_named = NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == ARCHIVE
+    is_named = NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == read.ARCHIVE
     start = sa.select(NAME_OF_ITEM.label("value")).select_from(named).where(*is_named).cte("start")
     requested = sa.select(start.c.value)
     parts: list[sa.Select[Any]] = [requested] if from_requested else []
@@ -129,10 +116,11 @@ def select_related(
         own, member = MEMBER.alias(), MEMBER.alias()
         is_own = own.c.ibi == requested.scalar_subquery()
         heads = sa.select(own.c.head).where(
-            own.c.archive_id == ARCHIVE, is_own if from_requested else is_listed(own.c.ibi, "t")
+            own.c.archive_id == read.ARCHIVE,
+            is_own if from_requested else is_listed(own.c.ibi, "t"),
         )
         members = sa.select(member.c.ibi.label("value"))
-        parts.append(members.where(member.c.archive_id == ARCHIVE, member.c.head.in_(heads)))
+        parts.append(members.where(member.c.archive_id == read.ARCHIVE, member.c.head.in_(heads)))
     if "m" in letters:
         parts.append(_follow(start, "metadata_ibi") if from_requested else _list_given("m"))
     reached = [sa.union(*parts).cte("reached")]
@@ -199,7 +187,7 @@ def _find_by_name(names: sa.FromClause, column: Any, name: Any) -> sa.ScalarSele
     :param names: the table with the identifiers.
     :param name: the column that is equal to the identifier.
     """
-    row = sa.select(column).where(name == names.c.value, column.table.c.archive_id == ARCHIVE)
+    row = sa.select(column).where(name == names.c.value, column.table.c.archive_id == read.ARCHIVE)
     return row.correlate(names).scalar_subquery()
 
 
@@ -468,7 +456,7 @@ class ItemCatalogue:
         """
         archive_id = self.find_served().id
         return self._database.read(
-            lambda connection: view_item(connection, archive_id, self._folder, ibi, today)
+            lambda connection: read.view_item(connection, archive_id, self._folder, ibi, today)
         )
 
     def list(
@@ -478,14 +466,14 @@ class ItemCatalogue:
         limit: int | None = None,
     ) -> Generator[Record, None, None]:
         """Yield the records of items; see :meth:`Archive.list_records`."""
-        selection, archive_id = select_items(state, search), self.find_served().id
+        selection, archive_id = read.select_items(state, search), self.find_served().id
         return export_records(self._database, archive_id, self._folder, selection, limit)
 
     def count(self) -> int | None:
         """Return the number of items that :meth:`list` yields; None if the number is unknown."""
         archive_id = self.find_served().id
         return self._database.read(
-            lambda connection: ItemReader(connection, archive_id).count_records()
+            lambda connection: read.ItemReader(connection, archive_id).count_records()
         )
 
     def find_by_alias(
@@ -517,7 +505,7 @@ class ItemCatalogue:
         """Yield the files of some items that have one of the paths or have a URL."""
         ids = [key for key in keys if isinstance(key, int)]
         if ids:
-            yield from find_files(connection, ids, [*paths])
+            yield from read.find_files(connection, ids, [*paths])
 
 
 class RecordSource(ItemCatalogue, ABC):

@@ -31,36 +31,18 @@ from flask_ibi_archive.core.protocol.messages import Acknowledgment, Agents
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, decode_url, encode_word
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import ItemView
+from flask_ibi_archive.core.resolution import outcome as outcomes
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.former_links import find_former_links, is_named
-from flask_ibi_archive.core.resolution.outcome import (
-    Alert,
-    AlertKind,
-    Redirect,
-    add_alternatives,
-    ask_for_alternatives,
-)
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, NextRound, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import (
     MOVED_FROM,
     PersistentUrl,
     parse_persistent_target,
 )
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
-from flask_ibi_archive.server.web import alerts, hooks
-from flask_ibi_archive.server.web.requests import (
-    RESOLVER_EXTENSION,
-    add_metadata_step,
-    current_archive,
-    is_message,
-    is_request_url,
-    prefers_page,
-    request_addresses,
-    request_host,
-    request_origin,
-    request_root,
-    request_target,
-)
+from flask_ibi_archive.server.web import alerts, hooks, requests
 from flask_ibi_archive.server.web.responses import set_headers
 
 if TYPE_CHECKING:
@@ -108,8 +90,8 @@ def resolve_locally(
     analysis = Analysis(wanted, ranges)
     asked: list[Identifier] = []
     is_known = False
-    outcome: Redirect | Alert | None = None
-    while outcome is None:
+    outcome: outcomes.Outcome = NextRound(analysis.questions)
+    while isinstance(outcome, NextRound):
         is_here = True
         removed: ItemView | None = None
         for question in analysis.questions:
@@ -127,7 +109,10 @@ def resolve_locally(
             # would get the item in its own language instead.
             return NotHere(is_known, _find_moved(archive, asked) if is_known else None)
         outcome = analysis.finish_round(asked=1)
-    if isinstance(outcome, Redirect) or outcome.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
+    if isinstance(outcome, Redirect) or outcome.kind in (
+        AlertKind.LOOP,
+        AlertKind.TOO_LONG,
+    ):
         return outcome
     if removed is not None and outcome.kind is AlertKind.REMOVED:
         return removed
@@ -135,7 +120,7 @@ def resolve_locally(
     moved = _find_moved(archive, asked)
     if wanted.requires_original or moved is not None:
         return NotHere(True, moved)
-    return add_alternatives(outcome, map(ask, ask_for_alternatives(outcome)))
+    return outcomes.add_alternatives(outcome, map(ask, outcomes.ask_for_alternatives(outcome)))
 
 
 def answer_question(
@@ -198,8 +183,8 @@ def answer_unrouted() -> Response | None:
     :returns: None if this function does not answer the request.
     """
     failure = request.routing_exception
-    others = RESOLVER_EXTENSION in current_app.extensions or is_message()
-    resolves = current_archive().config.local_resolution and not others
+    others = requests.RESOLVER_EXTENSION in current_app.extensions or requests.is_message()
+    resolves = requests.current_archive().config.local_resolution and not others
     if resolves or isinstance(failure, BadHost | RequestRedirect):
         response = hooks.answer_unrouted(resolve, hooks.begins_with_ibi)
         if response is not None:
@@ -225,11 +210,11 @@ def answer_own_item() -> Response | None:
 
     :returns: None if the requested URL is another one, so that the app answers.
     """
-    if request.method not in ("GET", "HEAD") or is_message():
+    if request.method not in ("GET", "HEAD") or requests.is_message():
         return None
 
     def resolve_own(wanted: PersistentUrl, *parameters: Any) -> Response | None:
-        archive = current_archive()
+        archive = requests.current_archive()
         with suppress(NotReady, ConfigError):
             if archive.config.local_resolution and archive.get(wanted.ibi.text) is not None:
                 return _find_resolve()(wanted, *parameters)
@@ -258,8 +243,8 @@ def resolve(
     """
     if refusal := hooks.refuse_registration_key():
         return refusal
-    archive = current_archive()
-    target = persistent_url.removeprefix(request_origin())
+    archive = requests.current_archive()
+    target = persistent_url.removeprefix(requests.request_origin())
     try:
         outcome = resolve_locally(archive, wanted, ranges, addresses)
         if isinstance(outcome, ItemView):
@@ -312,7 +297,7 @@ def redirect_and_count(
 
     If the redirect leads back to the requested URL, the response is an alert about this loop.
     """
-    if is_request_url(redirect.url, archive.config.archive_address):
+    if requests.is_request_url(redirect.url, archive.config.archive_address):
         return alerts.alert_response(Alert(AlertKind.LOOP, wanted.ibi))
     response = alerts.redirect_response(redirect, wanted)
     if request.method == "GET":
@@ -327,14 +312,18 @@ def answer_former_link() -> Response | None:
 
     :returns: None if no item of this Archive has this alias.
     """
-    archive = current_archive()
-    if not archive.config.local_resolution or is_message():
+    archive = requests.current_archive()
+    if not archive.config.local_resolution or requests.is_message():
         return None
-    config, host = archive.config, normalize_host(request_host())
+    config, host = archive.config, normalize_host(requests.request_host())
     is_ours = host in (normalize_host(config.archive_address), *config.former_hosts)
     # a proxy may add the path under which the app is mounted to the path of a former address
-    bases = [f"http://{host}{root}" for root in sorted({"", request_root()})] if is_ours else []
-    links = find_former_links(request_target(), bases)
+    bases = (
+        [f"http://{host}{root}" for root in sorted({"", requests.request_root()})]
+        if is_ours
+        else []
+    )
+    links = find_former_links(requests.request_target(), bases)
     aliases = [link.alias for link in links]
     is_meant = _is_meant_link()
     try:
@@ -353,9 +342,9 @@ def answer_former_link() -> Response | None:
     alias, ibi = holder
     link = links[aliases.index(alias)]
     return _find_resolve()(
-        add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
-        f"{request_origin()}/{ibi}{link.rest}",
-        request_addresses(),
+        requests.add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
+        f"{requests.request_origin()}/{ibi}{link.rest}",
+        requests.request_addresses(),
         parse_accept_language(",".join(request.headers.getlist("Accept-Language"))),
     )
 
@@ -368,15 +357,18 @@ def _find_resolve() -> hooks.Resolve:
 
 def _is_meant_link() -> bool:
     """Return whether the app cannot have a page at the address."""
-    host = normalize_host(request_host())
-    return is_named(request_target()) or host in current_archive().config.former_hosts
+    host = normalize_host(requests.request_host())
+    return (
+        is_named(requests.request_target())
+        or host in requests.current_archive().config.former_hosts
+    )
 
 
 def _is_for_resolver() -> bool:
     """Return whether the resolver of the same app answers, since the URL is a persistent URL."""
-    if RESOLVER_EXTENSION not in current_app.extensions:
+    if requests.RESOLVER_EXTENSION not in current_app.extensions:
         return False
-    target = request_target()
+    target = requests.request_target()
     try:
         return hooks.is_plausible_ibi(parse_persistent_target(target).ibi, target)
     except MalformedPersistentUrl:
@@ -438,7 +430,7 @@ class OwnArchive:
 
 def _removed_response(archive: Archive, item: ItemView, target: str) -> Response:
     """Return the page of a removed item for browsers, or a list of pairs for programs."""
-    if prefers_page():
+    if requests.prefers_page():
         response = tombstone(item)
         response.headers["Vary"] = alerts.VARY
         return response

@@ -26,19 +26,7 @@ from flask_ibi_archive.errors import (
     NotReady,
 )
 from flask_ibi_archive.reasons import Reason
-from flask_ibi_archive.server.web.requests import (
-    RESOLVER_EXTENSION,
-    prefers_page,
-    request_root,
-    request_target,
-    request_url,
-)
-from flask_ibi_archive.server.web.responses import (
-    RETRY_AFTER,
-    pairs_response,
-    render_page,
-    summarise_error,
-)
+from flask_ibi_archive.server.web import requests, responses
 from flask_ibi_archive.server.web.texts import get_language_name, gettext, translate_reason
 
 #: The path of the page about conflicts at a resolver.
@@ -102,7 +90,7 @@ def method_response() -> Response:
 def unready_response(error: NotReady | ConfigError) -> Response:
     """Return a 503 response without the details of the error, and log these details."""
     current_app.logger.error("no answer is possible: %s", error)
-    return _respond("unready", 503, [(ALERT, summarise_error(error))], retries=True)
+    return _respond("unready", 503, [(ALERT, responses.summarise_error(error))], retries=True)
 
 
 def _respond(
@@ -118,26 +106,28 @@ def _respond(
     :param name: the key of the texts of the page.
     :param retries: whether the client may try again.
     """
-    if prefers_page():
-        has_front = RESOLVER_EXTENSION in current_app.extensions
-        response = render_page(
+    if requests.prefers_page():
+        has_front = requests.RESOLVER_EXTENSION in current_app.extensions
+        response = responses.render_page(
             "alert",
             status,
             name=name,
-            asked=request_url(),
+            asked=requests.request_url(),
             # browsers read the text after two slashes at the beginning as another host
-            again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
-            front=f"{request_root()}/" if has_front else None,
+            again=f"{requests.request_root()}/{requests.request_target().lstrip('/')}"
+            if retries
+            else None,
+            front=f"{requests.request_root()}/" if has_front else None,
             alert=alert,
             resolver_url=resolver_url,
             example=EXAMPLE,
             **({} if alert is None else _describe_alert(name, alert)),
         )
     else:
-        response = pairs_response(format_pairs(pairs), status)
+        response = responses.pairs_response(format_pairs(pairs), status)
     response.headers["Vary"] = VARY
     if retries:
-        response.headers["Retry-After"] = RETRY_AFTER
+        response.headers["Retry-After"] = responses.RETRY_AFTER
     return response
 
 
@@ -153,7 +143,7 @@ def _describe_alert(name: str, alert: Alert) -> dict[str, object]:
 
 def _describe_fault(reason: Reason | str | None, suggestion: str | None) -> dict[str, object]:
     """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
-    meant = f"{request_root()}/{suggestion}" if suggestion else None
+    meant = f"{requests.request_root()}/{suggestion}" if suggestion else None
     return {"reason": translate_reason(reason), "suggestion": suggestion, "meant": meant}
 
 
@@ -176,7 +166,7 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     :returns: the variables of the template that contain the links.
     """
     try:
-        requested = persistent_urls.parse_persistent_target(request_target())
+        requested = persistent_urls.parse_persistent_target(requests.request_target())
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
@@ -209,12 +199,12 @@ def _describe_part(url: persistent_urls.PersistentUrl) -> str:
 
 
 def _find_path(url: persistent_urls.PersistentUrl) -> str:
-    return request_root() + persistent_urls.format_persistent_target(url)
+    return requests.request_root() + persistent_urls.format_persistent_target(url)
 
 
 def _find_conflicts(alert: Alert) -> str:
     """Return the path of the conflict, or that of the list if its number is unknown."""
-    path = f"{request_root()}{CONFLICTS}"
+    path = f"{requests.request_root()}{CONFLICTS}"
     return path if alert.conflict is None else f"{path}/{alert.conflict}"
 
 

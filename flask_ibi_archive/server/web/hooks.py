@@ -22,38 +22,15 @@ from flask.sansio.app import App
 from werkzeug.exceptions import BadHost, HTTPException, NotFound
 from werkzeug.routing import AnyConverter, BaseConverter, RequestRedirect
 
-from flask_ibi_archive.core.identifiers.grammar import (
-    IBIP,
-    LEGACY,
-    REPOSITORY,
-    Form,
-    Identifier,
-    decode_ibip_prefix,
-)
+from flask_ibi_archive.core.identifiers import grammar
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
 from flask_ibi_archive.core.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
+from flask_ibi_archive.server.web import requests, responses
 from flask_ibi_archive.server.web.alerts import malformed_response, method_response
-from flask_ibi_archive.server.web.requests import (
-    EXTENSION,
-    RESOLVER_EXTENSION,
-    add_metadata_step,
-    current_archive,
-    request_addresses,
-    request_origin,
-    request_root,
-    request_target,
-)
-from flask_ibi_archive.server.web.responses import (
-    STATIC_TYPES,
-    add_policy,
-    error_response,
-    send_static_file,
-    set_headers,
-)
 from flask_ibi_archive.server.web.texts import FUNCTIONS
 
 # --- persistent URLs ---------------------------------------------------------------------------
@@ -111,7 +88,7 @@ def answer_unrouted(
         failure.__traceback__ = failure.__context__ = None
     host = request.headers.get("Host", "")
     if host and not is_host_and_port(host):  # RFC 9112, 3.2
-        return error_response(
+        return responses.error_response(
             400,
             f"the Host header is {host[:80]!a}; it should be a host name or an IP address, "
             "optionally with a port, such as urlib.net:80",
@@ -140,7 +117,7 @@ def answer_target(
 ) -> Response | None:
     """Answer the requested target; return None if the target may be a page of the host."""
     is_read = request.method in ("GET", "HEAD")
-    target = request_target()
+    target = requests.request_target()
     try:
         wanted = parse_persistent_target(target)
     except MalformedPersistentUrl as error:
@@ -156,7 +133,10 @@ def answer_target(
         return method_response() if must_answer else None
     ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
     return resolve(
-        add_metadata_step(wanted), request_origin() + target, request_addresses(), ranges
+        requests.add_metadata_step(wanted),
+        requests.request_origin() + target,
+        requests.request_addresses(),
+        ranges,
     )
 
 
@@ -179,16 +159,16 @@ def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None
     except HTTPException:
         return None
     blueprint = str(endpoint).partition(".")[0]
-    if blueprint == EXTENSION:
-        base = current_archive().config.base_url
-    elif blueprint == RESOLVER_EXTENSION:
+    if blueprint == requests.EXTENSION:
+        base = requests.current_archive().config.base_url
+    elif blueprint == requests.RESOLVER_EXTENSION:
         # without a configured address, the location contains only a path and no host
-        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
+        base = current_app.extensions[requests.RESOLVER_EXTENSION].resolver.config.base_url or ""
     else:
         return None
-    query = request_target().partition("?")[2]
-    location = f"{base}{request_root()}{path}" + (f"?{query}" if query else "")
-    return set_headers(Response(status=redirect.code, headers={"Location": location}))
+    query = requests.request_target().partition("?")[2]
+    location = f"{base}{requests.request_root()}{path}" + (f"?{query}" if query else "")
+    return responses.set_headers(Response(status=redirect.code, headers={"Location": location}))
 
 
 def has_only_resolver() -> bool:
@@ -198,14 +178,14 @@ def has_only_resolver() -> bool:
     files does not count.
     """
     extensions = current_app.extensions
-    if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
+    if requests.RESOLVER_EXTENSION not in extensions or requests.EXTENSION in extensions:
         return False
     endpoints = {rule.endpoint for rule in current_app.url_map.iter_rules()}
-    others = {one for one in endpoints if not one.startswith(f"{RESOLVER_EXTENSION}.")}
+    others = {one for one in endpoints if not one.startswith(f"{requests.RESOLVER_EXTENSION}.")}
     return others <= {STATIC}
 
 
-def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
+def is_plausible_ibi(ibi: grammar.Identifier, target: str) -> bool:
     """Return whether a target was probably meant as an identifier, not as a page of the host.
 
     Many paths have two words, and an IBIp has two words too. An IBIp is plausible if its first word
@@ -215,11 +195,11 @@ def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
     :param ibi: the identifier in the target.
     :param target: the path and the query of the request.
     """
-    if ibi.form is Form.IBIP:
+    if ibi.form is grammar.Form.IBIP:
         has_digits = all(set("23456789") & set(word) for word in ibi.text.split("/"))
         return _is_address_code(ibi.prefix) or (has_digits and ibi.text in target)
     try:
-        return ibi.form is Form.LEGACY or decode_identifier(ibi) is not None
+        return ibi.form is grammar.Form.LEGACY or decode_identifier(ibi) is not None
     except IdentifierError:
         return False
 
@@ -233,7 +213,7 @@ def refuse_registration_key() -> Response | None:
     """
     if not contains_key(request.query_string.decode("latin-1")):
         return None
-    return error_response(
+    return responses.error_response(
         400, "the URL contains a registration key, which may only be sent to the resolver's service"
     )
 
@@ -289,7 +269,7 @@ def _is_address_code(word: str) -> bool:
     The first word of an IBIp encodes an IP address that a server can have.
     """
     try:
-        address = ip_address(decode_ibip_prefix(word.upper())[0])
+        address = ip_address(grammar.decode_ibip_prefix(word.upper())[0])
     except ValueError:
         return False
     # without this check, "amex" would be the address 14::
@@ -336,7 +316,8 @@ class OwnItemConverter(IBIConverter):
 
     # werkzeug allows no groups
     regex = "|".join(
-        re.sub(r"\((?!\?)", "(?:", form.pattern) for form in (REPOSITORY, IBIP, LEGACY)
+        re.sub(r"\((?!\?)", "(?:", form.pattern)
+        for form in (grammar.REPOSITORY, grammar.IBIP, grammar.LEGACY)
     )
     weight = 1_000_000
 
@@ -399,7 +380,7 @@ def prepare_app(state: BlueprintSetupState) -> None:
         app = cast(Any, state.app)
         run_hooks, process = app.preprocess_request, app.process_response
         app.preprocess_request = lambda: answer_protocol(run_hooks)
-        app.process_response = lambda response: add_policy(process(response))
+        app.process_response = lambda response: responses.add_policy(process(response))
 
 
 def add_page(
@@ -434,9 +415,11 @@ def add_page(
 
 def add_static_files(blueprint: Blueprint) -> None:
     """Add the routes of the static files to a blueprint."""
-    for name in STATIC_TYPES:
+    for name in responses.STATIC_TYPES:
         endpoint = f"static_{name.partition('.')[2]}"
-        add_page(blueprint, endpoint, f"/ibi/static/{name}", partial(send_static_file, name))
+        add_page(
+            blueprint, endpoint, f"/ibi/static/{name}", partial(responses.send_static_file, name)
+        )
 
 
 def add_rule_for_all_methods(

@@ -19,12 +19,7 @@ from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import ALERT, format_pairs
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.server.config import TEMPLATE
-from flask_ibi_archive.server.web.requests import (
-    RESOLVER_EXTENSION,
-    current_archive,
-    request_root,
-    shared_config,
-)
+from flask_ibi_archive.server.web import requests
 from flask_ibi_archive.server.web.texts import OWN_TEMPLATES, gettext, page_language, set_language
 
 FOLDER = Path(__file__).parent / "static"
@@ -36,7 +31,7 @@ _VERSIONS = {name: hashlib.sha256(data).hexdigest()[:12] for name, data in _CONT
 
 def find_static_url(name: str) -> str:
     """Return the URL of a file for a page, with the version of the file."""
-    return f"{request_root()}/ibi/static/{name}?v={_VERSIONS[name]}"
+    return f"{requests.request_root()}/ibi/static/{name}?v={_VERSIONS[name]}"
 
 
 def send_static_file(name: str) -> Response:
@@ -85,7 +80,7 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
         ibi_base=find_base_template(),
         lang=page_language(),
         part=list_templates,
-        site_name=shared_config().archive_name or gettext("Resolver of IBI identifiers"),
+        site_name=requests.shared_config().archive_name or gettext("Resolver of IBI identifiers"),
         home_url=_find_home_url(),
         stylesheet=find_static_url("ibi.css"),
         script=find_static_url("ibi.js"),
@@ -120,20 +115,20 @@ def _find_home_url() -> str | None:
     """
     adapter = current_app.create_url_adapter(request)
     assert adapter is not None
-    if RESOLVER_EXTENSION in current_app.extensions or adapter.test("/", "GET"):
-        return f"{request_root()}/"
+    if requests.RESOLVER_EXTENSION in current_app.extensions or adapter.test("/", "GET"):
+        return f"{requests.request_root()}/"
     return find_list_path()
 
 
 def find_list_path() -> str | None:
     """Return the path of the list of all items; None if the host's catalogue has no list."""
-    records = current_archive().items.records
+    records = requests.current_archive().items.records
     return find_items_path() if records is None or records.can_list else None
 
 
 def find_items_path() -> str:
     """Return the path of the list of all items."""
-    return f"{request_root()}/ibi/items"
+    return f"{requests.request_root()}/ibi/items"
 
 
 def list_templates(template: str) -> list[str]:
@@ -167,7 +162,7 @@ def find_base_template() -> Template:
     If the template in IBI_BASE_TEMPLATE does not exist, or has no block for the content, the error
     is logged, and the pages have the layout of the package.
     """
-    name = shared_config().base_template
+    name = requests.shared_config().base_template
     if name is not None:
         try:
             return read_layout(name)[0]
@@ -225,7 +220,9 @@ def set_headers(response: Response, policy: str | None = None, *, private: bool 
     """
     response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
     response.headers["X-Content-Type-Options"] = "nosniff"
-    request.environ[POLICY] = shared_config().content_security_policy if policy is None else policy
+    request.environ[POLICY] = (
+        requests.shared_config().content_security_policy if policy is None else policy
+    )
     return response
 
 

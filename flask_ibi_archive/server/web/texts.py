@@ -31,11 +31,7 @@ from markupsafe import Markup, escape
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.reasons import Reason
-from flask_ibi_archive.server.web.requests import (
-    EXTENSION,
-    request_root,
-    request_target,
-)
+from flask_ibi_archive.server.web import requests
 
 #: The folder with one folder for each language.
 FOLDER = Path(__file__).parent / "translations"
@@ -138,7 +134,11 @@ def _language_in_url() -> str:
 def _language_of_host() -> str:
     """Return the language that the host chose for the reader; "" if the host chooses none."""
     extensions = current_app.extensions
-    choose = extensions[EXTENSION].functions.choose_language if EXTENSION in extensions else None
+    choose = (
+        extensions[requests.EXTENSION].functions.choose_language
+        if requests.EXTENSION in extensions
+        else None
+    )
     if choose is None and FLASK_BABEL in extensions:
         # imported here, because most apps do without it; an older extension has the same key
         with suppress(ImportError):
@@ -158,7 +158,7 @@ def set_language(response: Response) -> None:
     response.headers["Vary"] = "Accept-Language, Cookie"
     if not _language_in_url() or _language_of_host() or not _is_own_link():
         return
-    path = f"{request_root()}/"
+    path = f"{requests.request_root()}/"
     if language != _choose_catalogue(request.headers.get("Accept-Language", "")).tag:
         response.set_cookie(
             COOKIE, language, path=path, secure=request.is_secure, httponly=True, samesite="Lax"
@@ -198,7 +198,7 @@ def list_languages() -> list[LanguageLink]:
     The URLs do not contain a query that is longer than :data:`MAX_QUERY`.
     """
     # browsers read the text after two slashes at the beginning as another host
-    target = f"/{request_target().lstrip('/')}"
+    target = f"/{requests.request_target().lstrip('/')}"
     path, _, query = target.partition("?")
     if len(query) > MAX_QUERY:
         query = ""
@@ -208,7 +208,7 @@ def list_languages() -> list[LanguageLink]:
         LanguageLink(
             one.tag,
             one.name,
-            f"{request_root()}{path}?{'&'.join([*kept, f'{PARAMETER}={one.tag}'])}",
+            f"{requests.request_root()}{path}?{'&'.join([*kept, f'{PARAMETER}={one.tag}'])}",
             one.tag == current,
         )
         for one in sorted(read_catalogues().values(), key=lambda one: one.name)
