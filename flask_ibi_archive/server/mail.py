@@ -121,7 +121,6 @@ _REFUSALS: dict[type[smtplib.SMTPResponseException], str] = {
     smtplib.SMTPSenderRefused: "does not accept the sender",
     smtplib.SMTPDataError: "does not accept the e-mail",
     smtplib.SMTPConnectError: "does not accept a session",
-    smtplib.SMTPHeloError: "does not accept the greeting",
     smtplib.SMTPResponseException: "refuses a command",
 }
 
@@ -149,17 +148,14 @@ def _explain(error: Exception) -> str:
             return f"does not speak TLS; {CHECK_TLS}"
         case TimeoutError():
             return f"took too long; {CHECK_ADDRESS}"
-        case smtplib.SMTPException():
-            return f"reports an error ({type(error).__name__})"
-        case OSError():
-            text = make_printable(str(error.strerror or type(error).__name__))
-            return f"can't be reached ({text}); {CHECK_ADDRESS}"
         case UnicodeError():
             settings = "MAIL_SERVER, MAIL_USERNAME and MAIL_PASSWORD"
             return f"accepts only ASCII; use only ASCII characters in {settings}"
-    return f"can't be used ({type(error).__name__})"
+        case OSError(strerror=str(text)):
+            return f"can't be reached ({make_printable(text)}); {CHECK_ADDRESS}"
+    return f"can't be used ({type(error).__name__}); {CHECK_ADDRESS}"
 
 
 def _reply(code: int, text: bytes | str) -> str:
-    text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-    return f"{code} {make_printable(text)}".strip()
+    reply = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return f"{code} {make_printable(reply)}".strip()

@@ -489,7 +489,7 @@ def test_without_a_mail_server_there_is_the_signal_alone(
         assert see(service.database)[0].told_at is None
 
 
-@pytest.mark.parametrize("refused", ["connect", "RCPT", "DATA"])
+@pytest.mark.parametrize("refused", ["MAIL", "RCPT", "DATA"])
 def test_an_email_that_fails_is_tried_again(
     refused: str, uri: str, tmp_path: Path, sent: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
