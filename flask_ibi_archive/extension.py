@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items.operations import Clock, Identified, get_ibi, read_utc_clock
 from flask_ibi_archive.archive.items.sessions import HostSession, SessionSource
-from flask_ibi_archive.archive.librarian.views import admin_page
+from flask_ibi_archive.archive.librarian import admin_page
 from flask_ibi_archive.archive.pages.landing import landing, respond
 from flask_ibi_archive.archive.routing import create_blueprint
 from flask_ibi_archive.archive.service.local_resolution import (

@@ -338,7 +338,7 @@ def _dispatch(
 
 def _check_address(archive: Archive) -> str:
     """Ask the service and a page at their addresses, as a resolver and a reader do."""
-    from flask_ibi_archive.archive.joining.registration_state import call_own_address
+    from flask_ibi_archive.archive.joining.registration import call_own_address
 
     service, root = archive.served().service_ibi, archive.config.application_root
     try:
@@ -405,7 +405,7 @@ def _check_resolver(archive: Archive, asks: bool) -> str:
 
     :param asks: whether the database, which knows the service IBI, answers.
     """
-    from flask_ibi_archive.archive.joining.registration_state import CHANGE_PORT
+    from flask_ibi_archive.archive.joining.registration import CHANGE_PORT
     from flask_ibi_archive.server.http.transport import fetch, find_alert, without_password
 
     resolver_url = archive.config.resolver_url
@@ -425,9 +425,9 @@ def _check_resolver(archive: Archive, asks: bool) -> str:
 
 
 def _check_registration(archive: Archive) -> str:
-    from flask_ibi_archive.archive.joining.registration_state import describe_served
+    from flask_ibi_archive.archive.joining import registration
 
-    description = describe_served(archive)
-    if not description.ok:
-        raise CheckFailed(description.text)
-    return description.text
+    ok, text = registration.describe(registration.read_registration(archive), archive.config)
+    if not ok:
+        raise CheckFailed(text)
+    return text

@@ -37,14 +37,14 @@ SECTIONS = {
     "Every day": "commands.init commands.check items.commands.add "
     "items.commands.edit commands.show commands.list items.commands.delete "
     "items.commands.import items.commands.export "
-    "joining.registration_commands.register-archive moving.commands.offer "
+    "joining.commands.register-archive moving.commands.offer "
     "moving.accept_commands.accept",
     "Items": "items.commands.copy items.commands.transfer items.commands.alias "
     "accesses.commands.stats",
     "Rows of models": "hosts.commands.adopt hosts.commands.compare",
-    "Resolvers and other servers": "joining.registration_commands.generate-key "
-    "joining.registration_commands.registration-email "
-    "joining.registration_commands.unregister-archive moving.commands.offers "
+    "Resolvers and other servers": "joining.commands.generate-key "
+    "joining.commands.registration-email "
+    "joining.commands.unregister-archive moving.commands.offers "
     "commands.claims identification.commands.api-key",
     "Maintenance": "commands.verify commands.check-links accesses.commands.purge "
     "commands.renew-harvests",
@@ -274,7 +274,7 @@ def list_command(
       flask --app example_app ibi list --state Original --search banon --limit 20
       flask --app example_app ibi list --archives
     """
-    from flask_ibi_archive.archive.joining.registration_commands import (
+    from flask_ibi_archive.archive.joining.commands import (
         list_archives,
         write_registration,
     )

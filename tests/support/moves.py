@@ -14,7 +14,8 @@ from flask import Flask
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.joining.registration_state import store_status
+from flask_ibi_archive.archive.joining.registration import store_outcome
+from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, RegistrationStatus
 from support.archives import archive_of, close, make_app
 from support.commands import Outcome, command
 from support.databases import new_database
@@ -110,13 +111,7 @@ def open_place(
 
 def confirm(archive: Archive) -> None:
     """Store that a resolver has confirmed the inclusion of an Archive."""
-    facts = ("http://urlib.net/J8LNKB5R7W/3FUQHC5", archive.config.archive_address, "192.0.2.1")
+    confirmed = RegistrationStatus("included", "successful")
     with archive.database.writing() as connection:
-        store_status(
-            connection,
-            archive.served().id,
-            *facts,
-            included=True,
-            confirmed=True,
-            now=archive.clock(),
-        )
+        place = connection, archive.served().id, archive.config
+        store_outcome(*place, INCLUSION_REQUEST, confirmed, archive.clock())

@@ -14,7 +14,7 @@ from sqlalchemy import insert
 
 from flask_ibi_archive import Archive
 from flask_ibi_archive.archive.care import find_faults, store_faults
-from flask_ibi_archive.archive.librarian.views import admin_page
+from flask_ibi_archive.archive.librarian import admin_page
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart

@@ -31,7 +31,7 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.wrappers import Response
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.joining.registration_state import call_own_address
+from flask_ibi_archive.archive.joining.registration import call_own_address
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.server.web.requests import is_request_url, request_url
 

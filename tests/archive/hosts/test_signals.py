@@ -28,8 +28,8 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts import adopting
 from flask_ibi_archive.archive.items import import_export as importer
 from flask_ibi_archive.archive.items import operations as context
-from flask_ibi_archive.archive.joining.registrar import Registrar
-from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.archive.joining import registration
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, INCLUSION_REQUEST
 from flask_ibi_archive.errors import RegistrationRefused, RuleBroken, StorageError
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
@@ -577,7 +577,7 @@ def test_addresses_are_not_anonymised_if_the_settings_say_so(
 
 
 def test_an_inclusion_and_an_exclusion_are_sent(
-    new_app: Callable[..., Flask], received: Received
+    new_app: Callable[..., Flask], received: Received, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = new_app(
         IBI_REGISTRATION_KEY="1234567890-9876543210", IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br"
@@ -593,9 +593,9 @@ def test_an_inclusion_and_an_exclusion_are_sent(
             body.encode(),
         )
 
-    registrar = Registrar(archive_of(app), fetch=answer)
-    registrar.include()
-    registrar.exclude()
+    monkeypatch.setattr(registration.transport, "fetch", answer)
+    registration.send_request(archive_of(app), INCLUSION_REQUEST)
+    registration.send_request(archive_of(app), EXCLUSION_REQUEST)
     values = {
         "side": "archive",
         "archive": SERVICE,

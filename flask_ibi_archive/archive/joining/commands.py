@@ -7,22 +7,19 @@ module also contains the functions for ``list --archives``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.inclusion import format_registration_status
+from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.errors import ConfigError, ResolverError
 from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_email_option
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.joining.registrar import RegistrationResult
-    from flask_ibi_archive.archive.joining.registration_state import ArchiveLine
 
 #: The exit statuses of register-archive and unregister-archive, besides 0 (success) and 1 (no
 #: request was sent).
@@ -35,18 +32,6 @@ moved_option = click.option(
     is_flag=True,
     help="Confirm that the Archive has moved to the address and the IP in the settings.",
 )
-
-
-class RefusedExit(click.ClickException):
-    """The resolver refuses a request. The command writes one line and exits with status 4."""
-
-    exit_code = EXIT_REFUSED
-
-
-class FailedExit(click.ClickException):
-    """The resolver sends no valid answer. The command writes one line and exits with status 5."""
-
-    exit_code = EXIT_FAILED
 
 
 @click.command("generate-key")
@@ -63,9 +48,9 @@ def generate_key_command() -> None:
     Example:
       flask ibi generate-key
     """
-    from flask_ibi_archive.archive.joining.registrar import generate_key
+    from flask_ibi_archive.archive.joining import registration
 
-    terminal.write(generate_key())
+    terminal.write(registration.generate_key())
 
 
 @click.command("registration-email")
@@ -83,11 +68,11 @@ def registration_email_command(send: bool, to: str | None) -> None:
       flask --app example_app ibi registration-email
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
-    from flask_ibi_archive.archive.joining.registrar import registration_email
+    from flask_ibi_archive.archive.joining import registration
     from flask_ibi_archive.server.mail import compose_email, send_email
 
     archive = get_archive()
-    subject, body = registration_email(archive)
+    subject, body = registration.registration_email(archive)
     recipient = to or archive.config.resolver_email
     if not send:
         if recipient is not None:
@@ -120,8 +105,8 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     \b
     Exit status:
       0  the Archive is included and confirmed
-      1  no request was sent: a setting is missing, or the address or the IP
-         differs from the registered one (use --moved if the Archive has moved)
+      1  a setting is missing, the database does not answer, or the address or the
+         IP differs from the registered one (use --moved if the Archive has moved)
       3  the Archive is included, but the resolver could not call it back
       4  the resolver refuses
       5  the resolver can't be reached or sends no valid answer
@@ -130,15 +115,15 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     Example:
       flask --app example_app ibi register-archive
     """
-    from flask_ibi_archive.archive.joining.registration_state import CHANGE_PORT, not_confirmed
+    from flask_ibi_archive.archive.joining import registration
     from flask_ibi_archive.server.http.transport import make_printable
 
     archive = get_archive()
-    result = _send_request(archive, "include", moved, as_json)
-    if result.status.clash:
-        terminal.warn(f"{make_printable(result.status.clash)}; {CHANGE_PORT}")
-    if not result.status.confirmed:
-        terminal.warn(f"the Archive is included{not_confirmed(archive.config)}")
+    status = _send_request(archive, inclusion.INCLUSION_REQUEST, moved, as_json)
+    if status.clash:
+        terminal.warn(f"{make_printable(status.clash)}; {registration.CHANGE_PORT}")
+    if not status.confirmed:
+        terminal.warn(f"the Archive is included{registration.not_confirmed(archive.config)}")
         raise click.exceptions.Exit(EXIT_NOT_CONFIRMED)
 
 
@@ -157,57 +142,37 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
     Example:
       flask --app example_app ibi unregister-archive
     """
-    _send_request(get_archive(), "exclude", moved, as_json)
+    _send_request(get_archive(), inclusion.EXCLUSION_REQUEST, moved, as_json)
 
 
-def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> RegistrationResult:
-    """Send a request to the resolver, and print the status in its answer.
-
-    :param what: the method of Registrar: include or exclude.
-    """
-    from flask_ibi_archive.archive.joining.registrar import Registrar
+def _send_request(
+    archive: Archive, subject: str, moved: bool, as_json: bool
+) -> inclusion.RegistrationStatus:
+    """Send a request to the resolver, and print the status in its answer."""
+    from flask_ibi_archive.archive.joining import registration
 
     terminal.standard_output()
-    registrar = Registrar(archive, on_retry=_announce_retry)
-    request: Callable[..., RegistrationResult] = getattr(registrar, what)
+    shown: dict[str, str | None] = {
+        "service": archive.served().service_ibi,
+        "resolver": registration.shown_url(archive.config),
+        "status.archive": None,
+        "status.confirmation": None,
+        "error": None,
+    }
     try:
-        result = request(moved=moved)
+        status = registration.send_request(archive, subject, moved=moved)
     except ResolverError as error:
         if as_json:
-            terminal.write_json(_build_status_json(archive, error=str(error)))
-        if error.is_refusal:
-            raise RefusedExit(str(error)) from None
-        raise FailedExit(str(error)) from None
-    status = result.status
+            terminal.write_json({**shown, "error": str(error)})
+        terminal.say(f"Error: {error}")
+        exit_code = EXIT_REFUSED if error.is_refusal else EXIT_FAILED
+        raise click.exceptions.Exit(exit_code) from None
     if as_json:
-        terminal.write_json(_build_status_json(archive, status.archive, status.confirmation))
+        confirmation = {"status.confirmation": status.confirmation}
+        terminal.write_json({**shown, "status.archive": status.archive, **confirmation})
     else:
-        terminal.write(format_registration_status(status))
-    if result.not_stored is not None:
-        terminal.warn(f"the status could not be stored: {result.not_stored}")
-    return result
-
-
-def _announce_retry(error: ResolverError, delay: float) -> None:
-    if sys.stderr.isatty():
-        terminal.say(f"{error.url} {error.reason}; the next attempt is in {delay:.0f} s")
-
-
-def _build_status_json(
-    archive: Archive,
-    status: str | None = None,
-    confirmation: str | None = None,
-    error: str | None = None,
-) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.joining.registration_state import shown_url
-
-    return {
-        "service": archive.served().service_ibi,
-        "resolver": shown_url(archive.config),
-        "status.archive": status,
-        "status.confirmation": confirmation,
-        "error": error,
-    }
+        terminal.write(inclusion.format_registration_status(status))
+    return status
 
 
 # --- for ibi list --------------------------------------------------------------------------------
@@ -215,44 +180,34 @@ def _build_status_json(
 
 def write_registration(archive: Archive) -> None:
     """Write the registration state to standard error. Without a terminal, write only problems."""
-    from flask_ibi_archive.archive.joining.registration_state import describe_served
+    from flask_ibi_archive.archive.joining import registration
 
-    description = describe_served(archive)
-    if not description.ok or sys.stderr.isatty():
-        terminal.say(f"registration: {description.text}")
+    ok, text = registration.describe(registration.read_registration(archive), archive.config)
+    if not ok or sys.stderr.isatty():
+        terminal.say(f"registration: {text}")
 
 
 def list_archives(archive: Archive, as_json: bool) -> None:
     """Write the Archives of the database and the registration state of each Archive."""
-    from flask_ibi_archive.archive.joining import registration_state
+    from flask_ibi_archive.archive.joining import registration
 
     lines = [
-        _build_archive_json(line)
-        for line in archive.database.read(registration_state.list_archives)
+        {
+            "service": row.rep or row.ibip,
+            "address": row.own_address,
+            "ip": row.own_ip,
+            **dict(zip(("state", "since"), registration.find_state(row), strict=True)),
+            "resolver": row.resolver_url,
+            **{name: getattr(row, name) for name in COLUMNS},
+        }
+        for row in archive.database.read(registration.list_archives)
     ]
+    for line in lines:
+        for name, value in line.items():
+            line[name] = format_timestamp(value) if isinstance(value, datetime) else value
     if as_json:
         terminal.write_json_list(lines)
         return
     for line in lines:
         shown = ("service", "address", "state", "since", "error")
         terminal.write("\t".join(line[name] or "" for name in shown))
-
-
-def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.joining.registration_state import state_of
-
-    state, since = state_of(line.registration)
-    return {
-        "service": line.rep or line.ibip,
-        "address": line.address,
-        "ip": line.ip,
-        "state": state,
-        "since": format_timestamp(since),
-        "resolver": getattr(line.registration, "resolver_url", None),
-        **{name: _format_value(getattr(line.registration, name, None)) for name in COLUMNS},
-    }
-
-
-def _format_value(value: datetime | str | None) -> str | None:
-
-    return format_timestamp(value) if isinstance(value, datetime) else value

@@ -1,0 +1,260 @@
+"""The page of the librarian shows what needs attention, and withdraws items."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from html import unescape
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from flask import Flask, abort
+from flask.testing import FlaskClient
+from flask_wtf import CSRFProtect
+from itsdangerous import URLSafeTimedSerializer
+from sqlalchemy import update
+from support.accesses import insert_counts
+from support.archives import import_records
+from support.commands import command
+from support.documentation import blocks
+from support.statements import count_statements
+from support.web import rep
+from werkzeug.test import TestResponse
+
+from flask_ibi_archive import Archive, IBIArchive
+from flask_ibi_archive.archive.items.tables import Item
+from flask_ibi_archive.archive.joining.registration import store_outcome
+from flask_ibi_archive.archive.librarian import admin_page
+from flask_ibi_archive.core.protocol import inclusion
+from flask_ibi_archive.errors import ResolverError
+
+
+class Librarian:
+    """Opens pages, and sends forms with all fields that a browser would send."""
+
+    def __init__(self, client: FlaskClient) -> None:
+        self.client = client
+
+    def get(self, query: str = "", status: int = 200) -> str:
+        """Return the text of the page without HTML escapes."""
+        response = self.client.get(f"/care{query}")
+        assert response.status_code == status, response.text
+        return unescape(response.text)
+
+    def section(self, name: str, query: str = "") -> str:
+        """Return the section of the page with a heading."""
+        return self.get(query).partition(f">{name}</h2>")[2].partition("</section>")[0]
+
+    def send(self, query: str, **fields: Any) -> TestResponse:
+        """Open a form, change some fields, and send it."""
+        return self.client.post(f"/care{query}", data={**read_fields(self.get(query)), **fields})
+
+
+def read_fields(html: str) -> dict[str, str]:
+    """Return the values of the fields of a form; a browser sends no box that is not ticked."""
+    form = html[html.index("<form") :]
+    found = re.findall(r'<input(?![^>]*checkbox)[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form)
+    return dict(found) | dict(
+        re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.S)
+    )
+
+
+@pytest.fixture
+def librarian(app: Flask) -> Librarian:
+    """A librarian of an app whose page is at /care."""
+    app.add_url_rule("/care", "care", admin_page, methods=["GET", "POST"])
+    return Librarian(app.test_client())
+
+
+@pytest.fixture
+def thesis(archive: Archive) -> str:
+    """The identifier of an item."""
+    return str(archive.deposit(title="Ice clouds over the Amazon basin").ibi)
+
+
+# --- the overview --------------------------------------------------------------------------------
+
+
+def test_an_empty_archive_has_nothing_that_needs_attention(librarian: Librarian) -> None:
+    page = librarian.get()
+    assert "The Archive is not registered." in page
+    assert "have not been checked yet" in librarian.section("Damaged files")
+    assert "None." in librarian.section("Embargoes that end in the next 90 days")
+    assert "No access has been counted" in page
+    headers = librarian.client.get("/care").headers
+    assert (headers["Cache-Control"], headers["X-Robots-Tag"]) == ("no-store", "noindex")
+
+
+def test_the_registration_is_that_of_the_last_answer(
+    archive: Archive, librarian: Librarian
+) -> None:
+    for subject, outcome, text in (
+        ("inclusion", inclusion.RegistrationStatus("included", "successful"), "includes the Archi"),
+        ("inclusion", inclusion.RegistrationStatus("included", "unsuccessful"), "not call it back"),
+        ("inclusion", ResolverError("http://r", "is silent", "wait"), "the resolver http://r is s"),
+        ("exclusion", inclusion.RegistrationStatus("excluded"), "has excluded the Archive."),
+    ):
+        place = archive.served().id, archive.config, f"{subject}Request"
+        with archive.database.writing() as connection:
+            store_outcome(connection, *place, outcome, archive.clock())
+        assert text in librarian.section("Registration at the resolver")
+
+
+def test_damaged_files_are_those_of_the_last_check(
+    app: Flask, archive: Archive, librarian: Librarian
+) -> None:
+    item = archive.get(archive.deposit(title="Rain", files=[("rain.csv", BytesIO(b"1,2"))]))
+    assert item is not None
+    path = Path(str(item.record.files[0].source))
+    content = path.read_bytes()
+    path.unlink()
+    assert command(app, "verify").status == 1
+    damaged = librarian.section("Damaged files")
+    assert "1 file is damaged." in damaged
+    assert "rain.csv" in damaged
+    assert ">Rain</a>" in damaged
+    path.write_bytes(content)
+    assert command(app, "verify").status == 0
+    assert "rain.csv" not in librarian.section("Damaged files")
+
+
+def test_embargoes_are_shown_if_they_end_in_ninety_days(
+    archive: Archive, librarian: Librarian
+) -> None:
+    for days in (0, 1, 90, 91):
+        archive.deposit(title=f"Rain {days}", embargo=archive.today + timedelta(days=days))
+    page = librarian.section("Embargoes that end in the next 90 days")
+    assert re.findall(r">Rain (\d+)<", page) == ["1", "90"]
+
+
+@pytest.mark.postgresql
+def test_most_read_items_are_those_of_the_last_year(archive: Archive, librarian: Librarian) -> None:
+    numbers = range(1, 15)
+    import_records(
+        archive, [{"rep": rep(no), "metadata": {"dc": {"title": [f"Item {no}"]}}} for no in numbers]
+    )
+    days = {number: 400 if number == 14 else number for number in numbers}
+    counts = [
+        {
+            "ibi": rep(number),
+            "day": archive.today - timedelta(days=days[number]),
+            "content_type": kind,
+            "accesses": accesses,
+            "double_clicks": 0,
+            "robots": 0,
+        }
+        for number in numbers
+        for kind, accesses in (("Data", 2 * number), ("Metadata", number))
+    ]
+    insert_counts(archive, counts)
+    page = librarian.section("Most read items of the last 12 months")
+    assert re.findall(r">Item (\d+)</a>", page) == [str(number) for number in range(13, 3, -1)]
+    assert "<td>13</td><td>26</td>" in page
+
+
+def test_a_search_finds_items_and_offers_to_withdraw_those_that_are_not_removed(
+    archive: Archive, librarian: Librarian
+) -> None:
+    kept, removed = archive.deposit(title="Rain 2025"), archive.deposit(title="Rain 2024")
+    archive.delete(removed, "An error.")
+    page = librarian.section("Withdraw an item", "?q=rain")
+    assert re.findall(r"withdraw=([^\"]+)\"", page) == [kept.ibi]
+    assert ">Rain 2024</a>" in page
+    assert "No item has this text" in librarian.get("?q=snow")
+
+
+def test_the_number_of_statements_does_not_depend_on_the_number_of_items(
+    app: Flask, archive: Archive, librarian: Librarian
+) -> None:
+    def add(numbers: range) -> None:
+        metadata = {"dc": {"title": ["Rain"]}}
+        import_records(archive, [{"rep": rep(no), "metadata": metadata} for no in numbers])
+        day = archive.today + timedelta(days=5)
+        with archive.database.writing() as connection:
+            connection.execute(update(Item).where(~Item.is_service).values(embargo=day))
+
+    add(range(1, 4))
+    assert command(app, "verify").status == 0
+    librarian.get()
+    few = count_statements(app, librarian.get)
+    add(range(4, 60))
+    assert len(count_statements(app, librarian.get)) == len(few) <= 14
+    assert "The first 20 of" in librarian.get()
+
+
+# --- the form ------------------------------------------------------------------------------------
+
+
+def test_an_item_is_withdrawn_with_a_reason(
+    archive: Archive, librarian: Librarian, thesis: str
+) -> None:
+    successor = archive.deposit(title="Rain, corrected")
+    response = librarian.send(f"?withdraw={thesis}", reason=" ")
+    assert response.status_code == 422
+    assert "Fill in this field." in response.text
+    response = librarian.send(f"?withdraw={thesis}", reason="An error.", successor="no identifier")
+    assert response.status_code == 422
+    assert 'id="successor-fault"' in response.text
+    assert "An error.</textarea>" in response.text
+    fields = {"reason": "An error.", "successor": successor.ibi, "citation": ""}
+    assert librarian.send(f"?withdraw={thesis}", **fields).status_code == 303
+    librarian.send(f"?withdraw={successor.ibi}", reason="The law.", discard_description="1")
+    items = [archive.get(ibi) for ibi in (thesis, successor)]
+    [old, new] = [item.record for item in items if item is not None]
+    assert old.tombstone is not None
+    assert (old.tombstone.reason, old.tombstone.successor) == ("An error.", successor.ibi)
+    assert old.metadata is not None
+    assert new.metadata is None
+
+
+def test_items_that_have_no_form_say_why(
+    archive: Archive, librarian: Librarian, thesis: str
+) -> None:
+    archive.delete(thesis, "An error.")
+    assert "This item was removed" in librarian.get(f"?withdraw={thesis}", 409)
+    for text in (rep(9), "x", archive.served().service_ibi):
+        assert "No item of this Archive" in librarian.get(f"?withdraw={text}", 404)
+
+
+def test_a_form_without_the_token_of_the_session_changes_nothing(
+    app: Flask, archive: Archive, librarian: Librarian, thesis: str
+) -> None:
+    path = f"?withdraw={thesis}"
+    other = read_fields(Librarian(app.test_client()).get(path))["ibi_token"]
+    serializer = URLSafeTimedSerializer(list(archive.config.secret_keys), salt="ibi_form")
+    for token in ("", "x", other, str(serializer.dumps("x"))):
+        response = librarian.send(path, ibi_token=token, reason="An error.")
+        assert response.status_code == 422
+        assert "Send it again." in response.text
+    # the form that comes back has a new token
+    again = {**read_fields(response.text), "reason": "An error."}
+    assert librarian.client.post(f"/care{path}", data=again).status_code == 303
+
+
+def test_the_token_of_the_extension_of_the_host_is_in_the_forms(
+    app: Flask, librarian: Librarian, thesis: str
+) -> None:
+    CSRFProtect(app)
+    path = f"?withdraw={thesis}"
+    assert librarian.send(path, csrf_token="", reason="None.").status_code == 400
+    assert librarian.send(path, reason="None.").status_code == 303
+
+
+def test_the_view_of_the_guide_shows_the_page_to_librarians_only(app: Flask) -> None:
+    user = SimpleNamespace(is_librarian=False)
+
+    def login_required(view: Callable[..., Any]) -> Callable[..., Any]:
+        return view
+
+    [view] = [each.text for each in blocks("howto/librarian.rst") if "admin_page" in each.text][:1]
+    names = {"app": app, "ibi": IBIArchive(), "abort": abort, "current_user": user}
+    exec(view, {**names, "login_required": login_required})
+    client = app.test_client()
+    assert client.get("/admin/ibi").status_code == 403
+    user.is_librarian = True
+    assert "Care of the Archive" in client.get("/admin/ibi").text
+    assert client.post("/admin/ibi").status_code == 200
