@@ -43,12 +43,8 @@ def make_archive(number: int, items: int) -> ClaimingArchive:
 def serve(count: int, items: int, pipe: multiprocessing.connection.Connection) -> None:
     """Serve Archives, and send their addresses."""
     servers = Servers()
-    servers.start()
-    addresses = []
-    for number in range(count):
-        archive = make_archive(number, items)
-        addresses.append(servers.add(archive.answer, keeps_requests=False).address)
-    pipe.send(addresses)
+    archives = [make_archive(number, items) for number in range(count)]
+    pipe.send([servers.add(archive.answer).address for archive in archives])
     Event().wait()
 
 

@@ -5,29 +5,23 @@ inclusion request with this key. The resolver sends a request back to the Archiv
 the Archive wants the inclusion (the confirmation call). An exclusion request ends the inclusion.
 The resolver sends questions only to included Archives. Source: [R] 5.
 
-An inclusion request may take longer than a later request of the same Archive. Therefore, each
-request gets a number when it arrives, and the result of a request is only stored if no result of a
-request with a higher number is stored.
+An inclusion request may take longer than a later request of the same Archive. Therefore each
+request gets a number when it arrives, and its result is only stored if no other one has arrived.
 
-**Keys.** The number of wrong keys per minute is limited for each sender and for each Archive that
-the keys were sent for. Attempts are counted in the database, because all processes share the
-database. An attempt is counted before the key is compared, and its row is deleted if the key was
-right. Therefore simultaneous requests cannot exceed the limit. An attacker who sends many wrong
-keys for an Archive cannot lock out the Archive itself: the limit of the Archive does not apply to
-the IP address in its last inclusion request. For all other senders, the limit ends at most one
-minute after the last wrong key. There are two reasons for the rate limit. A registration key may
-have only ten digits. And each comparison of a key takes 16 MiB of memory and some hundredths of a
-second. If an Archive is not registered, its keys are refused without a comparison and are not
-counted.
+**Keys.** Each process limits the number of wrong keys per minute for each sender, and for each
+Archive that the keys were sent for: a registration key may have only ten digits, and each
+comparison of a key takes 16 MiB of memory and some hundredths of a second. An attempt is counted
+before the key is compared, so that simultaneous requests cannot exceed the limit. An attacker
+cannot lock out the Archive itself: the limit of the Archive does not apply to the IP address in its
+last inclusion request.
 
 **The list.** Each process keeps the included Archives in memory. Each resolution executes one
 SELECT, and each further round one more. It returns the version of the list, and all that is known
-about the identifiers: who claims them, who has hidden items with their prefixes, and where they
-were found. If the version is not that of the list in memory, the list and then all this is read
-again. Therefore list and claims are always of the same moment. Each change of the included
-Archives, or of whether the claims of one count, increases the version in its transaction. Claims
-that are too old need no change to stop counting. Therefore the list is also read again after
-:data:`RELOAD`.
+about the identifiers: who claims them, and who has, hides or mints items with their prefixes. If
+the version is not that of the list in memory, the list and then all this is read again. Therefore
+list and claims are always of the same moment. Each change of the included Archives, or of whether
+the claims of one count, increases the version in its transaction. Claims that are too old need no
+change to stop counting. Therefore the list is also read again after :data:`RELOAD`.
 
 **Clashes.** Two included Archives mint identifiers with the same prefix, so that they can give one
 identifier to two items. Both stay included, but their administrators are told. Archives of one
@@ -39,12 +33,14 @@ from __future__ import annotations
 
 import logging
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta, timezone
 from itertools import combinations
 from math import ceil, inf
 from operator import attrgetter
+from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -74,7 +70,6 @@ from flask_ibi_archive.resolver.tables import (
     ClaimedName,
     Conflict,
     FollowedArchive,
-    KeyAttempt,
     RefusedClaim,
     RegisteredArchive,
     ResolverState,
@@ -228,7 +223,7 @@ def is_trusted(connection: sa.Connection, archive_id: int) -> bool:
 def update_archive(
     connection: sa.Connection, archive: Archive, number: int | None = None, **values: Any
 ) -> int | None:
-    """Update an Archive, unless its key was replaced or the result of a later request was stored.
+    """Update an Archive, unless its key was replaced or a later request of it has arrived.
 
     :param number: the number of the request. None if the update is not the result of a request.
     :returns: the number of requests of the Archive. None if nothing was updated.
@@ -236,8 +231,7 @@ def update_archive(
     table = RegisteredArchive
     is_same = (table.id == archive.id) & (table.key_hash == archive.key_hash)
     if number is not None:
-        is_same &= table.written < number
-        values["written"] = number
+        is_same &= table.requests == number
     requests: int | None = connection.scalar(
         sa.update(table).where(is_same).values(**values).returning(table.requests)
     )
@@ -258,40 +252,27 @@ def bump_version(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
     connection.execute(sa.update(ResolverState).values(version=ResolverState.version + 1))
 
 
-def lock_rows(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
-    """Lock the rows of Archives, in the order in which all transactions lock them."""
-    connection.execute(
+def lock_rows(connection: sa.Connection, archive_ids: Iterable[int]) -> Sequence[int]:
+    """Lock the rows of Archives, in the order in which all transactions lock them.
+
+    :returns: the ids of those that are still registered.
+    """
+    return connection.scalars(
         sa.select(RegisteredArchive.id)
         .where(is_one_of(RegisteredArchive.id, archive_ids))
         .order_by(RegisteredArchive.id)
         .with_for_update(key_share=True)
-    )
-
-
-def store_result(connection: sa.Connection, archive: Archive, number: int, **values: Any) -> bool:
-    """Store the result of a request, which changes the list of included Archives.
-
-    :param number: the number of the request.
-    :returns: False if the result of a later request was stored, or if the key is no longer valid.
-    """
-    is_stored = update_archive(connection, archive, number, **values) is not None
-    if is_stored:
-        bump_version(connection, [archive.id])
-    return is_stored
+    ).all()
 
 
 # --- keys and passwords --------------------------------------------------------------------------
 
 #: The cost of a hash (N of scrypt). A hash takes 16 MiB and some hundredths of a second.
 COST = 2**14
-#: The period in which attempts are counted.
-WINDOW = timedelta(minutes=1)
+#: The seconds in which attempts are counted.
+WINDOW = 60.0
 #: The maximum number of attempts in this period from one sender, and for one Archive.
 MAX_OF_SENDER, MAX_OF_ARCHIVE = 10, 30
-#: The lock with which processes count attempts one after another on PostgreSQL. Without this lock,
-#: a sender could exceed the limit with many simultaneous requests. SQLite has only one writer at a
-#: time.
-COUNTING = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
 
 
 def hash_secret(secret: str, cost: int = COST) -> str:
@@ -307,28 +288,43 @@ def matches_hash(secret: str, secret_hash: str) -> bool:
     return check_password_hash(secret_hash, secret)
 
 
-def find_wait_seconds(
-    connection: sa.Connection, archive: Archive, sender: str, now: datetime
-) -> int | None:
-    """Return the seconds until a key may be compared, or None if no limit is reached.
+class KeyAttempts:
+    """Counts the wrong keys that came to this process. Thread-safe.
 
-    Attempts with a date of more than one minute in the future were stored before the clock was
-    set back, and are ignored. Other future dates count, because the clocks of several servers
-    may differ.
-
-    :param sender: the address or network that :func:`group_sender` returned for the sender.
+    :param clock: returns the time in seconds.
     """
-    attempt, own_ip = KeyAttempt, archive.ip
-    limits = [(attempt.sender == sender, MAX_OF_SENDER)]
-    if own_ip is None or group_sender(own_ip) != sender:
-        limits.append((attempt.archive_id == archive.id, MAX_OF_ARCHIVE))
-    is_recent = sa.and_(attempt.attempted_at > now - WINDOW, attempt.attempted_at <= now + WINDOW)
-    for condition, maximum in limits:
-        dates = sa.select(attempt.attempted_at).where(is_recent, condition)
-        latest = dates.order_by(attempt.attempted_at.desc()).offset(maximum - 1).limit(1)
-        if (first := connection.scalar(latest)) is not None:
-            return max(ceil((first + WINDOW - now).total_seconds()), 1)
-    return None
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        #: The time, the id of the Archive and the sender of each attempt.
+        self._attempts: deque[tuple[float, int, str]] = deque()
+
+    def add(self, archive: Archive, sender: str) -> int | None:
+        """Count an attempt, unless a limit is reached.
+
+        :param sender: the IP address of the sender.
+        :returns: None if the key may be compared; otherwise the number of seconds to wait.
+        """
+        network, now = group_sender(sender), self._clock()
+        with self._lock:
+            while self._attempts and self._attempts[0][0] <= now - WINDOW:
+                self._attempts.popleft()
+            limits = [([one[0] for one in self._attempts if one[2] == network], MAX_OF_SENDER)]
+            if archive.ip is None or group_sender(archive.ip) != network:
+                of_archive = [one[0] for one in self._attempts if one[1] == archive.id]
+                limits.append((of_archive, MAX_OF_ARCHIVE))
+            for times, maximum in limits:
+                if len(times) >= maximum:
+                    return max(ceil(times[-maximum] + WINDOW - now), 1)
+            self._attempts.append((now, archive.id, network))
+        return None
+
+    def forget(self, archive: Archive, sender: str) -> None:
+        """Forget the attempts of a sender who has sent the right key of an Archive."""
+        pair = archive.id, group_sender(sender)
+        with self._lock:
+            self._attempts = deque(one for one in self._attempts if one[1:] != pair)
 
 
 # --- registration, inclusion and exclusion -------------------------------------------------------
@@ -353,6 +349,7 @@ class Registry:
     :param now: returns the current date.
     :param cost: the cost of the hash of a key. See :func:`hash_secret`.
     :param notifier: sends the signals archive_included and archive_excluded.
+    :param attempts: limits the number of wrong keys.
     """
 
     database: Database
@@ -361,6 +358,7 @@ class Registry:
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     cost: int = COST
     notifier: Notifier = NOBODY
+    attempts: KeyAttempts = field(default_factory=KeyAttempts)
 
     def register(
         self, service_ibi: str, key: str, email: str | None = None, *, replace: bool = False
@@ -380,40 +378,27 @@ class Registry:
         :raises RegistrationError: if the Archive has a different key and ``replace`` is False.
         Source: [R] 5.1.
         """
-        service_ibi = parse_identifier(service_ibi).text
+        table, service_ibi = RegisteredArchive, parse_identifier(service_ibi).text
         key_hash = hash_secret(inclusion.parse_key(key), self.cost)
-        while True:
-            # keys are hashed outside transactions, so that no other transaction must wait
-            archive = self.find(service_ibi)
-            if archive is None:
-                with self.database.writing() as connection:
-                    statement = insert_or_update(connection, RegisteredArchive).values(
-                        service_ibi=service_ibi,
-                        key_hash=key_hash,
-                        email=email,
-                        registered_at=self.now(),
-                    )
-                    statement = statement.on_conflict_do_nothing()
-                    if connection.scalar(statement.returning(RegisteredArchive.id)) is not None:
-                        return True
-                continue
+        with self.database.writing() as connection:
+            row = {"service_ibi": service_ibi, "key_hash": key_hash, "email": email}
+            new = insert_or_update(connection, table).values(**row, registered_at=self.now())
+            if connection.scalar(new.on_conflict_do_nothing().returning(table.id)) is not None:
+                return True
+            [archive] = list_archives(connection, table.service_ibi == service_ibi)
             is_same = matches_hash(key, archive.key_hash)
             if not is_same and not replace:
                 raise errors.RegistrationError(
                     f"the Archive {service_ibi} is already registered with another key; to "
                     "replace the key, use --replace"
                 )
-            values: dict[str, Any] = {
-                "key_hash": archive.key_hash if is_same else key_hash,
-                "email": RegisteredArchive.email if email is None else email,
-            }
-            with self.database.writing() as connection:
-                # None if the Archive was removed or another process has replaced the key
-                if update_archive(connection, archive, **values) is not None:
-                    return False
+            values: dict[str, Any] = {"email": archive.email if email is None else email}
+            values |= {} if is_same else {"key_hash": key_hash}
+            update_archive(connection, archive, **values)
+        return False
 
     def remove(self, service_ibi: str) -> None:
-        """Delete the registration, hints and metrics of an Archive.
+        """Delete the registration, claims and metrics of an Archive.
 
         The resolver then sends no more requests to this Archive.
 
@@ -445,7 +430,7 @@ class Registry:
         archive = self.find(service_ibi)
         if archive is None:
             raise _refuse_key(service_ibi)
-        wait = self._count_attempt(archive, group_sender(sender))
+        wait = self.attempts.add(archive, sender)
         if wait is not None:
             raise RegistrationRefused(
                 "too many wrong registration keys came from this address or for the Archive "
@@ -455,30 +440,8 @@ class Registry:
             )
         if not matches_hash(request.key, archive.key_hash):
             raise _refuse_key(service_ibi)
-        is_right = KeyAttempt.archive_id == archive.id, KeyAttempt.sender == group_sender(sender)
-        with self.database.writing(table_lock=COUNTING) as connection:
-            connection.execute(sa.delete(KeyAttempt).where(*is_right))
+        self.attempts.forget(archive, sender)
         return archive
-
-    def _count_attempt(self, archive: Archive, sender: str) -> int | None:
-        """Count the attempt as a wrong key, unless the rate limit is reached.
-
-        A refused attempt only needs one SELECT statement.
-
-        :returns: None if the attempt was counted and the key may be compared. If the limit is
-            reached, the number of seconds to wait.
-        """
-        now = self.now()
-        wait = self.database.read(lambda reader: find_wait_seconds(reader, archive, sender, now))
-        if wait is None:
-            with self.database.writing(table_lock=COUNTING) as connection:
-                wait = find_wait_seconds(connection, archive, sender, now)
-                if wait is None:
-                    is_outdated = KeyAttempt.attempted_at <= now - WINDOW
-                    connection.execute(sa.delete(KeyAttempt).where(is_outdated))
-                    row = {"archive_id": archive.id, "sender": sender, "attempted_at": now}
-                    connection.execute(sa.insert(KeyAttempt).values(row))
-        return wait
 
     def process(
         self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
@@ -491,7 +454,7 @@ class Registry:
 
         :param sender: the IP address of the sender of the request.
         :raises RegistrationRefused: if the Archive is not registered, if the key is wrong, if the
-            rate limit of wrong keys is reached, or if a later request was stored during the
+            rate limit of wrong keys is reached, or if a later request came during the
             confirmation call. Also if the Archive has an internal address that is not allowed: then
             its state does not change.
         Source: [R] 5.2.
@@ -504,8 +467,9 @@ class Registry:
                 raise _refuse_key(archive.service_ibi)
             if request.subject == inclusion.EXCLUSION_REQUEST:
                 excluded_at = _keep_or(RegisteredArchive.excluded_at, self.now())
-                values = {"included_at": None, "confirmed_at": None, "excluded_at": excluded_at}
-                store_result(connection, archive, number, **values)
+                dates = {"included_at": None, "confirmed_at": None}
+                update_archive(connection, archive, **dates, excluded_at=excluded_at)
+                bump_version(connection, [archive.id])
         if request.subject == inclusion.INCLUSION_REQUEST:
             before = find_clashes(self.database, archive.service_ibi)
             confirmed = self._include(archive, number, request)
@@ -530,32 +494,25 @@ class Registry:
             key = self._read_key(request)
         now = self.now()
         with self.database.writing() as connection:
-            if store_result(
-                connection,
-                archive,
-                number,
-                **{name: getattr(request, name) or None for name in _STATED},
-                included_at=_keep_or(RegisteredArchive.included_at, now),
-                confirmed_at=now if confirmed else None,
-                excluded_at=None,
-            ):
+            values = {name: getattr(request, name) or None for name in _STATED}
+            values["included_at"] = _keep_or(RegisteredArchive.included_at, now)
+            values |= {"confirmed_at": now if confirmed else None, "excluded_at": None}
+            if update_archive(connection, archive, number, **values) is not None:
                 if key is not None:
                     _pin_key(connection, archive.id, key, now)
+                bump_version(connection, [archive.id])
                 return confirmed
-            # meanwhile a later request was stored, or the administrator changed the registration
-            is_same = RegisteredArchive.id == archive.id
-            found = list_archives(
-                connection, is_same, RegisteredArchive.key_hash == archive.key_hash
-            )
-        if not found:
+        # meanwhile a later request came, or the administrator changed the registration
+        found = self.find(archive.service_ibi)
+        if found is None or found.key_hash != archive.key_hash:
             raise _refuse_key(archive.service_ibi)
-        if found[0].included_at is None or found[0].address != request.address:
+        if found.included_at is None or found.address != request.address:
             raise RegistrationRefused(
                 f"a later request of the Archive {request.service_ibi} replaces this request; if "
                 "this request is the right one, send this request again",
                 status=409,
             )
-        return found[0].confirmed_at is not None
+        return found.confirmed_at is not None
 
     def _call_for_confirmation(self, request: RegistrationRequest) -> bool:
         """Ask an Archive to confirm its inclusion, and return True if the Archive answers "yes".
@@ -716,7 +673,7 @@ RELOAD = 5.0
 STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT. There is always one row of the first kind.
-_STATE, _CLAIM, _HIDDEN, _RECENT, _HINT = range(5)
+_STATE, _CLAIM, _HIDDEN, _RECENT = range(4)
 #: The SELECT has few columns, because the drivers need time for each column. PostgreSQL takes the
 #: type of a column from the first two parts.
 _KNOWN = sa.text(f"""SELECT {_STATE} AS kind, version AS id, NULL AS text, NULL AS state,
@@ -727,8 +684,6 @@ WHERE name IN :names
 UNION ALL
 SELECT CASE WHEN is_hidden THEN {_HIDDEN} ELSE {_RECENT} END, archive_id, prefix, NULL, seen_at,
  NULL FROM ibi_resolver_prefix WHERE prefix IN :prefixes
-UNION ALL
-SELECT {_HINT}, archive_id, ibi, NULL, NULL, NULL FROM ibi_resolver_hint WHERE ibi IN :names
 """).bindparams(
     sa.bindparam("names", expanding=True, type_=sa.Text()),
     sa.bindparam("prefixes", expanding=True, type_=sa.Text()),
@@ -754,15 +709,13 @@ class Known(NamedTuple):
         used: Original before Copy before Deleted; then that whose claim was read first; then that
         which mints with the prefix; then that which was included first (federation CL-8a).
     :param hidden: the Archives with hidden items that have the same prefix.
-    :param recent: the Archives that mint with the same prefix, or lately gave items with it: they
-        may have got the item since their claims were read.
-    :param hinted: the Archive where the item was last found.
+    :param recent: the Archives that lately gave items with the same prefix, the last one first, and
+        those that mint with it: they may have got the item since their claims were read.
     """
 
     claimants: tuple[Claimant, ...] = ()
     hidden: tuple[int, ...] = ()
     recent: tuple[int, ...] = ()
-    hinted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -866,6 +819,5 @@ def _find_known(archives: ArchiveList, rows: Sequence[Any], name: str, prefix: s
     return Known(
         tuple([Claimant(row.id, STATES[row.state], originals.get(row.original)) for row in claims]),
         tuple([row.id for row in rows if row.kind == _HIDDEN and row.text == prefix]),
-        (*archives.minters.get(prefix, ()), *[row.id for row in recent[:MAX_RECENT]]),
-        next((row.id for row in rows if row.kind == _HINT and row.text == name), None),
+        (*[row.id for row in recent[:MAX_RECENT]], *archives.minters.get(prefix, ())),
     )

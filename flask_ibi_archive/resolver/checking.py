@@ -15,7 +15,7 @@ from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archives import Archive, find_clashes
 from flask_ibi_archive.resolver.claims import list_followed, list_refused
 from flask_ibi_archive.resolver.conflicts import IS_OPEN, list_conflicts
-from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.resolving import ResolverService
 from flask_ibi_archive.resolver.tables import ResolverState
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,

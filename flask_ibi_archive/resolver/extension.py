@@ -22,7 +22,7 @@ from flask_ibi_archive.server.web.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import Notifier
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.resolver.service import ResolverService
+    from flask_ibi_archive.resolver.resolving import ResolverService
 
 __all__ = ["IBIResolver"]
 
@@ -39,7 +39,7 @@ class IBIResolver:
         IBIResolver(app)               # or: resolver = IBIResolver(); resolver.init_app(app)
 
     One IBIResolver object can serve many apps. ``app.extensions["ibi_resolver"].resolver`` is the
-    :class:`~flask_ibi_archive.resolver.service.ResolverService` of an app. The app's own routes
+    :class:`~flask_ibi_archive.resolver.resolving.ResolverService` of an app. The app's own routes
     have precedence over the routes of the resolver. The same app may also have an
     :class:`~flask_ibi_archive.IBIArchive`.
     """
@@ -59,7 +59,7 @@ class IBIResolver:
             raise RuntimeError("this app already has an IBIResolver; an app can have only one")
         try:
             from flask_ibi_archive.resolver.pages import create_resolver_blueprint
-            from flask_ibi_archive.resolver.service import ResolverService
+            from flask_ibi_archive.resolver.resolving import ResolverService
         except ImportError as error:
             if error.name != "pycurl":
                 raise

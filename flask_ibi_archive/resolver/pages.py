@@ -143,7 +143,7 @@ def _start_following() -> None:
 
 
 def _store_metrics(error: BaseException | None) -> None:
-    current_resolver().hint_writer.flush_if_due()
+    current_resolver().metrics.flush_if_due()
 
 
 def show_readiness() -> Response:
@@ -194,7 +194,7 @@ def resolve(
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
-    current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
+    current_resolver().metrics.add_failed_url(wanted.ibi.text, outcome.kind.value)
     if outcome.is_conflict and outcome.ibi is not None:
         number = find_open_conflict(current_resolver().database, outcome.ibi.text)
         outcome = replace(outcome, conflict=number)
@@ -208,7 +208,7 @@ def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
     if not begins_with_ibi(f"/{text}"):
         text = find_written_link(target) or text
     if text:
-        current_resolver().hint_writer.add_failed_url(text, AlertKind.MALFORMED.value)
+        current_resolver().metrics.add_failed_url(text, AlertKind.MALFORMED.value)
 
 
 def _resolve_or_register(
@@ -289,7 +289,7 @@ def _is_persistent_url(target: str) -> bool:
 
 
 def _report_unknown(alias: str) -> Response:
-    current_resolver().hint_writer.add_failed_url(alias, AlertKind.UNKNOWN.value)
+    current_resolver().metrics.add_failed_url(alias, AlertKind.UNKNOWN.value)
     return alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
 
 

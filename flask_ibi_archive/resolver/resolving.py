@@ -24,8 +24,9 @@ The reader waits for the first redirect that nothing can precede. If there is no
   this answer probably shows the way. The round then goes on beside the next one. At the end, a
   reader gets an alert only if no answer is missing, or if the deadline has passed.
 
-Usually one Archive is asked, and has the URL: the first one that is ranked, or where the item was
-found last. The others follow when it has answered without a URL, or after :data:`HEAD_START`.
+Usually one Archive is asked, and has the URL: the first one that is ranked, or that lately gave an
+item with the prefix. The others follow when it has answered without a URL, or after
+:data:`HEAD_START`.
 Before an alert, Archives are asked that mint with the same prefix or lately gave items with it; and
 after a tombstone all Archives, because the item may have moved. If the Original is required, all
 that may have it are asked at once and awaited. Of a silent one its claim counts: two claims of an
@@ -33,27 +34,37 @@ Original are a suspicion.
 
 Archives that failed repeatedly are skipped (asking.py), unless the Original is required. The
 document registry answers only what no Archive can answer: see :meth:`Resolution._add_registered`.
-Source: [R] 6.2; federation CL-8 to CL-12.
+
+:class:`ResolverService` is the resolver of an app: it reads what is known, runs a resolution, and
+sends the acknowledgment. Source: [R] 6.2; federation CL-8 to CL-12.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
+import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import inf
+from random import random
 from time import monotonic
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 from flask import Response, current_app
 
 from flask_ibi_archive.core.identifiers.grammar import Identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange
-from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.answer import (
+    Answer,
+    ArchiveSource,
+    Question,
+    is_same_address,
+)
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
     Alert,
@@ -65,7 +76,14 @@ from flask_ibi_archive.core.resolution.outcome import (
 )
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Known
+from flask_ibi_archive.resolver import claims
+from flask_ibi_archive.resolver.archives import (
+    Archive,
+    ArchiveList,
+    ArchiveListReader,
+    Known,
+    Registry,
+)
 from flask_ibi_archive.resolver.asking import (
     ArchiveResult,
     CircuitBreaker,
@@ -76,7 +94,16 @@ from flask_ibi_archive.resolver.asking import (
     Target,
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.failures import MetricsWriter
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.web.requests import OWN_ARCHIVE
+from flask_ibi_archive.signals import NOBODY, Notifier
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
 
 _logger = logging.getLogger(__name__)
 
@@ -138,12 +165,9 @@ def find_own_archive() -> LocalArchive | None:
     return cast("LocalArchive | None", current_app.extensions.get(OWN_ARCHIVE))
 
 
-#: Reads the answers of the document registry to some questions. The parameters are the questions,
-#: the IP addresses of the client, and the ids of the Archives that did not answer. The function may
-#: raise NotReady.
-ReadDocuments: TypeAlias = Callable[
-    [Sequence[Question], tuple[str, ...], Set[int]], Sequence[Answer]
-]
+#: Reads the answers of the document registry to some questions from the IP addresses of a client.
+#: The function may raise NotReady.
+ReadDocuments: TypeAlias = Callable[[Sequence[Question], tuple[str, ...]], Sequence[Answer]]
 #: Reads what is known about some identifiers. The function may raise NotReady.
 LookUp: TypeAlias = Callable[[Sequence[Identifier]], Mapping[str, Known]]
 
@@ -196,70 +220,13 @@ Trace: TypeAlias = Callable[[TraceEvent], None]
 # --- whom to ask ---------------------------------------------------------------------------------
 
 
-class Planned(NamedTuple):
-    """An Archive that gets a question.
-
-    :param delay: the seconds after which it is asked. Infinite: only before an alert.
-    """
-
-    delay: float
-    archive_id: int
-    is_ranked: bool
-    is_needed: bool
-
-
-def plan(
-    known: Known,
-    always: Collection[int],
-    hinted: int | None = None,
-    requires_original: bool = False,
-    names_item: bool = True,
-) -> list[Planned]:
-    """Return the Archives that get a question, the ranked ones first.
-
-    :param known: what is known about the item of the question.
-    :param always: the ids of the Archives whose claims don't tell what they have.
-    :param hinted: the id of the Archive where the item was last found, or None.
-    :param requires_original: whether only the Original is acceptable.
-    :param names_item: whether the reader wants the item of the question, not a related item. The
-        claims say nothing about the state of a related item.
-    """
-    ranked: dict[int, bool] = {}
-    originals = set()
-    for claimant in known.claimants:
-        ranked[claimant.archive_id] = True
-        if claimant.state is State.ORIGINAL:
-            originals.add(claimant.archive_id)
-        elif claimant.original_id is not None:
-            ranked.setdefault(claimant.original_id, claimant.original_id in always)
-    recent = [*known.recent] if hinted is None else [hinted, *known.recent]
-    others = dict.fromkeys([*always, *known.hidden], True)
-    others |= {one: False for one in recent if one not in others}
-    if requires_original:
-        claimed = {one.archive_id for one in known.claimants}
-        late = claimed - originals if names_item and originals else set()
-        delays = {one: inf if one in late else 0.0 for one in (*others, *ranked)}
-    elif ranked:
-        delays = {one: HEAD_START if needed else inf for one, needed in others.items()}
-        delays |= dict.fromkeys(ranked, HEAD_START) | {next(iter(ranked)): 0.0}
-    else:
-        delays = dict.fromkeys(others, 0.0 if hinted is None else HEAD_START)
-        if hinted is not None:
-            delays[hinted] = 0.0
-    found = [Planned(delays[one], one, True, needed) for one, needed in ranked.items()]
-    found += [
-        Planned(delays[one], one, False, needed)
-        for one, needed in others.items()
-        if one not in ranked
-    ]
-    return found
-
-
 @dataclass(eq=False, slots=True)
 class Request(Target):
     """A question to an Archive, and its result.
 
-    :param due: when it is sent, as the clock returns the time. Infinite: not yet known.
+    :param due: when it is sent, as the clock returns the time. Infinite: only before an alert.
+    :param is_ranked: whether the answer is used in the order of the claims.
+    :param is_needed: whether the silence of the Archive means that nothing is known.
     :param is_awaited: whether the result is awaited for longer than :data:`GRACE`.
     :param is_open: whether the result is still to come, or the request is still to be sent.
     :param answer: the answer; None if there is none, or if the Archive does not know the item.
@@ -275,32 +242,69 @@ class Request(Target):
     answer: Answer | None = None
 
 
+def plan(
+    known: Known,
+    always: Collection[int],
+    requires_original: bool = False,
+    names_item: bool = True,
+) -> list[tuple[float, int, bool, bool]]:
+    """Return the Archives that get a question, the ranked ones first, in their order.
+
+    :param known: what is known about the item of the question.
+    :param always: the ids of the Archives whose claims don't tell what they have.
+    :param requires_original: whether only the Original is acceptable.
+    :param names_item: whether the reader wants the item of the question, not a related item. The
+        claims say nothing about the state of a related item.
+    :returns: for each Archive the seconds after which it is asked (infinite: only before an alert),
+        its id, and whether it is ranked and needed.
+    """
+    ranked: dict[int, bool] = {}
+    originals = set()
+    for claimant in known.claimants:
+        ranked[claimant.archive_id] = True
+        if claimant.state is State.ORIGINAL:
+            originals.add(claimant.archive_id)
+        elif claimant.original_id is not None:
+            ranked.setdefault(claimant.original_id, claimant.original_id in always)
+    others = dict.fromkeys([*always, *known.hidden], True)
+    others |= {one: False for one in known.recent if one not in others}
+    hinted = next((one for one in known.recent if one in always), None)
+    if requires_original:
+        claimed = {one.archive_id for one in known.claimants}
+        late = claimed - originals if names_item and originals else set()
+        delays = {one: inf if one in late else 0.0 for one in (*others, *ranked)}
+    elif ranked:
+        delays = {one: HEAD_START if needed else inf for one, needed in others.items()}
+        delays |= dict.fromkeys(ranked, HEAD_START) | {next(iter(ranked)): 0.0}
+    else:
+        delays = {one: 0.0 if hinted in (None, one) else HEAD_START for one in others}
+    found = [(delays[one], one, True, needed) for one, needed in ranked.items()]
+    rest = [(delays[one], one, False, others[one]) for one in others if one not in ranked]
+    return found + rest
+
+
 @dataclass(eq=False, slots=True)
 class Poll:
-    """A question, and all requests that contain it.
+    """A question, and all requests that contain it, those to ranked Archives first.
 
-    :param second: the Archives that are not ranked and are asked after the head start.
-    :param last: those that are only asked before an alert.
-    :ivar ranked: the requests to ranked Archives, in the order of their claims.
-    :ivar others: the other requests.
-    :ivar answered: those of them with an answer, in the order in which the answers came.
+    :ivar answered: the requests to other Archives with an answer, in the order of the answers.
     :ivar is_for_all: whether all included Archives are asked.
     """
 
     question: Question
+    query: str
     known: Known
     names_item: bool
-    began: float
-    second: Sequence[Planned] = ()
-    last: Sequence[Planned] = ()
-    ranked: list[Request] = field(default_factory=list)
-    others: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     answered: list[Request] = field(default_factory=list)
     is_for_all: bool = False
 
-    def __iter__(self) -> Iterator[Request]:
-        yield from self.ranked
-        yield from self.others
+    def add(self, archive: Archive, due: float, is_ranked: bool, is_needed: bool) -> Request:
+        """Add a request to an Archive, and return it."""
+        url, is_awaited = f"{archive.service_url}?{self.query}", is_ranked or is_needed
+        request = Request(archive, url, self.question, due, is_ranked, is_needed, is_awaited)
+        self.requests.append(request)
+        return request
 
 
 # --- the resolution ------------------------------------------------------------------------------
@@ -351,7 +355,6 @@ class Resolution:
         #: When to decide again even if nothing arrives.
         self._wake = self._end
         self._polls: dict[Question, Poll] = {}
-        self._sources: dict[ArchiveSource, Archive] = {}
         self._replies: ReplyQueue | None = None
         #: The requests to the Archive in this process that are not answered yet.
         self._own_requests: deque[Request] = deque()
@@ -371,13 +374,18 @@ class Resolution:
             self._wait()
         if isinstance(outcome, Redirect):
             self._abandon()
-            return ResolutionResult(outcome, self._sources.get(outcome.source))
+            return ResolutionResult(outcome, self._find_archive(outcome.source))
         if outcome.kind is AlertKind.MISSING:
             outcome = self._find_alternatives(outcome)
         self._abandon()
         is_removed = outcome.kind is AlertKind.REMOVED
-        archive = self._sources.get(outcome.sources[0]) if is_removed else None
+        archive = self._find_archive(outcome.sources[0]) if is_removed else None
         return ResolutionResult(self._add_claimants(outcome), archive)
+
+    def _find_archive(self, source: ArchiveSource) -> Archive | None:
+        """Return the Archive from which an answer came; None if it came from an actor."""
+        archives = () if source.is_actor else self.archives.archives.values()
+        return next((one for one in archives if one.service_ibi == source.service), None)
 
     # --- deciding --------------------------------------------------------------------------------
 
@@ -390,11 +398,11 @@ class Resolution:
         silent = number = 0
         while True:
             number += 1
-            new = [one for one in analysis.questions if one not in self._polls]
-            if new and now >= self._end and self._polls:
-                count = len(self.archives.always)  # the last questions are sent to nobody
-                return analysis.create_alert(AlertKind.SILENT, count, count)
-            self._begin(analysis, new, now)
+            if new := [one for one in analysis.questions if one not in self._polls]:
+                if now >= self._end and self._polls:
+                    count = len(self.archives.always)  # the last questions are sent to nobody
+                    return analysis.create_alert(AlertKind.SILENT, count, count)
+                self._begin(analysis, new, now)
             polls = [self._polls[question] for question in analysis.questions]
             used += polls
             if redirect := self._add_answers(analysis, polls):
@@ -428,39 +436,23 @@ class Resolution:
         missing = [one.ibi for one in questions if one.ibi.text not in self.known]
         if missing and self.look_up is not None:
             self.known.update(self.look_up(missing))
-        is_first = not self._polls
-        waits_for_all, always = analysis.waits_for_all, self.archives.always
         for question in questions:
             known = self.known.get(question.ibi.text, NOTHING)
-            names_item = analysis.names_item(question)
-            hinted = known.hinted if is_first else None
-            planned = plan(known, always, hinted, waits_for_all, names_item)
-            first = [one for one in planned if one.is_ranked or not one.delay]
-            second = [one for one in planned if one.delay == HEAD_START and not one.is_ranked]
-            last = [one for one in planned if one.delay == inf and not one.is_ranked]
-            poll = Poll(question, known, names_item, now, second, last)
-            self._polls[question] = poll
-            self._plan_requests(poll, first, now)
+            poll = self._create_poll(question, known, analysis.names_item(question))
+            planned = plan(known, self.archives.always, analysis.waits_for_all, poll.names_item)
+            for delay, archive_id, is_ranked, is_needed in planned:
+                poll.add(self.archives.archives[archive_id], now + delay, is_ranked, is_needed)
 
-    def _plan_requests(self, poll: Poll, planned: Iterable[Planned], now: float) -> list[Request]:
-        """Add the requests of a plan to a poll, and return them."""
-        question = poll.question
+    def _create_poll(self, question: Question, known: Known, names_item: bool) -> Poll:
         query = format_request(question.create_request(self.request.client_addresses))
-        requests = []
-        for delay, archive_id, is_ranked, is_needed in planned:
-            archive = self.archives.archives[archive_id]
-            url = f"{archive.service_url}?{query}"
-            request = Request(archive, url, question, now + delay, is_ranked, is_needed)
-            request.is_awaited = is_ranked or is_needed
-            (poll.ranked if is_ranked else poll.others).append(request)
-            requests.append(request)
-        return requests
+        poll = self._polls[question] = Poll(question, query, known, names_item)
+        return poll
 
     def _add_answers(self, analysis: Analysis, polls: Sequence[Poll]) -> Redirect | None:
         """Add all answers of a round, and return a redirect that no later answer can precede."""
         for poll in polls:
             is_preceded = False
-            for request in (*poll.ranked, *poll.answered):
+            for request in (*[one for one in poll.requests if one.is_ranked], *poll.answered):
                 if request.answer is not None:
                     redirect = analysis.add_answer(request.answer)
                     if redirect is not None and not is_preceded:
@@ -503,7 +495,7 @@ class Resolution:
                 is_enough = state is State.DELETED or analysis.waits_for_all
                 if archive.id in self.archives.always or state is State.COPY or not is_enough:
                     state = None
-                analysis.add_silence(self._name_source(archive), poll.question, state)
+                analysis.add_silence(archive.source, poll.question, state)
                 if state is not State.DELETED:
                     silent.add(archive.id)
         return silent, len(asked)
@@ -512,16 +504,13 @@ class Resolution:
         """Ask those that are only asked before an alert; return whether there are any."""
         if alert.kind is AlertKind.SUSPECTS:
             return False
-        further = [one for poll in polls for one in poll.ranked if one.due == inf]
+        further = [one for poll in polls for one in poll.requests if one.due == inf]
         for poll in polls:
-            further += self._plan_requests(poll, poll.last, now)
-            poll.last = ()
-            if not poll.is_for_all and any(map(self._may_have_moved, poll)):
+            if not poll.is_for_all and any(map(self._may_have_moved, poll.requests)):
                 poll.is_for_all = True
-                planned = {one.archive.id for one in poll}
-                rest = [one for one in self.archives.archives if one not in planned]
-                everybody = [Planned(0.0, one, False, False) for one in rest]
-                further += self._plan_requests(poll, everybody, now)
+                planned = {one.archive.id for one in poll.requests}
+                rest = [one for key, one in self.archives.archives.items() if key not in planned]
+                further += [poll.add(one, now, False, False) for one in rest]
         for request in further:
             request.due = now
         self._wake = now
@@ -551,17 +540,19 @@ class Resolution:
     ) -> Redirect | None:
         """Add the answers of the document registry about items that no Archive knows.
 
-        An Archive that did not answer may have the item: it may have minted the identifier, or the
-        item was last found there. Then the answer of the registry about this item is not used. A
-        claim says nothing more if its Archive has answered. It may have been an old claim.
+        An Archive that did not answer may have the item: it may have minted the identifier, or
+        lately given items with the same prefix. Then the answer of the registry about this item is
+        not used. A claim says nothing more if its Archive has answered. It may have been an old
+        claim.
 
         :param silent: the ids of the Archives that did not answer.
         """
         occupied = set()
         for poll in self._polls.values():
-            unheard = {one.archive.id for one in poll if not isinstance(one.result, Reply)}
+            unheard = {one.archive.id for one in poll.requests if not isinstance(one.result, Reply)}
             is_claimed = any(one.archive_id in unheard for one in poll.known.claimants)
-            if is_claimed or any(one.answer is not None for one in poll):
+            is_recent = not silent.isdisjoint(poll.known.recent)
+            if is_claimed or is_recent or any(one.answer is not None for one in poll.requests):
                 occupied.add(poll.question.ibi)
         absent = [self.archives.archives[archive_id] for archive_id in silent]
         questions = [
@@ -572,7 +563,7 @@ class Resolution:
             and not any(archive.may_mint(question.ibi) for archive in absent)
         ]
         if questions:
-            found = read(questions, self.request.client_addresses, silent)
+            found = read(questions, self.request.client_addresses)
             self._registered |= {
                 one: [answer for answer in found if answer.question == one] for one in questions
             }
@@ -591,19 +582,19 @@ class Resolution:
 
     def _send(self, polls: Sequence[Poll], now: float) -> None:
         """Send the requests that are due, and those that wait for nothing any more."""
-        unsent = [one for one in _list_planned(polls) if not one.is_sent]
-        later = [one for one in unsent if one.due > now]
-        ends = [one.due for one in later]
-        ends += [poll.began + HEAD_START for poll in polls if poll.second]
-        self._send_now([one for one in unsent if one.due <= now], bool(ends))
-        is_waiting = any(one.is_open and one.is_sent for one in _list_planned(polls))
-        if ends and is_waiting and now < min(*ends, self._end):
-            self._wake = min(self._wake, *ends)
+        planned = _list_planned(polls)
+        unsent = [one for one in planned if not one.is_sent]
+        if not unsent:
             return
-        for poll in polls:  # the head start is over, or those before have answered
-            later += self._plan_requests(poll, poll.second, now)
-            poll.second = ()
-        self._send_now(later)
+        later = [one for one in unsent if one.due > now]
+        self._send_now([one for one in unsent if one.due <= now], bool(later))
+        if later:
+            end = min(one.due for one in later)
+            is_waiting = any(one.is_open and one.is_sent for one in planned)
+            if is_waiting and now < min(end, self._end):
+                self._wake = min(self._wake, end)
+            else:  # the head start is over, or those before have answered
+                self._send_now(later)
 
     def _send_now(self, requests: Sequence[Request], is_first: bool = False) -> None:
         """Send requests.
@@ -619,7 +610,10 @@ class Resolution:
             request.is_sent = True
             is_own = archive.service_ibi == self._own_service
             if archive.id not in skipped:
-                skipped[archive.id] = not is_own and self._is_skipped(archive)
+                is_allowed = is_own or self.circuit_breaker.allows_request(archive.id)
+                skipped[archive.id] = not is_allowed
+                if not is_allowed and self.trace is not None:
+                    self.trace(Skipped(archive))
             if skipped[archive.id]:
                 request.is_awaited, request.is_open = False, waits_for_all
                 if not waits_for_all:
@@ -634,13 +628,6 @@ class Resolution:
             seconds = self._end - self.clock()
             self._replies = self.fan_out.ask(targets, seconds, self._replies)
 
-    def _is_skipped(self, archive: Archive) -> bool:
-        if self.circuit_breaker.allows_request(archive.id):
-            return False
-        if self.trace is not None:
-            self.trace(Skipped(archive))
-        return True
-
     def _wait(self) -> None:
         """Receive results until one may change the outcome, or until the time to decide again."""
         while (result := self._next_result()) is not None:
@@ -651,14 +638,16 @@ class Resolution:
             request.result, request.is_open = result, False
             poll = self._polls[request.question]
             if isinstance(result, Reply) and result.pairs:
-                source = self._name_source(request.archive)
-                request.answer = Answer(source, request.question, pairs_as_dict(result.pairs))
+                found = pairs_as_dict(result.pairs)
+                request.answer = Answer(request.archive.source, request.question, found)
                 if not request.is_ranked:
                     poll.answered.append(request)
                 self._last_seconds = result.seconds
                 is_important = True
             else:
-                is_last = not any(one.is_open and one.is_sent and one.is_awaited for one in poll)
+                is_last = not any(
+                    one.is_open and one.is_sent and one.is_awaited for one in poll.requests
+                )
                 is_important = request.is_ranked or is_last
             # at the end, all that has arrived is read
             if is_important and self._now < self._end:
@@ -692,12 +681,6 @@ class Resolution:
         if self._replies is not None:
             self._replies.abandon()
 
-    def _name_source(self, archive: Archive) -> ArchiveSource:
-        """Return an Archive as the source of an answer, by which it is found again."""
-        source = archive.source
-        self._sources[source] = archive
-        return source
-
     # --- what an alert tells ---------------------------------------------------------------------
 
     def _find_alternatives(self, alert: Alert) -> Alert:
@@ -705,18 +688,18 @@ class Resolution:
         known = {
             one.archive.id
             for poll in self._polls.values()
-            for one in poll
+            for one in poll.requests
             if one.answer is not None
         }
         questions, inner_hosts = ask_for_alternatives(alert), self.config.inner_hosts
         if not known and self.documents is not None:
-            found = self.documents(questions, self.request.client_addresses, frozenset())
+            found = self.documents(questions, self.request.client_addresses)
             return add_alternatives(alert, found, inner_hosts)
         requests: list[Request] = []
-        planned = [Planned(0.0, archive_id, False, True) for archive_id in sorted(known)]
+        archives = [self.archives.archives[archive_id] for archive_id in sorted(known)]
         for question in questions:
-            poll = self._polls[question] = Poll(question, NOTHING, False, self._now)
-            requests += self._plan_requests(poll, planned, self._now)
+            poll = self._create_poll(question, NOTHING, False)
+            requests += [poll.add(archive, self._now, False, True) for archive in archives]
         self._send_now(requests)
         self._wake = self._end
         while any(one.is_open for one in requests) and self._now < self._wake:
@@ -740,7 +723,7 @@ class Resolution:
         answered = {
             one.archive.id
             for poll in self._polls.values()
-            for one in poll
+            for one in poll.requests
             if isinstance(one.result, Reply)
         }
         silent = [
@@ -757,4 +740,183 @@ NOTHING = Known()
 
 def _list_planned(polls: Sequence[Poll]) -> list[Request]:
     """Return the requests that do not wait for an alert."""
-    return [one for poll in polls for one in poll if one.due < inf]
+    return [one for poll in polls for one in poll.requests if one.due < inf]
+
+
+# --- the resolver of an app --------------------------------------------------------------------
+
+#: KiB of the file that each SQLite connection caches. Each resolution reads another hint, so the
+#: cached pages are hardly ever used again. Without this limit, the cache of each connection would
+#: fill up to SQLite's default of 2000 KiB.
+PAGE_CACHE = 64
+
+
+class ResolverService:
+    """The resolver of an app. The class is thread-safe.
+
+    :ivar registry: registers, includes and excludes Archives.
+    :ivar document_registry: registers actors and documents. None if the resolver does not do this.
+    :ivar circuit_breaker: skips Archives that failed repeatedly.
+    :ivar fan_out: sends requests to Archives.
+    :ivar metrics: stores metrics, prefixes and failed URLs.
+    :ivar follower_thread: reads claims if IBI_RESOLVER_FOLLOW is set.
+    """
+
+    def __init__(
+        self, config: ResolverConfig, database: Database, notifier: Notifier = NOBODY
+    ) -> None:
+        self.config = config
+        self.database = database
+        database.limit_page_cache(PAGE_CACHE)
+        self.registry = Registry(database, config, notifier=notifier)
+        self.circuit_breaker = CircuitBreaker()
+        self.metrics = MetricsWriter(database)
+        self.follower_thread = claims.FollowerThread(self.make_follower)
+        self.archive_list = ArchiveListReader(config.claims_max_age)
+        self.fan_out = FanOut(config, self._record_result)
+        self.document_registry = self._create_document_registry() if config.registry else None
+        atexit.register(_close_at_exit, weakref.ref(self))
+
+    def _create_document_registry(self) -> DocumentRegistry:
+        """Return the document registry. Resolvers without IBI_RESOLVER_REGISTRY don't load it."""
+        from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
+
+        return DocumentRegistry(self.database, self.config, self._find_claimant)
+
+    def _find_claimant(self, connection: Connection, ibi: Identifier) -> str | None:
+        """Return the service IBI of an included Archive that claims an identifier, or None."""
+        archives, known = self.archive_list.read(connection, [ibi.text], [ibi.prefix])
+        claimants = known[ibi.text].claimants
+        return archives.archives[claimants[0].archive_id].service_ibi if claimants else None
+
+    def make_follower(
+        self, on_progress: claims.OnProgress = lambda pages, claims: None
+    ) -> claims.Follower:
+        """Return a follower of the claims of the included Archives.
+
+        :param on_progress: see :class:`.claims.Follower`.
+        """
+        return claims.Follower(
+            self.config, self.database, self.registry.notifier, on_progress=on_progress
+        )
+
+    def resolve(
+        self,
+        request: ResolutionRequest,
+        trace: Trace | None = None,
+        *,
+        acknowledges: bool = True,
+        own: LocalArchive | None = None,
+    ) -> Redirect | Alert:
+        """Return a redirect or an alert for a persistent URL.
+
+        The acknowledgment is sent in the background, and metrics are written later. This method
+        executes only one SELECT, and one more for each further round.
+
+        :param trace: a function that receives each trace event.
+        :param acknowledges: True sends an acknowledgment to the Archive that has the item.
+        :param own: the Archive in this process. None if this process has no Archive.
+        :raises NotReady: if the database is not available.
+        Source: [R] 6.2.
+        """
+        ibi = request.wanted.ibi
+        archives, known = self._look_up([ibi])
+        resolution = Resolution(
+            request,
+            archives,
+            known,
+            self.config,
+            self.fan_out,
+            self.circuit_breaker,
+            own,
+            None if self.document_registry is None else self.document_registry.list_answers,
+            trace,
+            look_up=(lambda further: self._look_up(further)[1]) if archives.has_claims else None,
+        )
+        outcome, archive = resolution.run()
+        if archives.has_claims and random() < claims.SHARE:
+            self._audit(ibi, archives, known[ibi.text], own)
+        if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
+            return Alert(AlertKind.LOOP, ibi)
+        if isinstance(outcome, Redirect) and archive is not None:
+            prefixes = {found.prefix for found in (outcome.question.ibi, *outcome.ibi)}
+            self.metrics.add_prefixes(archive.id, prefixes)
+            if acknowledges:
+                self._acknowledge(request, outcome, archive, trace)
+        return outcome
+
+    def _audit(
+        self, ibi: Identifier, archives: ArchiveList, known: Known, own: LocalArchive | None
+    ) -> None:
+        trusted = [
+            archive
+            for archive in archives.archives.values()
+            if archive.id not in archives.always
+            and not (own and archive.service_ibi == own.find_service())  # can't be asked by HTTP
+        ]
+        claimed = {one.archive_id: one.state for one in known.claimants}
+        claims.audit_claims(
+            self.database, self.fan_out, ibi, trusted, claimed, self.config.claims_max_age
+        )
+
+    def _look_up(self, identifiers: Sequence[Identifier]) -> tuple[ArchiveList, dict[str, Known]]:
+        names, prefixes = [ibi.text for ibi in identifiers], [ibi.prefix for ibi in identifiers]
+        return self.database.read(
+            lambda connection: self.archive_list.read(connection, names, prefixes)
+        )
+
+    def _acknowledge(
+        self,
+        request: ResolutionRequest,
+        redirect: Redirect,
+        archive: Archive,
+        trace: Trace | None,
+    ) -> None:
+        """Notify an Archive that a user was redirected to its URL ([R] 6.2, Table 6.11)."""
+        message = redirect.create_acknowledgment(request.client_addresses, request.persistent_url)
+        if message is None:
+            return
+        query = format_request(message)
+        if len(query) > MAX_QUERY:  # the query is too long: omit the query of the persistent URL
+            shorter = request.persistent_url.partition("?")[0]
+            query = format_request(replace(message, persistent_url=shorter))
+        url = f"{archive.service_url}?{query}"
+        # the Archive recognises robots by the User-Agent header of the user
+        agent = request.user_agent
+        headers = {} if agent is None else {"X-Forwarded-User-Agent": agent}
+        if self.fan_out.send_acknowledgment(url, headers) and trace is not None:
+            trace(Acknowledged(archive, url))
+
+    def _record_result(self, result: ArchiveResult) -> None:
+        """Update the circuit breaker and the metrics of an Archive."""
+        archive_id = result.target.archive.id
+        failure = None if isinstance(result, Reply) else result.reason
+        if isinstance(result, Reply) or not result.is_refusal:
+            self.circuit_breaker.record_result(archive_id, failure is None)
+        self.metrics.add_result(archive_id, result.seconds, failure)
+
+    def init(self) -> None:
+        """Create or upgrade the tables of the resolver.
+
+        :raises NotReady: if the database is not available.
+        """
+        self.database.create()
+        with self.database.writing() as connection:
+            lock_table_setup(connection)
+            migrate.upgrade(connection, history=migrate.RESOLVER)
+
+    def close(self, seconds: float = 2.0) -> None:
+        """Wait for pending acknowledgments, store metrics, and close the connections.
+
+        :param seconds: the maximum time to wait for each of the background threads.
+        """
+        self.follower_thread.close(seconds)
+        self.fan_out.close(seconds)
+        self.metrics.flush()
+        self.database.close()
+
+
+def _close_at_exit(reference: weakref.ref[ResolverService]) -> None:
+    resolver = reference()
+    if resolver is not None:
+        resolver.close(1.0)

@@ -62,7 +62,6 @@ class RegisteredArchive(ResolverBase):
         ),
         _check("archive_confirmed", "confirmed_at IS NULL OR included_at IS NOT NULL"),
         _check("archive_excluded", "excluded_at IS NULL OR included_at IS NULL"),
-        _check("archive_requests", "written >= 0 AND written <= requests"),
         _check("archive_counts", "answers >= 0 AND failures >= 0 AND milliseconds >= 0"),
         _check("archive_failure", "(last_failure IS NULL) = (last_failure_at IS NULL)"),
         # an id is never used again, because metrics may be written after an Archive was removed
@@ -95,8 +94,6 @@ class RegisteredArchive(ResolverBase):
     excluded_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: The number of inclusion and exclusion requests of the Archive.
     requests: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    #: The number of the last request whose result was stored. Requests are numbered from 1.
-    written: Mapped[int] = mapped_column(BigInteger, server_default="0")
     #: The number of questions that the Archive answered.
     answers: Mapped[int] = mapped_column(BigInteger, server_default="0")
     #: The number of questions that the Archive did not answer correctly.
@@ -108,42 +105,6 @@ class RegisteredArchive(ResolverBase):
     #: follows the address of the Archive.
     last_failure: Mapped[str | None] = mapped_column(Text)
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-
-
-class Hint(ResolverBase):
-    """A hint: the Archive where an IBI was last found ([R] 3.1). This Archive is asked first."""
-
-    __tablename__ = "ibi_resolver_hint"
-    __table_args__ = (
-        Index("ix_ibi_resolver_hint_archive", "archive_id"),
-        Index("ix_ibi_resolver_hint_found", "found_at"),
-    )
-
-    #: The IBI in canonical case.
-    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
-    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("hint"))
-    found_at: Mapped[datetime] = mapped_column(UTCDateTime)
-
-
-class KeyAttempt(ResolverBase):
-    """A wrong registration key that was sent for an Archive. The rate limit counts these rows.
-
-    The row is inserted before the key is compared. If the key is right, the row is deleted.
-    """
-
-    __tablename__ = "ibi_resolver_key_attempt"
-    __table_args__ = (
-        Index("ix_ibi_resolver_key_attempt_archive", "archive_id", "attempted_at"),
-        Index("ix_ibi_resolver_key_attempt_sender", "sender", "attempted_at"),
-        {"sqlite_autoincrement": True},
-    )
-
-    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
-    #: No foreign key: attempts are deleted after a minute.
-    archive_id: Mapped[int] = mapped_column(Key)
-    #: The IPv4 address or the IPv6 network of the sender.
-    sender: Mapped[str] = mapped_column(String(45))
-    attempted_at: Mapped[datetime] = mapped_column(UTCDateTime)
 
 
 # --- claims --------------------------------------------------------------------------------------

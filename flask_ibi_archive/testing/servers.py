@@ -22,7 +22,7 @@ from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.resolver.service import ResolverService
+    from flask_ibi_archive.resolver.resolving import ResolverService
 
 #: The User-Agent of a reader who is not a robot.
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"

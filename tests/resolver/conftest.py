@@ -16,7 +16,7 @@ from support.resolving import Run, Table, TableArchive, archives_of, resolver_ov
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver import claims
 from flask_ibi_archive.resolver.asking import ArchiveResult, FanOut
-from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.resolving import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER, History
 

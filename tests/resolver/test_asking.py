@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 from time import monotonic
@@ -13,9 +11,6 @@ from typing import Any
 
 import pycurl
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.archive_servers import (
     KNOWN,
     LIMIT,
@@ -35,7 +30,6 @@ from support.archive_servers import (
     reason_of,
     says,
 )
-from support.cases import for_each
 from support.clocks import Clock
 from support.internal import OTHERS, THIS_MACHINE
 from support.loopback import PATIENCE, nobody, raw, sends
@@ -46,12 +40,9 @@ from flask_ibi_archive.core.protocol.pairs import Pair
 from flask_ibi_archive.resolver import asking
 from flask_ibi_archive.resolver.archives import Archive
 from flask_ibi_archive.resolver.asking import (
-    FIRST_PAUSE,
     INTERNAL,
     MAX_ACKNOWLEDGMENTS,
-    MAX_FAILURES,
     MAX_HOST_CONNECTIONS,
-    MAX_PAUSE,
     NO_HTTP,
     CircuitBreaker,
     Failure,
@@ -70,7 +61,10 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 
 ANSWERS = {
     "a type with a character set": (http(KNOWN, content_type="Text/Plain; charset=x"), PAIRS),
-    "an alert": (http("alert {bad question}", "400 Bad"), []),
+    "an alert after an early hint": (
+        b"HTTP/1.1 103 Early\r\nLink: a\r\n\r\n" + http("alert {bad question}", "400 Bad"),
+        [],
+    ),
     "a name twice, and bytes that are no ASCII": (
         http(b"a \xf3 a {b  c}"),
         [Pair("a", ("\udcf3",)), Pair("a", ("b", "c"))],
@@ -84,11 +78,10 @@ ANSWERS = {
         b"HTTP/1.0 200 OK\r\n\r\na b" + THE_END,
         [Pair("a", ("b",))],
     ),
-    "something before it": (b"HTTP/1.1 103 Early\r\nLink: a\r\n\r\n" + http(KNOWN), PAIRS),
 }
 
 
-@for_each(("answer", "pairs"), ANSWERS.values())
+@pytest.mark.parametrize(("answer", "pairs"), ANSWERS.values())
 def test_an_answer_that_counts(
     answer: bytes, pairs: list[Pair], hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -109,7 +102,7 @@ FAILURES = [
 ]  # fmt: skip
 
 
-@for_each(("answer", "reason"), FAILURES)
+@pytest.mark.parametrize(("answer", "reason"), FAILURES)
 def test_an_answer_that_is_a_failure(
     answer: bytes, reason: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -197,7 +190,7 @@ def test_a_late_answer_is_a_failure(hosts: Servers, make_fan_out: MakeFanOut) ->
     assert monotonic() - begun >= SHORT
 
 
-@for_each("seconds", [SHORT, 0, -1])
+@pytest.mark.parametrize("seconds", [SHORT, 0, -1])
 def test_the_callers_timeout_is_not_a_failure_of_the_archive(
     seconds: float, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -221,7 +214,7 @@ BAD_URLS = {
 }
 
 
-@for_each("url", BAD_URLS.values())
+@pytest.mark.parametrize("url", BAD_URLS.values())
 def test_an_invalid_url_is_not_requested(
     url: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -265,7 +258,7 @@ def test_no_redirect_is_followed_and_no_proxy_used(
 # --- internal addresses --------------------------------------------------------------------------
 
 
-@for_each("host", [*THIS_MACHINE[::4], *OTHERS[::8]])
+@pytest.mark.parametrize("host", [*THIS_MACHINE[::4], *OTHERS[::8]])
 def test_an_internal_address_is_not_connected_to(
     host: str, hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -277,15 +270,6 @@ def test_an_internal_address_is_not_connected_to(
     assert asks.send_acknowledgment(f"http://{url}/x", {})
     asks.close()
     assert here.accepted == 0
-
-
-@pytest.mark.skipif(not socket.has_ipv6, reason="the system has no IPv6")
-def test_an_ipv6_address_is_connected_to(hosts: Servers, make_fan_out: MakeFanOut) -> None:
-    here = hosts.add(says(http(KNOWN)), place=("::1", 0))
-    asks = make_fan_out(inner_hosts=parse_inner_hosts(["::1"]))
-    for _ in range(2):
-        assert isinstance(one_of(asks.ask([at(here.address)], PATIENCE)), Reply)
-    assert here.accepted == 1
 
 
 @pytest.fixture
@@ -302,7 +286,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-@for_each("end", [b"", THE_END])
+@pytest.mark.parametrize("end", [b"", THE_END])
 def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
     end: bytes, hosts: Servers, make_fan_out: MakeFanOut, names: list[str]
 ) -> None:
@@ -321,7 +305,7 @@ def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
     assert inside.accepted == 0
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("allowed", "is_allowed"),
     [([HERE], True), (["name.br"], True), ([".br"], True), (["other.br", "127.0.0.9"], False)],
 )
@@ -341,14 +325,6 @@ def test_a_setting_allows_a_host_or_its_address(
 
 
 # --- connections ---------------------------------------------------------------------------------
-
-
-def test_connections_are_persistent(hosts: Servers, make_fan_out: MakeFanOut) -> None:
-    both = hosts.add(says(http(KNOWN))), hosts.add(says(http()))
-    asks = make_fan_out()
-    for _ in range(5):
-        ask_and_hear(asks, *both)
-    assert [(one.accepted, len(one.asked)) for one in both] == [(1, 5), (1, 5)]
 
 
 def test_connections_to_a_host_are_limited(
@@ -384,31 +360,6 @@ def test_abandoned_questions_are_completed_and_counted(
     hosts.release(broken, http(KNOWN, "500 No"))
     assert isinstance(ended.get(timeout=PATIENCE), Failure)
     assert replies.get(0) is None
-
-
-def test_many_threads_can_ask(hosts: Servers, make_fan_out: MakeFanOut) -> None:
-    some = [hosts.add(lambda target, head: http(f"a {target}")) for _ in range(5)]
-    asks = make_fan_out()
-
-    def work(number: int) -> None:
-        for turn in range(20):
-            path = f"/{number}/{turn}"
-            found = all_of(asks.ask([at(one.address, path) for one in some], PATIENCE))
-            assert [one.pairs for one in found if isinstance(one, Reply)] == [
-                [Pair("a", (path,))]
-            ] * len(some)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    # the finisher may borrow an engine
-    assert max(one.accepted for one in some) <= 8 + 1
-
-
-def wait_for_finisher(asks: FanOut) -> None:
-    finisher = asks._find_process().finisher
-    if finisher is not None:
-        finisher.join(PATIENCE)
-        assert not finisher.is_alive()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -493,16 +444,6 @@ def test_close_waits_for_pending_acknowledgments(hosts: Servers, make_fan_out: M
     assert sorted(host.asked) == sorted(f"/{number}" for number in range(50))
 
 
-def test_close_waits_no_longer_than_its_timeout(hosts: Servers, make_fan_out: MakeFanOut) -> None:
-    host = hosts.add(hangs)
-    asks = make_fan_out()
-    assert thank(asks, host)
-    host.wait()
-    begun = monotonic()
-    asks.close(SHORT)
-    assert monotonic() - begun < PATIENCE / 2
-
-
 def test_hanging_acknowledgments_do_not_delay_questions(
     hosts: Servers, make_fan_out: MakeFanOut
 ) -> None:
@@ -536,7 +477,7 @@ def test_acknowledgments_are_discarded_when_too_many_wait(
 
 
 @pytest.mark.rule("R62-13")
-@for_each(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
+@pytest.mark.parametrize(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
 def test_an_acknowledgment_is_retried_once(
     works: int, tries: int, make_fan_out: MakeFanOut, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -548,25 +489,6 @@ def test_an_acknowledgment_is_retried_once(
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     expected = f"1 acknowledgments were not delivered; the last failure: {CUT_OFF}"
     assert said == ([] if works <= tries else [expected])
-
-
-def test_failures_are_logged_once_a_minute(
-    hosts: Servers,
-    make_fan_out: MakeFanOut,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    host, asks = hosts.add(says(http("", "503 Busy"))), make_fan_out()
-    for pause in (1e9, 1e9, 1e9, 0.0):
-        assert thank(asks, host)
-        wait_for_finisher(asks)
-        asks._next_log = min(asks._next_log, monotonic() + pause)
-    assert thank(asks, host)
-    wait_for_finisher(asks)
-    failure = "the last failure: the Archive answered with status 503"
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{count} acknowledgments were not delivered; {failure}" for count in (1, 4)
-    ]
 
 
 # --- Archives that fail --------------------------------------------------------------------------
@@ -586,7 +508,7 @@ STEPS = {
 
 
 @pytest.mark.rule("R62-05")
-@for_each("steps", STEPS.values())
+@pytest.mark.parametrize("steps", STEPS.values())
 def test_a_failing_archive_is_skipped_and_probed_later(steps: str) -> None:
     clock = Clock(1000.0)
     breaker = CircuitBreaker(clock)
@@ -598,61 +520,3 @@ def test_a_failing_archive_is_skipped_and_probed_later(steps: str) -> None:
         else:
             clock.now += float(step)
         assert breaker.allows_request(OTHER), "Archives are independent"
-
-
-class SkippedArchives(RuleBasedStateMachine):
-    """Random sequences: an Archive that answers is asked, and none is skipped for ever."""
-
-    archives = st.integers(1, 3)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock = Clock(1000.0)
-        self.breaker = CircuitBreaker(self.clock)
-        #: Failures since the last answer, including those of probes.
-        self.failures = dict.fromkeys(range(1, 4), 0)
-        #: When an Archive was last asked or failed.
-        self.last_contact = dict.fromkeys(range(1, 4), self.clock.now)
-
-    @rule(archive=archives)
-    def fail(self, archive: int) -> None:
-        self.breaker.record_result(archive, ok=False)
-        self.failures[archive] += 1
-        self.last_contact[archive] = self.clock.now
-
-    @rule(archive=archives)
-    def answer(self, archive: int) -> None:
-        self.breaker.record_result(archive, ok=True)
-        self.failures[archive] = 0
-        assert self.breaker.allows_request(archive)
-        self.last_contact[archive] = self.clock.now
-
-    @rule(archive=archives)
-    def ask(self, archive: int) -> None:
-        if self.breaker.allows_request(archive):
-            if self.failures[archive] >= MAX_FAILURES:
-                assert not self.breaker.allows_request(archive), "one probe at a time"
-            self.last_contact[archive] = self.clock.now
-        else:
-            assert self.failures[archive] >= MAX_FAILURES
-            assert self.clock.now - self.last_contact[archive] < MAX_PAUSE
-
-    @rule(seconds=st.sampled_from([0.5, FIRST_PAUSE / 2, FIRST_PAUSE, 70.0]))
-    def wait(self, seconds: float) -> None:
-        self.clock.now += seconds
-
-    @rule(archive=archives)
-    def wait_long(self, archive: int) -> None:
-        self.clock.now += MAX_PAUSE
-        assert self.breaker.allows_request(archive)
-        self.last_contact[archive] = self.clock.now
-
-    @precondition(lambda self: any(count < MAX_FAILURES for count in self.failures.values()))
-    @invariant()
-    def an_archive_with_few_failures_is_asked(self) -> None:
-        for archive, count in self.failures.items():
-            assert count >= MAX_FAILURES or self.breaker.allows_request(archive)
-
-
-TestSkippedArchives = SkippedArchives.TestCase
-TestSkippedArchives.settings = settings(stateful_step_count=20)

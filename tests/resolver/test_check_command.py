@@ -17,7 +17,7 @@ from support.registries import KEY, NOON, SERVICE, a_registry, included
 
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.hints import add_metrics
+from flask_ibi_archive.resolver.failures import Result, store_results
 from flask_ibi_archive.resolver.tables import (
     Conflict,
     FollowedArchive,
@@ -116,7 +116,8 @@ def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
 
     def happen(archive: int, failure: str | None, minute: int) -> None:
         with resolver.database.writing() as connection:
-            add_metrics(connection, [(archive, 0.1, failure)], NOON + timedelta(minutes=minute))
+            results = [Result(archive, 0.1, failure)]
+            store_results(connection, results, (), NOON + timedelta(minutes=minute))
 
     with resolver.database.writing() as connection:
         facts = {"address": "dpi.example", "ip": "150.163.2.166", "platform_version": "1"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import select, update
+from sqlalchemy import update
 from support.archive_servers import Servers, http
 from support.document_registries import Entry, Place, store
 from support.loopback import PATIENCE
@@ -40,8 +40,6 @@ from flask_ibi_archive.resolver import resolving
 from flask_ibi_archive.resolver.conflicts import update_conflicts
 from flask_ibi_archive.resolver.tables import (
     FollowedArchive,
-    Hint,
-    PrefixHolder,
     RegisteredArchive,
 )
 
@@ -243,7 +241,8 @@ def test_archives_that_lately_gave_items_with_the_prefix_are_asked_before_an_ale
     resolver, archives = run({X: leads(HERE)}, {Y: http("", "500 No")}, {})
     store_claims(resolver.database, {1: {}, 2: {}, 3: {}})
     for number, prefix in ((1, "a.br/x"), (2, "a.br/y")):
-        resolver.hint_writer.add_hints(number, (), [prefix])
+        resolver.metrics.add_prefixes(number, [prefix])
+    resolver.metrics.flush()
     assert told(resolver.resolve(wants(X))) == HERE
     # the silence of such an Archive means nothing
     assert told(resolver.resolve(wants(Y))) is AlertKind.UNKNOWN
@@ -252,18 +251,6 @@ def test_archives_that_lately_gave_items_with_the_prefix_are_asked_before_an_ale
     store_claims(resolver.database, {2: {X: ORIG}})
     archives[1].table[X] = "state Deleted"
     assert told(resolver.resolve(wants(X))) == HERE
-
-
-def test_prefixes_are_learned_from_answers_and_hints_only_without_claims(run: Run) -> None:
-    resolver, _ = run({X: leads(HERE)}, {Y: leads(THERE)})
-    store_claims(resolver.database, {1: {X: ORIG}})
-    for ibi in (X, Y):
-        resolver.resolve(wants(ibi))
-    prefixes = select(PrefixHolder.prefix, PrefixHolder.archive_id).order_by(PrefixHolder.prefix)
-    assert list(map(tuple, resolver.database.read_rows(prefixes))) == [("a.br/x", 1), ("a.br/y", 2)]
-    assert list(map(tuple, resolver.database.read_rows(select(Hint.ibi, Hint.archive_id)))) == [
-        (Y, 2)
-    ]
 
 
 # --- what it says about silence ------------------------------------------------------------------

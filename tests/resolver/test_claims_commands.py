@@ -24,7 +24,7 @@ from support.registries import NOON, SERVICE
 
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.resolving import ResolverService
 from flask_ibi_archive.resolver.tables import ClaimedName, FollowedArchive, RegisteredArchive
 
 pytestmark = pytest.mark.no_tables

@@ -50,7 +50,7 @@ from flask_ibi_archive.resolver.conflicts import (
     tell_administrators,
     update_conflicts,
 )
-from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.resolving import ResolverService
 from flask_ibi_archive.resolver.tables import (
     STATE_NUMBERS,
     ClaimedName,

@@ -532,7 +532,7 @@ def test_without_pycurl_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = "flask_ibi_archive.resolver"
-    for name in ("pages", "resolving", "service", "claims", "asking"):
+    for name in ("pages", "resolving", "claims", "asking"):
         monkeypatch.delitem(sys.modules, f"{package}.{name}")
     monkeypatch.setitem(sys.modules, "pycurl", None)
 

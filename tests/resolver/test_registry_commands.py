@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.cases import for_each
 from support.clocks import Clock
 from support.commands import ROOT, Outcome, command, environment
 from support.loopback import PATIENCE, nobody
@@ -26,7 +25,7 @@ from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, build_c
 from flask_ibi_archive.resolver.archives import Registry
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.hints import add_metrics
+from flask_ibi_archive.resolver.failures import Result, store_results
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -105,7 +104,7 @@ def test_init_prints_the_service_and_its_address(new_resolver: NewApp) -> None:
     assert run(new_resolver(), "list").lines == ["\t".join(HEADER)]
 
 
-@for_each("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
+@pytest.mark.parametrize("words", [("list",), ("remove", SERVICE), ("register", SERVICE)])
 def test_commands_before_init_say_to_run_init(new_resolver: NewApp, words: tuple[str]) -> None:
     outcome = run(new_resolver(), *words, stdin=f"{KEY}\n")
     assert (outcome.status, outcome.out) == (1, "")
@@ -163,7 +162,7 @@ def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path
         registry_of(resolver).process(a_request(service_ibi=service))
 
 
-@for_each("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
+@pytest.mark.parametrize("key", ["hush-hush", "", "123456789", f"\n{KEY}"])
 def test_an_invalid_key_is_reported_but_not_shown(
     resolver: Flask, tmp_path: Path, key: str
 ) -> None:
@@ -260,16 +259,16 @@ def test_list_prints_state_and_metrics_of_each_archive(resolver: Flask) -> None:
     first = registry.list()[0].id
     with registry.database.writing() as connection:
         results = [(first, 0.042, None)] * 3 + [(first, 5.0, "took too long")]
-        add_metrics(connection, results, NOON + timedelta(hours=1))
+        store_results(connection, [Result(*one) for one in results], (), NOON + timedelta(hours=1))
     assert listed() == [
         [
-            SERVICE, "banon-pc2.dpi.inpe.br", "included", "2026-03-01T12:00:03Z", "3", "1", "42",
+            SERVICE, "banon-pc2.dpi.inpe.br", "included", "2026-03-01T12:00:02Z", "3", "1", "42",
             "took too long",
         ],
-        [OTHER, "a.br:8080", "included, not confirmed", "2026-03-01T12:00:05Z", "0", "0", "", ""],
+        [OTHER, "a.br:8080", "included, not confirmed", "2026-03-01T12:00:03Z", "0", "0", "", ""],
     ]  # fmt: skip
     registry.process(a_request(EXCLUSION_REQUEST, service_ibi=OTHER))
-    assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:07Z"]
+    assert listed()[1][1:4] == ["a.br:8080", "excluded", "2026-03-01T12:00:04Z"]
     told = json.loads(run(resolver, "list", "--json").data)
     assert told[0]["ip"] == "150.163.2.166"
     assert (told[0]["state"], told[0]["since"]) == ("included", told[0]["included_at"])

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archive_servers import Servers, http
-from support.cases import for_each
 from support.commands import Outcome, command
 from support.resolving import (
     ORIGINAL,
@@ -57,7 +56,7 @@ def tell(text: str, archives: list[TableArchive]) -> str:
     return re.sub(r"\d+ ms", "7 ms", text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     "url",
     [
         f"{X}!",
@@ -172,12 +171,14 @@ def test_the_trace_prints_messages_and_decisions_in_order(opens: Opens) -> None:
 def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> None:
     app, archives = opens({X: leads(HERE)}, {X: None, Y: http("", "302 Found")}, {})
     resolver = resolver_of(app)
-    resolver.hint_writer.add_hints(2, [Y])
+    resolver.metrics.add_prefixes(2, ["a.br/y"])
+    resolver.metrics.flush()
     for _ in range(3):
         resolver.circuit_breaker.record_result(3, False)
     outcome = resolve(app, Y, "--trace")
     lines = tell(outcome.err, archives).splitlines()
-    assert lines[0] == "-> archive2.br (asked first, because it claims the item, or had it last)"
+    why = "asked first, because it claims the item, or gave similar ones"
+    assert lines[0] == f"-> archive2.br ({why})"
     assert lines[2] == "<- archive2.br redirects (status 302) (7 ms)"
     assert "-- archive3.br is skipped because it failed repeatedly" in lines
     silent = f"{Y} was not found, but 2 of 3 Archives did not answer"

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
 from support.archive_servers import Servers, http
-from support.cases import for_each
 from support.loopback import PATIENCE, nobody
 from support.registries import a_registry, a_request
 from support.resolving import (
@@ -41,11 +39,10 @@ from flask_ibi_archive.resolver import asking, resolving
 from flask_ibi_archive.resolver.resolving import (
     Acknowledged,
     Asked,
+    ResolverService,
     Skipped,
     TraceEvent,
 )
-from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.resolver.tables import Hint
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 
@@ -107,62 +104,31 @@ def test_a_resolution_follows_items_to_other_archives(run: Run) -> None:
     assert sorted(archives[2].questions) == [f"{X}!/a.txt", f"{Y}!/a.txt", f"{Z}!/a.txt"]
 
 
-def test_the_number_of_rounds_is_limited(run: Run) -> None:
-    tables = {f"{X}!": goes_on(Y), f"{Y}!": goes_on(Z), f"{Z}!": leads(HERE)}
-    resolver, [archive] = run(tables, IBI_RESOLVER_MAX_ROUNDS=2)
-    assert alerted(resolver, f"{X}!").kind is AlertKind.TOO_LONG
-    assert archive.questions == [f"{X}!", f"{Y}!"]
+# --- where items were found -----------------------------------------------------------------------
 
 
-# --- whom it waits for ---------------------------------------------------------------------------
-
-
-# --- hints ---------------------------------------------------------------------------------------
-
-
-def learn(resolver: ResolverService, ibi: str, number: int) -> None:
-    """Store a hint."""
-    resolver.hint_writer.add_hints(number, [ibi])
-
-
-def hint_of(resolver: ResolverService, ibi: str) -> int | None:
-    """Return the id of the Archive in the hint for an IBI."""
-    hint = select(Hint.archive_id).where(Hint.ibi == ibi)
-    return resolver.database.read(lambda connection: connection.scalar(hint))
-
-
-@pytest.mark.rule("R3-02")
-def test_the_hinted_archive_is_asked_first_and_alone(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
-    resolver, [one, other] = run({X: ""}, {X: leads(HERE)})
-    assert hint_of(resolver, X) is None
-    assert led_to(resolver, X.upper()) == HERE
-    assert hint_of(resolver, X) == 2
-    outcome, events = traced(resolver, X)
-    assert isinstance(outcome, Redirect)
-    assert [event.is_first for event in of_kind(events, Asked)] == [True]
-    assert (len(one.asked), len(other.questions)) == (1, 2)
-
-
-def test_a_hint_is_stored_for_the_last_question(run: Run) -> None:
-    resolver, _ = run({f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE, relation=".lastedition")})
-    assert led_to(resolver, f"{X}!") == HERE
-    assert (hint_of(resolver, X), hint_of(resolver, Y)) == (None, 2)
+def asked_first(resolver: ResolverService, ibi: str) -> list[bool]:
+    """Return for each question that is sent about an item whether others wait for its answer."""
+    return [event.is_first for event in of_kind(traced(resolver, ibi)[1], Asked)]
 
 
 @pytest.mark.rule("R3-02", "R62-05")
-def test_an_excluded_archive_is_not_asked_despite_a_hint(run: Run) -> None:
-    resolver, [one, other] = run({X: leads(HERE)}, {X: ""})
-    learn(resolver, X, 1)
+def test_the_archive_that_gave_an_item_with_the_prefix_is_asked_first_and_alone(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
+    other = X.replace("2001", "2002")
+    resolver, [one, two] = run({other: ""}, {X: leads(HERE), other: leads(THERE)})
+    assert led_to(resolver, X.upper()) == HERE
+    assert asked_first(resolver, other) == [False, False]  # not written yet
+    resolver.metrics.flush()
+    assert asked_first(resolver, other) == [True]
+    # an excluded Archive is not asked
     registry = a_registry(resolver.database)
-    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=one.service, address=one.address))
-    alert = alerted(resolver, X)
-    assert (alert.kind, alert.asked) == (AlertKind.UNKNOWN, 1)
-    assert (one.asked, other.questions) == ([], [X])
-    # included again
-    include(registry, [one])
+    registry.process(a_request(EXCLUSION_REQUEST, service_ibi=two.service, address=two.address))
+    assert alerted(resolver, X).kind is AlertKind.UNKNOWN
+    assert (len(one.questions), len(two.questions)) == (3, 3)
+    include(registry, [two])
     assert led_to(resolver, X) == HERE
 
 
@@ -182,7 +148,7 @@ def test_an_archive_that_fails_repeatedly_is_skipped_and_counts_as_silent(run: R
     assert len(good.questions) == asking.MAX_FAILURES + 2
 
 
-@for_each("status", ["400 Bad", "404 Not Found"])
+@pytest.mark.parametrize("status", ["400 Bad", "404 Not Found"])
 def test_an_archive_that_refuses_a_question_is_not_skipped(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status), Y: leads(HERE)})
     for _ in range(asking.MAX_FAILURES + 1):
@@ -191,7 +157,7 @@ def test_an_archive_that_refuses_a_question_is_not_skipped(run: Run, status: str
     assert len(archive.questions) == asking.MAX_FAILURES + 2
 
 
-@for_each("status", ["408 Late", "429 Too Many"])
+@pytest.mark.parametrize("status", ["408 Late", "429 Too Many"])
 def test_an_overloaded_archive_is_skipped(run: Run, status: str) -> None:
     resolver, [archive] = run({X: http("", status)})
     for _ in range(asking.MAX_FAILURES + 1):
@@ -226,7 +192,7 @@ def test_an_acknowledgment_is_shortened_to_the_maximum_length(run: Run) -> None:
     assert archive.was_thanked().persistent_url == asked.persistent_url.partition("?")[0]
 
 
-@for_each("sign", "a&=+")
+@pytest.mark.parametrize("sign", ["a", "+"])
 def test_the_longest_path_fits_in_a_question(run: Run, sign: str) -> None:
     path = "/" + sign * ((MAX_PATH - 1) // len(encode_url(sign)))
     resolver, [archive] = run({f"{X}{path}": leads(HERE)})
@@ -268,27 +234,17 @@ def test_an_acknowledgment_goes_to_the_registered_address(run: Run, hosts: Serve
     assert trap.accepted == 0
 
 
-# --- the trace -----------------------------------------------------------------------------------
-
-
 # --- the database --------------------------------------------------------------------------------
 
 
 @pytest.mark.postgresql
-def test_a_resolution_writes_only_a_new_hint(uri: str, hosts: Servers) -> None:
-    archives = archives_of(hosts, {f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE)}, {X: leads(THERE)})
+def test_a_resolution_reads_once_and_writes_later(uri: str, hosts: Servers) -> None:
+    archives = archives_of(hosts, {X: leads(HERE)})
     with resolver_over(archives, uri) as resolver:
-        for text in (f"{X}!{ORIGINAL}", X):
-            resolver.resolve(wants(text))
-        assert hint_of(resolver, X) == 3
+        assert led_to(resolver, X) == HERE
         with statements_of(resolver.database) as told:
-            assert led_to(resolver, X) == THERE
-        assert len(told) == 1
-        assert all(statement.startswith("SELECT") for statement in told)
-        resolver.close(PATIENCE)
-        counts = [(one.answers, one.failures) for one in resolver.registry.list()]
-        assert counts[2][0] >= 3
-        assert not any(failures for _, failures in counts)
+            assert led_to(resolver, X) == HERE
+        assert [statement.split()[0] for statement in told] == ["SELECT"]
 
 
 def test_no_database_connection_is_held_while_archives_are_asked(
@@ -323,9 +279,8 @@ def test_metrics_are_stored(run: Run, tmp_path: Path) -> None:
     assert good.questions == [f"{X}:"]
 
 
-def test_hints_and_metrics_are_written_when_the_process_ends(
-    hosts: Servers, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_metrics_are_written_when_the_process_ends(hosts: Servers, tmp_path: Path) -> None:
     archives = archives_of(hosts, {X: leads(HERE)})
     uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
     with resolver_over(archives, uri) as resolver:
@@ -334,7 +289,6 @@ def test_hints_and_metrics_are_written_when_the_process_ends(
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, HERE, "")
         assert archives[0].was_thanked().url == HERE
-        assert hint_of(resolver, X) == 1
         [one] = resolver.registry.list()
         assert one.answers == 1
 
@@ -343,9 +297,7 @@ ENDS = """
 import sys
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
-from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.resolver.tables import Hint
+from flask_ibi_archive.resolver.resolving import ResolutionRequest, ResolverService
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.cases import for_each
 from support.resolving import (
     DEADLINE,
     NEVER,
@@ -58,7 +57,7 @@ def test_the_slowest_archive_is_waited_for_if_the_original_is_required() -> None
     assert network.now == DEADLINE
 
 
-@for_each("more", ["", ORIGINAL])
+@pytest.mark.parametrize("more", ["", ORIGINAL])
 def test_archives_without_an_answer_at_the_deadline_are_silent(more: str) -> None:
     network = Network({X: (NEVER, "")}, {X: (1, "")}, {X: (2, NONSENSE)})
     assert silence_of(network.resolve(f"{X}{more}")) == (AlertKind.SILENT, 2, 3)
@@ -95,7 +94,9 @@ def test_an_answer_in_time_counts_even_if_read_late() -> None:
 # --- one knows how to go on ----------------------------------------------------------------------
 
 
-@for_each(("took", "waits"), [(0.0, GRACE), (0.05, GRACE), (1.0, 2.0), (9.0, DEADLINE - 9.0)])
+@pytest.mark.parametrize(
+    ("took", "waits"), [(0.0, GRACE), (0.05, GRACE), (1.0, 2.0), (9.0, DEADLINE - 9.0)]
+)
 def test_the_grace_period_depends_on_the_fastest_follow_up(took: float, waits: float) -> None:
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (took, goes_on(Y))})
     network.resolve(f"{X}!")
@@ -106,19 +107,7 @@ def test_the_grace_period_depends_on_the_fastest_follow_up(took: float, waits: f
         assert times == {}
 
 
-def test_a_url_within_the_grace_period_is_used() -> None:
-    network = Network({f"{X}!": (0.2, EDITION)}, {f"{X}!": (0.0, goes_on(Y))})
-    assert url_of(network.resolve(f"{X}!")) == HERE
-    assert network.now == 0.2
-
-
-def test_the_next_round_starts_when_all_have_answered() -> None:
-    network = Network({f"{X}!": (0.1, "")}, {f"{X}!": (0.05, goes_on(Y))})
-    network.resolve(f"{X}!")
-    assert network.times(f"{Y}!") == {1: 0.1, 2: 0.1}
-
-
-@for_each(
+@pytest.mark.parametrize(
     ("took", "text", "url"), [(9.0, "", HERE), (9.0, OTHER_EDITION, THERE), (NEVER, "", None)]
 )
 def test_a_removed_edition_is_only_passed_over_when_all_have_answered(
@@ -142,18 +131,14 @@ def test_an_archive_that_was_not_waited_for_counts_as_silent() -> None:
     assert network.now == DEADLINE
 
 
-@for_each("rest", [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}])
+@pytest.mark.parametrize(
+    "rest", [{}, {f"{Y}!": (0.0, "state Deleted")}, {f"{Y}!": (0.0, goes_on(X))}]
+)
 def test_a_resolution_without_result_waits_for_late_archives(rest: Habits) -> None:
     network = Network({f"{X}!": (2.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y)), **rest})
     assert url_of(network.resolve(f"{X}!")) == HERE
     assert network.now == 2.0
     assert [asked for _, number, asked in network.asked if number == 1] == [f"{X}!", f"{Y}!"]
-
-
-def test_there_is_no_grace_period_in_the_last_round() -> None:
-    network = Network({f"{X}!": (1.0, EDITION)}, {f"{X}!": (0.0, goes_on(Y))})
-    assert url_of(network.resolve(f"{X}!", max_rounds=1)) == HERE
-    assert network.now == 1.0
 
 
 def test_no_question_is_sent_twice() -> None:
@@ -168,17 +153,11 @@ def test_no_question_is_sent_twice() -> None:
     assert network.now == 3.0
 
 
-def test_an_alert_is_final_if_all_have_answered() -> None:
-    network = Network({f"{X}!": (0.1, "")}, {f"{X}!": (0.0, goes_on(Y))})
-    assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
-    assert len(network.asked) == 4
-
-
 # --- the one that a hint names -------------------------------------------------------------------
 
 
 @pytest.mark.rule("R62-05")
-@for_each(
+@pytest.mark.parametrize(
     ("took", "answer", "others_at"),
     [
         (0.1, "", 0.1),
@@ -197,28 +176,10 @@ def test_others_are_asked_if_the_hinted_archive_has_no_result(
     assert network.now == others_at + 0.05
 
 
-def test_a_single_hinted_archive_has_its_full_time() -> None:
-    network = Network({X: (3, leads(HERE))})
-    assert url_of(network.resolve(X, hinted=1)) == HERE
-    assert network.now == 3
-
-
-def test_a_late_answer_of_the_hinted_archive_is_used() -> None:
-    network = Network({X: (3, leads(HERE))}, {X: (1, leads(THERE))})
-    assert url_of(network.resolve(X, hinted=2)) == THERE
-    assert network.now == 1
-
-
 def test_a_follow_up_of_the_hinted_archive_waits_for_the_others() -> None:
     network = Network({f"{X}!": (0.2, EDITION)}, {f"{X}!": (0.1, goes_on(Y))})
     assert url_of(network.resolve(f"{X}!", hinted=2)) == HERE
     assert network.times(f"{Y}!") == {}
-
-
-def test_a_hint_is_used_in_the_first_round_only() -> None:
-    network = Network({f"{X}!": (0.0, goes_on(Y)), f"{Y}!": (NEVER, "")}, {f"{Y}!": (0.0, EDITION)})
-    assert url_of(network.resolve(f"{X}!", hinted=1)) == HERE
-    assert network.times(f"{Y}!") == {1: 0.0, 2: 0.0}
 
 
 @pytest.mark.rule("R62-05")
@@ -242,14 +203,14 @@ def test_a_skipped_hinted_archive_causes_no_head_start() -> None:
 ORIGINALS = [Claimant(number, State.ORIGINAL) for number in (1, 2)]
 
 
-@for_each("took", [0.1, HEAD_START + 0.5, 9.0])
+@pytest.mark.parametrize("took", [0.1, HEAD_START + 0.5, 9.0])
 def test_a_later_claim_is_not_used_although_its_archive_answers_first(took: float) -> None:
     network = Network({X: (took, leads(HERE))}, {X: (0.0, leads(THERE))}, {X: (0.0, leads(THERE))})
     assert url_of(network.resolve(X, claimants=ORIGINALS)) == HERE
     assert network.now == took
 
 
-@for_each(("took", "failed_at"), [(0.1, 0.1), (HEAD_START + 0.5, HEAD_START + 0.5)])
+@pytest.mark.parametrize(("took", "failed_at"), [(0.1, 0.1), (HEAD_START + 0.5, HEAD_START + 0.5)])
 def test_the_next_claimant_is_used_when_the_first_has_no_url(took: float, failed_at: float) -> None:
     network = Network({X: (took, NONSENSE)}, {X: (0.0, leads(HERE))}, {X: (0.0, leads(THERE))})
     assert url_of(network.resolve(X, claimants=ORIGINALS)) == HERE
@@ -310,7 +271,7 @@ def test_a_skipped_archive_is_waited_for_only_for_the_grace_period() -> None:
     assert network.now == pytest.approx(0.1 + GRACE)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("answer", "expected"),
     [((0.1, ""), (AlertKind.UNKNOWN, 0)), ((0.1, NONSENSE), (AlertKind.SILENT, 1))],
 )
@@ -321,10 +282,3 @@ def test_a_skipped_archive_that_answers_is_not_silent(
     alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(2))
     assert isinstance(alert, Alert)
     assert (alert.kind, alert.silent) == expected
-
-
-def test_if_all_are_skipped_the_grace_period_is_the_limit() -> None:
-    network = Network({X: (NEVER, NONSENSE)})
-    alert = network.resolve(f"{X}{ORIGINAL}", breaker=skipping(1))
-    assert isinstance(alert, Alert)
-    assert (alert.kind, alert.silent, network.now) == (AlertKind.SILENT, 1, GRACE)

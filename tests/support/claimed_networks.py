@@ -7,7 +7,7 @@ Archives. The time is simulated: a slow answer takes no time of the test.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import NamedTuple, TypeAlias
@@ -164,8 +164,7 @@ class ClaimedNetwork:
             ibi.text: Known(
                 self._claimants.get(ibi.text, ()),
                 tuple(self.hidden.get(ibi.prefix, ())),
-                tuple(self.recent.get(ibi.prefix, ())),
-                hinted,
+                (*([hinted] if hinted else ()), *self.recent.get(ibi.prefix, ())),
             )
             for ibi in identifiers
         }
@@ -231,7 +230,7 @@ class ClaimedNetwork:
         return pairs_as_dict(self.use(self._own.address, query))
 
     def _read_documents(
-        self, questions: Sequence[Question], addresses: tuple[str, ...], silent: Set[int]
+        self, questions: Sequence[Question], addresses: tuple[str, ...]
     ) -> list[Answer]:
         assert self.documents is not None
         [actor] = self.documents.sources

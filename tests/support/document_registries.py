@@ -15,8 +15,7 @@ from flask_ibi_archive.core.registry_2008 import (
     MetadataLocation,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.answers import list_answers
-from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry, list_answers
 from flask_ibi_archive.resolver.registry_2008.tables import (
     Actor,
     Registration,
@@ -207,6 +206,6 @@ def store(database: Database, entries: Mapping[str, Entry], **values: Any) -> No
 
 def documents_of(database: Database) -> ReadDocuments:
     """Return the function that reads the document registry in a database."""
-    return lambda questions, addresses, silent: database.read(
-        lambda connection: list_answers(connection, questions, addresses, silent)
+    return lambda questions, addresses: database.read(
+        lambda connection: list_answers(connection, questions, addresses)
     )

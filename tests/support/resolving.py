@@ -26,9 +26,9 @@ from flask_ibi_archive.resolver.resolving import (
     ReadDocuments,
     Resolution,
     ResolutionRequest,
+    ResolverService,
     TraceEvent,
 )
-from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import Servers, http
 from support.loopback import HERE, PATIENCE
@@ -78,13 +78,12 @@ class TableArchive:
 
     :param table: the answers.
     :param number: a number that makes the IBI of its service unique.
-    :param seconds: the delay of its answers.
     """
 
-    def __init__(self, hosts: Servers, number: int, table: Table, seconds: float = 0.0) -> None:
+    def __init__(self, hosts: Servers, number: int, table: Table) -> None:
         self.table = dict(table)
         self.service = f"a.br/service/2000/01.01.00.{number:02}"
-        self.server = hosts.add(self, seconds)
+        self.server = hosts.add(self)
         self.address = self.server.address
         self.thanks: SimpleQueue[Acknowledgment] = SimpleQueue()
 
@@ -292,7 +291,7 @@ class Network:
             ArchiveList(
                 0, included, included.keys() - {one.archive_id for one in claimants} - set(claiming)
             ),
-            {request.wanted.ibi.text: Known(tuple(claimants), hinted=hinted)},
+            {request.wanted.ibi.text: Known(tuple(claimants), (), (hinted,) if hinted else ())},
             a_config(IBI_RESOLVER_DEADLINE=DEADLINE, IBI_RESOLVER_MAX_ROUNDS=max_rounds),
             fan_out,
             breaker or CircuitBreaker(clock),

@@ -12,13 +12,13 @@ import click
 from flask_ibi_archive.server.commands.group import IBIGroup, find_extension, version_option
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.resolver.service import ResolverService
+    from flask_ibi_archive.resolver.resolving import ResolverService
 
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
     "Every day": "administration.init administration.check administration.register "
     "administration.list administration.remove resolve.resolve administration.failures",
-    "Claims": "claims.follow claims.claims claims.conflicts",
+    "Claims": "administration.follow administration.claims administration.conflicts",
     "For experts": "administration.check-actors export_map.export-map",
 }
 

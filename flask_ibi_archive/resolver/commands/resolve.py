@@ -115,7 +115,8 @@ def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
 
     match event:
         case Asked(target, is_first):
-            why = " (asked first, because it claims the item, or had it last)" if is_first else ""
+            why = " (asked first, because it claims the item, or gave similar ones)"
+            why = why if is_first else ""
             say(f"-> {target.archive.address}{why}\n     {target.url}")
         case Reply(target, pairs, seconds):
             say(f"<- {target.archive.address}, {seconds * 1000:.0f} ms")

@@ -3,30 +3,53 @@
 A password is compared and hashed outside of transactions, because a hash takes some hundredths of a
 second. All changes of an operation are one transaction, which checks that the password was not
 changed in the meantime. All these transactions wait for one lock (``tables.py``).
+
+**Answers.** Each actor with a registration of a document is a source of answers, like an Archive
+([R] 6.2). Only the actor that has the document decides what its next edition is. Otherwise, anyone
+who registers a copy could redirect the readers of the last edition. The rules of URL lists
+(:mod:`~flask_ibi_archive.core.protocol.url_list`) create the answers. A registered document has no
+files: it lacks every requested file, and the list of files. The answers have no URL key, so that
+actors receive no acknowledgments.
+
+**The check.** An actor none of whose URLs has worked for two years is cancelled ([P] 4.1, note 2).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, delete, exists, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
 
 from flask_ibi_archive.core.identifiers.dates import next_suffix_dates
-from flask_ibi_archive.core.identifiers.grammar import Identifier, build_repository_name
+from flask_ibi_archive.core.identifiers.grammar import (
+    Form,
+    Identifier,
+    build_repository_name,
+)
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.registry_2008 import DocumentLocation, RegistryAnswer
-from flask_ibi_archive.core.resolution.answer import Answer, Question
+from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, ArchiveUrls, answer_url_request
+from flask_ibi_archive.core.registry_2008 import (
+    DocumentLocation,
+    DocumentRegistration,
+    MetadataLocation,
+    RegistryAnswer,
+)
+from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.persistent_url import find_cited_identifier
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.archives import COST, hash_secret, matches_hash
 from flask_ibi_archive.resolver.config import MINT_GRANULARITY, MINT_PORT, ResolverConfig
-from flask_ibi_archive.resolver.registry_2008.answers import list_answers
 from flask_ibi_archive.resolver.registry_2008.tables import (
     LOCK,
     Actor,
@@ -34,10 +57,12 @@ from flask_ibi_archive.resolver.registry_2008.tables import (
     UsedIdentifier,
     find_registrations,
     format_location,
+    parse_location,
 )
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import insert_or_update
+from flask_ibi_archive.server.database.dialects import insert_or_update, read_pages
 from flask_ibi_archive.server.http.guarded_http import look_up, run_within
+from flask_ibi_archive.server.http.transport import find_link_error
 from flask_ibi_archive.server.web.requests import find_address
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -93,11 +118,11 @@ class DocumentRegistry:
         return operations[verb](**values)
 
     def list_answers(
-        self, questions: Sequence[Question], client_addresses: tuple[str, ...], silent: Set[int]
+        self, questions: Sequence[Question], client_addresses: tuple[str, ...]
     ) -> Sequence[Answer]:
         """Return the answers of the registered documents to the questions of a resolution."""
         return self.database.read(
-            lambda connection: list_answers(connection, questions, client_addresses, silent)
+            lambda connection: list_answers(connection, questions, client_addresses)
         )
 
     # --- actors ----------------------------------------------------------------------------------
@@ -316,3 +341,217 @@ def _use(connection: Connection, ibi: str) -> bool:
     statement = insert_or_update(connection, UsedIdentifier).values(identifier=ibi)
     done = statement.on_conflict_do_nothing().returning(UsedIdentifier.identifier)
     return connection.scalar(done) is not None
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+#: The maximum number of registrations of a document that a resolution uses. Anyone can register
+#: copies.
+MAX_REGISTRATIONS = 32
+
+
+def list_answers(
+    connection: Connection, questions: Sequence[Question], client_addresses: tuple[str, ...]
+) -> list[Answer]:
+    """Return the answers of the registry: one for each question and actor that has the document.
+
+    :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
+    """
+    answers = []
+    for question in questions:
+        record = find_registrations(connection, question.ibi.text, MAX_REGISTRATIONS)
+        for registration in record:
+            catalogue = _RecordCatalogue(question.ibi, record, registration)
+            answers.append(_create_answer(question, client_addresses, catalogue))
+    return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordCatalogue:
+    """A catalogue with one document, as one actor has registered it."""
+
+    ibi: Identifier
+    record: Sequence[DocumentRegistration]
+    registration: DocumentRegistration
+
+    def find(self, ibi: str, scope: Scope) -> CatalogueItem:
+        """Return the document as an item."""
+        location, following = self.registration.location, None
+        next_url = self.record[0].location.next_edition_url
+        if next_url is not None:
+            cited = find_cited_identifier(next_url)
+            following = _create_item(cited, next_url, scope, None if cited else State.COPY.value)
+        return _create_item(
+            self.ibi,
+            location.url,
+            scope,
+            (State.ORIGINAL if self.registration.is_original else State.COPY).value,
+            timestamp=location.updated_at,
+            # without a URL of the document at any actor, the metadata replace it
+            shows_metadata=all(one.location.url is None for one in self.record),
+            described_by=_create_metadata(location.metadata),
+            following=following,
+        )
+
+
+def _create_item(
+    ibi: Identifier | None, url: str | None, scope: Scope, state: str | None, **values: Any
+) -> CatalogueItem:
+    """Return an item whose only file is its URL. Nobody may read an item without a URL.
+
+    :param state: None for an item of which only the IBI is known.
+    """
+    is_rep = ibi is not None and ibi.form is Form.REP
+    text = None if ibi is None else ibi.text
+    return CatalogueItem(
+        0,
+        state,
+        text if is_rep else None,
+        None if is_rep else text,
+        networks=() if url is None else None,
+        files={} if url is None else {"": url},
+        target_path=None if url is None else "",
+        scope=scope,
+        **values,
+    )
+
+
+def _create_metadata(metadata: Sequence[MetadataLocation]) -> OwnMetadata | None:
+    """Return the metadata of a document. Those in free form are the first without a format."""
+    if not metadata:
+        return None
+    free = next((one for one in metadata if one.format is None), metadata[0])
+    # reversed: of several metadata with the same format, the first ones count
+    formats = {one.format: one.url for one in reversed(metadata) if one.format is not None}
+    return OwnMetadata(free.url, formats, free.updated_at)
+
+
+def _create_answer(
+    question: Question, client_addresses: tuple[str, ...], catalogue: _RecordCatalogue
+) -> Answer:
+    """Return the answer of an actor to a question."""
+    address = catalogue.registration.address
+    pairs = answer_url_request(
+        catalogue,
+        question.create_request(client_addresses),
+        ArchiveFacts(address, (), ArchiveUrls(f"http://{address}"), filter_url_list=False),
+        lambda item: "",  # without a URL key, actors receive no acknowledgments
+        requested_only=True,
+    )
+    # pairs without a value are left out, such as the URL key; an actor has no list of files, so
+    # that a request for the list gets no URL
+    found = {
+        name: (value,) if isinstance(value, str) else value
+        for name, value in pairs
+        if value and not (question.verbs.file_list and name.startswith("url"))
+    }
+    source = ArchiveSource(catalogue.registration.actor_id, address, is_actor=True)
+    return Answer(source, question, found)
+
+
+# --- the check of two years -----------------------------------------------------------------------
+
+#: An actor is cancelled if its URLs have not worked for this time.
+PERIOD = timedelta(days=730)
+#: The number of actors that are checked at the same time.
+THREADS = 8
+
+
+class ActorChange(NamedTuple):
+    """A change of an actor.
+
+    :param state: "failing" (the first time that no URL works), "works again" or "cancelled".
+    :param error: the reason why the last URL does not work, or None.
+    """
+
+    actor_id: str
+    email: str
+    state: str
+    error: str | None
+
+
+def check_actors(
+    database: Database,
+    config: ResolverConfig,
+    dry_run: bool = False,
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+) -> Iterator[ActorChange]:
+    """Check all actors that have registrations, and yield each change after it was stored.
+
+    No transaction is open while URLs are requested. If no URL of several actors works, the network
+    of the resolver is probably down, and nothing is stored.
+
+    :param dry_run: True changes nothing in the database.
+    :raises ConnectionError: if no URL of several actors works.
+    """
+    columns = (Actor.id, Actor.actor_id, Actor.email, Actor.failing_since)
+    registered = exists().where(Registration.actor_id == Actor.id)
+    actors = database.read_rows(select(*columns).where(registered).order_by(Actor.id))
+    checked_at = now()
+    with ThreadPoolExecutor(THREADS) as pool:
+        errors = list(pool.map(lambda actor: _find_error(database, config, actor.id), actors))
+    if len(actors) > 1 and None not in errors:
+        raise ConnectionError(f"no URL of {len(actors)} actors works")
+    for actor, error in zip(actors, errors, strict=True):
+        since = actor.failing_since
+        if error is None:
+            state = "works again" if since else ""
+        elif since is None:
+            state = "failing"
+        else:
+            state = "cancelled" if checked_at - since >= PERIOD else ""
+        if state and (dry_run or _store_change(database, actor.id, since, state, checked_at)):
+            yield ActorChange(actor.actor_id, actor.email, state, error)
+
+
+def _find_error(database: Database, config: ResolverConfig, actor: int) -> str | None:
+    """Return why the last URL of an actor does not work; None if one of its URLs works."""
+    own = select(Registration.id, Registration.location).where(Registration.actor_id == actor)
+    base_url = config.service_url or config.service_ibi
+    error, unreachable = None, set()
+    for row in read_pages(database.read_rows, own, Registration.id):
+        location = parse_location(row.location)
+        for url in filter(None, [location.url, *[one.url for one in location.metadata]]):
+            host = urlsplit(url).netloc
+            if host in unreachable:
+                continue  # requests for all URLs of a host that is down could take days
+            found = find_link_error(url, base_url, config.inner_hosts)
+            if found is None:
+                return None
+            error = found.reason
+            if found.is_of_host:
+                unreachable.add(host)
+    return error
+
+
+def _store_change(
+    database: Database, actor: int, since: datetime | None, state: str, checked_at: datetime
+) -> bool:
+    """Store a change; return False if the actor has registered URLs since the check."""
+    with database.writing(table_lock=LOCK) as connection:
+        unchanged = Actor.failing_since.is_not_distinct_from(since)
+        changed = connection.execute(
+            update(Actor)
+            .where(Actor.id == actor, unchanged)
+            .values(failing_since=checked_at if state == "failing" else None)
+        ).rowcount
+        if changed and state == "cancelled":
+            _cancel(connection, actor)
+    return bool(changed)
+
+
+def _cancel(connection: Connection, actor: int) -> None:
+    """Cancel the registration of an actor, and delete its registrations of documents.
+
+    Each document of the actor goes to the actor with the oldest copy, but this actor does not get
+    the copyright. The row of the actor remains, so that nobody gets the same IBI again.
+    """
+    connection.execute(delete(Registration).where(Registration.actor_id == actor))
+    without_holder = (
+        select(func.min(Registration.id))
+        .group_by(Registration.document_id)
+        .having(func.count().filter(~Registration.is_copy) == 0)
+    )
+    oldest = Registration.id.in_(without_holder)
+    connection.execute(update(Registration).where(oldest).values(is_copy=False))
+    connection.execute(update(Actor).where(Actor.id == actor).values(password_hash=None))

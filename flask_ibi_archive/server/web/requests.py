@@ -28,7 +28,7 @@ from flask_ibi_archive.server.config import PATH_CHARACTERS, Network, SharedConf
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.resolver.service import ResolverService
+    from flask_ibi_archive.resolver.resolving import ResolverService
 
 #: The keys of the Archive and of the resolver in ``app.extensions``.
 EXTENSION = "ibi_archive"

@@ -39,7 +39,6 @@ def define_tables() -> sa.MetaData:
         sa.Column("confirmed_at", MOMENT),
         sa.Column("excluded_at", MOMENT),
         sa.Column("requests", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("written", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("answers", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("failures", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("milliseconds", sa.BigInteger(), server_default="0", nullable=False),
@@ -59,9 +58,6 @@ def define_tables() -> sa.MetaData:
             "excluded_at IS NULL OR included_at IS NULL", name="ck_ibi_resolver_archive_excluded"
         ),
         sa.CheckConstraint(
-            "written >= 0 AND written <= requests", name="ck_ibi_resolver_archive_requests"
-        ),
-        sa.CheckConstraint(
             "answers >= 0 AND failures >= 0 AND milliseconds >= 0",
             name="ck_ibi_resolver_archive_counts",
         ),
@@ -71,34 +67,6 @@ def define_tables() -> sa.MetaData:
         ),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("service_ibi", name="uq_ibi_resolver_archive_service_ibi"),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
-        "ibi_resolver_hint",
-        metadata,
-        sa.Column("ibi", sa.String(255), nullable=False),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("found_at", MOMENT, nullable=False),
-        sa.ForeignKeyConstraint(
-            ["archive_id"],
-            ["ibi_resolver_archive.id"],
-            name="fk_ibi_resolver_hint_archive",
-            ondelete="CASCADE",
-        ),
-        sa.PrimaryKeyConstraint("ibi"),
-        sa.Index("ix_ibi_resolver_hint_archive", "archive_id"),
-        sa.Index("ix_ibi_resolver_hint_found", "found_at"),
-    )
-    sa.Table(
-        "ibi_resolver_key_attempt",
-        metadata,
-        sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("sender", sa.String(45), nullable=False),
-        sa.Column("attempted_at", sa.DateTime(timezone=True), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.Index("ix_ibi_resolver_key_attempt_archive", "archive_id", "attempted_at"),
-        sa.Index("ix_ibi_resolver_key_attempt_sender", "sender", "attempted_at"),
         sqlite_autoincrement=True,
     )
     sa.Table(

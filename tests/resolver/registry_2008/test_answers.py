@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy.exc import OperationalError
-from support.cases import for_each
 from support.commands import command
 from support.document_registries import (
     PASSWORD,
@@ -25,7 +24,7 @@ from support.document_registries import (
     register,
     store,
 )
-from support.registries import a_registry, included, resolver_database
+from support.registries import resolver_database
 from support.resolving import (
     DEADLINE,
     NEVER,
@@ -55,8 +54,7 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import format_persistent_target
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.registry_2008.answers import MAX_REGISTRATIONS, list_answers
+from flask_ibi_archive.resolver.registry_2008.operations import MAX_REGISTRATIONS, list_answers
 from flask_ibi_archive.resolver.resolving import TraceEvent
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.web.alerts import alert_response
@@ -313,7 +311,7 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
 
 
 @pytest.mark.rule("P5-01")
-@for_each("name", [*PRECEDENCE])
+@pytest.mark.parametrize("name", [*PRECEDENCE])
 def test_archives_are_preferred_to_the_registry(here: Database, name: str) -> None:
     text, archive, entries, expected = PRECEDENCE[name]
     store(here, entries)
@@ -336,7 +334,7 @@ def test_actors_with_the_originals_of_different_last_editions_are_no_rivals(
     assert result_of(resolve(here, f"{X}!{ORIGINAL}", *archives)) == DOC
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "archives", "now", "url"),
     [
         (X, [{X: (NEVER, "")}], DEADLINE, DOC),
@@ -365,34 +363,17 @@ def test_a_follow_up_question_waits_for_all_archives_before_the_registry_counts(
     assert result_of(resolve(here, f"{X}!", first, second, third)) == OTHER
 
 
-def hint(database: Database, ibi: str) -> None:
-    """Store that an item was last found in the first of the Archives of a network."""
-    registry = a_registry(database)
-    [archive_id] = included(registry)
-    with database.writing() as connection:
-        store_hints(connection, {ibi: archive_id}, registry.now())
-
-
-SILENT_HABITS = {"it does not answer": (NEVER, ""), "its answer is wrong": (0, NONSENSE)}
-
-
-@for_each("modifier", ["", "!", ":(oai_dc)", "/a.txt", ORIGINAL])
+@pytest.mark.parametrize("habit", [(NEVER, ""), (0, NONSENSE)])
 def test_while_the_archive_that_had_the_item_is_silent_the_registry_does_not_count(
-    here: Database, modifier: str
+    here: Database, habit: tuple[float, str | None]
 ) -> None:
     store(here, ALL)
-    hint(here, X)
-    for habit in SILENT_HABITS.values():
-        silent = {f"{X}{modifier.replace(ORIGINAL, '')}": habit}
-        assert silence_of(resolve(here, f"{X}{modifier}", silent)) == (AlertKind.SILENT, 1, 1)
-        assert result_of(resolve(here, X, {}, {X: habit})) == DOC
-        # the document may be a later edition of an item of another Archive
-        later = {f"{Y}!": (0, goes_on(X))}
-        found = resolve(here, f"{Y}!", {f"{X}!": habit}, later)
-        assert silence_of(found) == (AlertKind.SILENT, 1, 2)
+    found = resolve(here, f"{X}!", {f"{X}!": habit}, hinted=1)
+    assert silence_of(found) == (AlertKind.SILENT, 1, 1)
+    assert result_of(resolve(here, X, {}, {X: habit}, hinted=1)) == DOC
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("ibi", "is_suspect"),
     [
         ("a.br/service/2026/11.23.10.00", True),
@@ -416,7 +397,7 @@ def test_without_a_registered_document_all_archives_are_waited_for(here: Databas
     assert url_of(network.resolve(X, documents=documents_of(here))) == OTHER
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "archive", "expected"),
     [
         (Y, {}, (AlertKind.UNKNOWN, 0, 1)),
@@ -459,7 +440,7 @@ def test_only_some_copies_of_a_document_are_read(here: Database) -> None:
     assert answers[0].source.service == actor_of(99)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("archive", "expected"), [({X: (0, leads(OTHER))}, OTHER), ({X: (0, "")}, None), ({}, None)]
 )
 def test_archives_still_answer_if_the_registry_cannot(
@@ -477,7 +458,7 @@ def test_archives_still_answer_if_the_registry_cannot(
         assert url_of(network.resolve(X, documents=fail)) == expected
 
 
-@for_each(("config", "statements"), [({}, 1), ({"IBI_RESOLVER_REGISTRY": True}, 2)])
+@pytest.mark.parametrize(("config", "statements"), [({}, 1), ({"IBI_RESOLVER_REGISTRY": True}, 2)])
 def test_the_registry_is_read_only_if_it_is_enabled(
     config: dict[str, object], statements: int
 ) -> None:
@@ -541,7 +522,7 @@ def test_the_command_resolve_shows_registered_documents(app: Flask) -> None:
     assert as_json["actor"] == {"service": actor_of(1), "address": address_of(1)}
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("target", "status", "location"),
     [
         (X, 302, DOC),

@@ -24,7 +24,7 @@ from support.registries import NOON, a_config
 from support.resolving import app_over, resolver_of
 
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.registry_2008 import check
+from flask_ibi_archive.resolver.registry_2008 import operations
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, find_registrations
 from flask_ibi_archive.server.database.database import Database
 
@@ -42,7 +42,7 @@ def far() -> Iterator[Far]:
 def run(database: Database, day: int = 0, dry_run: bool = False) -> list[tuple[str, str]]:
     """Run a check on a day, and return the numbers of the actors that changed, and their states."""
     now = NOON + timedelta(days=day)
-    found = check.check_actors(database, a_config(), dry_run, now=lambda: now)
+    found = operations.check_actors(database, a_config(), dry_run, now=lambda: now)
     return [(change.actor_id[-1], change.state) for change in found]
 
 
@@ -110,9 +110,9 @@ def test_a_host_that_is_down_gets_one_request_for_an_actor(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    find = check.find_link_error
+    find = operations.find_link_error
     monkeypatch.setattr(
-        check, "find_link_error", lambda url, *words: asked.append(url) or find(url, *words)
+        operations, "find_link_error", lambda url, *words: asked.append(url) or find(url, *words)
     )
     places = [Place(1, f"http://127.0.0.1:1/{name}") for name in "ab"]
     store(database, {DOCUMENT: Entry(places[:1]), OTHER: Entry(places[1:])})
@@ -137,7 +137,7 @@ def test_a_new_registration_during_the_check_prevents_the_cancellation(
         store(database, entries)  # a registration ends the time without a working URL
         return "answers 404"
 
-    monkeypatch.setattr(check, "_find_error", change)
+    monkeypatch.setattr(operations, "_find_error", change)
     assert run(database, 730) == []
     assert len(describe(a_document_registry(database), DOCUMENT)) == 1
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import IntegrityError
-from support.cases import for_each
 from support.document_registries import (
     ACTOR,
     IP,
@@ -23,12 +22,13 @@ from support.document_registries import (
     refusal,
     register,
 )
-from support.registries import NOON, a_registry, included
+from support.registries import a_registry, included
 from support.resolving import X, resolver_over
+from support.stored_claims import store_claims
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.registry_2008 import DocumentLocation
-from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.registry_2008 import operations
 from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry, look_up_host
 from flask_ibi_archive.resolver.registry_2008.tables import Actor
@@ -68,7 +68,7 @@ def test_an_actor_gets_the_identifier_that_it_sends_or_a_minted_one(
 
 
 @pytest.mark.rule("P4-03")
-@for_each(
+@pytest.mark.parametrize(
     ("ip", "found", "is_right"),
     [
         (IP, ("8.8.8.8", f"::ffff:{IP}"), True),
@@ -170,15 +170,16 @@ def test_missing_identifiers_are_minted_and_never_again(registry: DocumentRegist
 
 
 @pytest.mark.rule("P4-04")
-def test_claims_and_hints_tell_which_archive_has_an_identifier() -> None:
+def test_claims_tell_which_archive_has_an_identifier() -> None:
     with resolver_over([], SERVER_NAME="urlib.net", IBI_RESOLVER_REGISTRY=True) as resolver:
         registry, found = a_registry(resolver.database), resolver.document_registry
         [archive_id] = included(registry)
         assert found is not None
-        with resolver.database.writing() as connection:
-            assert found.find_claimant(connection, parse_identifier(X)) is None
-            store_hints(connection, {X: archive_id}, NOON)
-            service = found.find_claimant(connection, parse_identifier(X))
+        ibi = parse_identifier(X)
+        service = resolver.database.read(lambda reader: found.find_claimant(reader, ibi))
+        assert service is None
+        store_claims(resolver.database, {archive_id: {X: State.ORIGINAL}})
+        service = resolver.database.read(lambda reader: found.find_claimant(reader, ibi))
         assert service == registry.list()[0].service_ibi
 
 
@@ -219,7 +220,7 @@ def test_a_new_registration_replaces_the_former_one_completely(registry: Documen
 
 
 @pytest.mark.rule("P4-15")
-@for_each(
+@pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
         # the document: the new actor is unknown to the document, or has a copy

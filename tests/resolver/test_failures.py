@@ -1,4 +1,4 @@
-"""What a resolver remembers: hints and prefixes, the metrics of Archives, failed URLs."""
+"""What a resolver remembers: prefixes, the metrics of Archives, failed URLs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -29,19 +28,17 @@ from support.resolving import (
     statements_of,
 )
 
-from flask_ibi_archive.resolver import hints
+from flask_ibi_archive.resolver import failures
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.hints import (
+from flask_ibi_archive.resolver.failures import (
     OTHERS,
     FailedName,
-    HintWriter,
-    add_metrics,
+    MetricsWriter,
     delete_old_counts,
     list_counts,
     store_counts,
-    store_hints,
 )
-from flask_ibi_archive.resolver.tables import FailedUrl, Hint, PrefixHolder
+from flask_ibi_archive.resolver.tables import FailedUrl, PrefixHolder
 from flask_ibi_archive.server.database.database import Database
 
 IBI, OTHER = "8JMKD3MGP8W/35MMLL8", "sid.inpe.br/mtc-m18/2012/07.12.18.08.49"
@@ -60,14 +57,13 @@ class Clock:
 
     def __init__(self, database: Database) -> None:
         self.seconds = 0.0
-        self.writer = HintWriter(
+        self.writer = MetricsWriter(
             database, lambda: self.seconds, lambda: NOON + timedelta(seconds=self.seconds)
         )
 
 
-def stored(database: Database, *columns: Any) -> dict[str, int]:
-    rows = database.read_rows(select(*(columns or (Hint.ibi, Hint.archive_id))))
-    return dict(map(tuple, rows))
+def prefixes(database: Database) -> set[tuple[str, int]]:
+    return {*map(tuple, database.read_rows(select(PrefixHolder.prefix, PrefixHolder.archive_id)))}
 
 
 def counts(database: Database) -> list[tuple[int, int, int, str | None]]:
@@ -77,149 +73,84 @@ def counts(database: Database) -> list[tuple[int, int, int, str | None]]:
     ]
 
 
-@contextmanager
-def away(database: Database) -> Iterator[None]:
-    """Rename the tables within the context."""
-    names = ("ibi_resolver_archive", "ibi_resolver_hint")
-    for before, after in (("", "gone_"), ("gone_", "")):
-        with database.writing() as connection:
-            for name in names:
-                connection.execute(text(f"ALTER TABLE {before}{name} RENAME TO {after}{name}"))
-        if after:
-            yield
-
-
-# --- hints ---------------------------------------------------------------------------------------
+# --- Archives ------------------------------------------------------------------------------------
 
 
 @pytest.mark.postgresql
-def test_a_hint_is_written_only_if_it_is_new(database: Database) -> None:
+def test_results_add_up_and_the_last_failure_is_stored(database: Database) -> None:
     clock = Clock(database)
-    clock.writer.add_hints(1, [IBI, OTHER], [PREFIX])
-    assert stored(database) == {IBI: 1, OTHER: 1}
-    assert stored(database, PrefixHolder.prefix, PrefixHolder.archive_id) == {PREFIX: 1}
-
-    def writes(archive_id: int, *ibis: str) -> bool:
-        with statements_of(database) as statements:
-            clock.writer.add_hints(archive_id, ibis, [PREFIX] if archive_id == 1 else [])
-        return any("INSERT" in statement for statement in statements)
-
-    assert not writes(1, IBI, OTHER)
-    assert writes(2, IBI)
-    assert not writes(2, IBI)
-    assert stored(database) == {IBI: 2, OTHER: 1}
-    clock.writer.add_hints(99, [IBI])  # this Archive was removed
-    assert stored(database) == {IBI: 2, OTHER: 1}
+    said = "answers \0 \udcf3 \x1b[2J" + "x" * 1000
+    results = [(1, 0.03), (1, 0.03), (99, 1.0), (2, 1.0, said), (1, 0.002, "took too long")]
+    for result in results:
+        clock.writer.add_result(*result)
+    clock.writer.flush()
+    clock.seconds += 60
+    for archive_id in (1, 1, 99):  # 99 was removed
+        clock.writer.add_result(archive_id, 0.002)
+        clock.writer.add_prefixes(archive_id, [PREFIX])
+    with statements_of(database) as statements:
+        clock.writer.flush()
+        clock.writer.add_prefixes(1, [PREFIX])
+        clock.writer.flush()
+    assert sum("ibi_resolver_prefix" in statement for statement in statements) == 1
+    assert prefixes(database) == {(PREFIX, 1)}
+    one, other = a_registry(database).list()
+    assert (one.answers, one.failures, one.milliseconds) == (4, 1, 64)
+    assert (one.last_failure, one.last_failure_at) == ("took too long", NOON)
+    assert one.last_answer_at == NOON + timedelta(minutes=1)
+    assert (other.answers, other.failures, other.last_answer_at) == (0, 1, None)
+    assert str(other.last_failure).startswith("answers \N{REPLACEMENT CHARACTER} [2Jxxx")
+    assert len(str(other.last_failure)) == failures.MAX_FAILURE + len("...")
     a_registry(database).remove(SERVICE)
-    assert stored(database) == {IBI: 2}
+    assert prefixes(database) == set()
 
 
-def test_a_resolution_does_not_fail_if_its_hint_cannot_be_written(
+def test_a_process_knows_a_limited_number_of_prefixes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "MAX_KNOWN", 2)
+    writer = Clock(database).writer
+    names = [f"a{number}.br" for number in range(5)]
+    writer.add_prefixes(1, names)
+    writer.flush()
+    assert prefixes(database) == {(name, 1) for name in names}
+
+
+def test_results_are_written_from_time_to_time_and_kept_meanwhile(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock(database)
-    with away(database):
-        for _ in range(2):  # the second one does not try
-            clock.writer.add_hints(1, [IBI])
-    [record] = caplog.records
-    assert record.levelname == "WARNING"
-    clock.writer.add_hints(1, [IBI])
-    assert stored(database) == {}
-    clock.seconds += hints.RETRY_PAUSE
-    clock.writer.add_hints(1, [IBI])
-    assert stored(database) == {IBI: 1}
-
-
-def test_surplus_hints_are_deleted_regularly(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hints, "MAX_HINTS", 2)
-    clock = Clock(database)
-    for pause in (hints.FIRST_CLEANUP, hints.CLEANUP_PAUSE):
-        with database.writing() as connection:
-            for day in range(5):
-                store_hints(connection, {f"ibi{day}": 1}, NOON + timedelta(days=day))
-        for seconds, expected in ((pause - 1, 5), (1, 2)):
-            clock.seconds += seconds
-            clock.writer.add_result(1, 0)
-            clock.writer.flush()
-            assert len(stored(database)) == expected
-    assert set(stored(database)) == {"ibi3", "ibi4"}
-
-
-# --- metrics -------------------------------------------------------------------------------------
-
-
-@pytest.mark.postgresql
-def test_metrics_add_up_and_the_last_failure_is_stored(database: Database) -> None:
-    said = "answers \0 \udcf3 \x1b[2J" + "x" * 1000
-    late = "took too long"
-    for results in ([(1, 0.03, None)] * 4 + [(99, 1.0, None)], [(2, 1.0, said), (1, 0.03, None)]):
-        with database.writing() as connection:
-            add_metrics(connection, results, NOON)
-    for failure in (late, None):
-        with database.writing() as connection:
-            now = NOON + timedelta(minutes=1 if failure else 2)
-            add_metrics(connection, [(1, 0.002, failure)], now)
-    one, other = a_registry(database).list()
-    assert (one.answers, one.failures, one.milliseconds) == (6, 1, 152)
-    assert (one.last_failure, one.last_failure_at) == (late, NOON + timedelta(minutes=1))
-    assert one.last_answer_at == NOON + timedelta(minutes=2)
-    assert (other.answers, other.failures, other.last_answer_at) == (0, 1, None)
-    assert str(other.last_failure).startswith("answers \N{REPLACEMENT CHARACTER} [2Jxxx")
-    assert len(str(other.last_failure)) == hints.MAX_FAILURE + len("...")
-
-
-def test_metrics_are_written_from_time_to_time(database: Database) -> None:
-    clock = Clock(database)
-    for seconds, expected in ((0, 1), (hints.PAUSE - 1, 1), (1, 3)):
+    for seconds, expected in ((0, 1), (failures.PAUSE - 1, 1), (1, 3)):
         clock.seconds += seconds
         clock.writer.add_result(1, 0)
         clock.writer.flush_if_due()
         assert counts(database)[0][0] == expected
-
-
-def test_a_request_writes_what_waits(tmp_path: Path) -> None:
-    with app_over([], tmp_path) as app:
-        app.test_client().get(f"/{IBI}")
-        rows = resolver_of(app).database.read_rows(select(FailedUrl.ibi, FailedUrl.count))
-    assert list(map(tuple, rows)) == [(IBI, 1)]
-
-
-def test_metrics_are_kept_while_the_database_is_not_available(
-    database: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    writer = HintWriter(database)
-    writer.add_result(1, 0.5)
-    writer.add_result(2, 0, "took too long")
-    with away(database):
-        writer.flush()
+    for before, after in (("", "gone_"), ("gone_", "")):
+        name = "ibi_resolver_archive"
+        with database.writing() as connection:
+            connection.execute(text(f"ALTER TABLE {before}{name} RENAME TO {after}{name}"))
+        clock.writer.add_result(1, 0)
+        clock.writer.flush()
     assert "flask ibi-resolver init" in caplog.text
-    writer.add_result(2, 0, "redirects (status 301)")
-    writer.flush()
-    writer.flush()
-    assert counts(database) == [(1, 0, 500, None), (0, 2, 0, "redirects (status 301)")]
+    assert counts(database)[0][0] == 5
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_does_not_write_metrics_of_its_parent(database: Database) -> None:
-    if database.engine.dialect.name != "sqlite":
-        return
-    writer = HintWriter(database)
-    writer.add_result(1, 0)
+def test_a_forked_process_does_not_write_results_of_its_parent(
+    database: Database, tmp_path: Path
+) -> None:
+    writer = MetricsWriter(database)
+    writer.add_failed_url(IBI, "unknown")
     process = os.fork()
     if process == 0:
-        status = 1
-        with suppress(BaseException):
-            writer.add_result(2, 0)
-            assert [pid for pid, _ in writer._waiting] == [os.getppid(), os.getpid()]
-            status = 0
-        os._exit(status)
+        written: list[object] = []
+        with suppress(BaseException), patch.object(failures, "store_counts", written.append):
+            writer.flush()
+        os._exit(len(written))
     assert os.waitpid(process, 0)[1] == 0
-    writer._waiting.append((process, (2, 0.0, None)))
     writer.flush()
-    assert [one[0] for one in counts(database)] == [1, 0]
+    assert failed(database) == {(NOON.now(timezone.utc).date(), IBI, "unknown"): 1}
 
 
 DAY = date(2026, 3, 1)
@@ -235,8 +166,8 @@ def failed(database: Database) -> dict[tuple[date, str, str], int]:
     return {tuple(row[:3]): row[3] for row in rows}
 
 
-def make_writer(database: Database, moment: list[datetime]) -> HintWriter:
-    return HintWriter(database, now=lambda: moment[0])
+def make_writer(database: Database, moment: list[datetime]) -> MetricsWriter:
+    return MetricsWriter(database, now=lambda: moment[0])
 
 
 def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) -> None:
@@ -258,24 +189,18 @@ def test_failures_are_added_up_by_day_identifier_and_reason(database: Database) 
     }
 
 
-@pytest.mark.parametrize(
-    ("requested", "expected"),
-    [
-        ("a\0b\r\nc", "a\ufffdb\ufffd\ufffdc"),
-        ("caf\xe9/\u65e5", "caf\xe9/\u65e5"),
-        ("\N{GRINNING FACE}" * 400, "\N{GRINNING FACE}" * 255),
-    ],
-)
-def test_any_text_can_be_stored(database: Database, requested: str, expected: str) -> None:
-    writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
-    writer.add_failed_url(requested, "malformed")
+def test_any_text_can_be_stored(database: Database) -> None:
+    writer = make_writer(database, [NOON])
+    for text_ in ("a\0b\r\nc", "caf\xe9/\u65e5", "\N{GRINNING FACE}" * 400):
+        writer.add_failed_url(text_, "malformed")
     writer.flush()
-    assert failed(database) == {(DAY, expected, "malformed"): 1}
+    stored = {ibi for _, ibi, _ in failed(database)}
+    assert stored == {"a\ufffdb\ufffd\ufffdc", "caf\xe9/\u65e5", "\N{GRINNING FACE}" * 255}
 
 
 def test_random_identifiers_do_not_fill_the_database(database: Database) -> None:
     expected: Counter[str] = Counter()
-    with patch.object(hints, "MAX_ROWS", 10):
+    with patch.object(failures, "MAX_ROWS", 10):
         for first in range(0, 30, 6):  # the rows of the first two calls are not all new
             names = {f"{number:02}": 1 for number in range(first, first + 9)} | {IBI: 2}
             with database.writing() as connection:
@@ -295,7 +220,7 @@ def test_random_identifiers_do_not_fill_the_database(database: Database) -> None
 
 
 def test_memory_is_limited_too(database: Database) -> None:
-    with patch.object(hints, "MAX_WAITING", 3):
+    with patch.object(failures, "MAX_WAITING", 3):
         writer = make_writer(database, [datetime(2026, 3, 1, tzinfo=timezone.utc)])
     for number in range(10):
         writer.add_failed_url(str(number), "unknown")
@@ -364,12 +289,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
 def failures_of(app: Flask, *targets: str, method: str = "GET") -> dict[tuple[str, str], int]:
     """Return the rows about these requests, after deleting those of earlier requests."""
     resolver = resolver_of(app)
-    resolver.hint_writer.flush()
+    resolver.metrics.flush()
     with resolver.database.writing() as connection:
         connection.execute(FailedUrl.__table__.delete())  # type: ignore[attr-defined]
     for target in targets:
         app.test_client().open(target, method=method)
-    resolver.hint_writer.flush()
+    resolver.metrics.flush()
     rows = resolver.database.read_rows(select(FailedUrl.ibi, FailedUrl.reason, FailedUrl.count))
     return {(row[0], row[1]): row[2] for row in rows}
 

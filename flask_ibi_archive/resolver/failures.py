@@ -1,15 +1,14 @@
-"""What a resolver remembers of its resolutions: hints, metrics of Archives, and failed URLs.
+"""What a resolver remembers of its resolutions: failures, metrics of Archives, and prefixes.
 
-A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. It
-also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
-(resolving.py). Hints and prefixes are written at the end of a resolution, but only if
-they are new or have changed.
+The *failed URLs* are the persistent URLs that led readers nowhere, counted by day, identifier and
+reason; nothing about the readers is stored. The *metrics* of an Archive are the number of answers,
+the number of failures and the response times. The *prefixes* tell which Archive has lately given
+items whose identifiers begin with a prefix. It is asked first about others with this prefix, and
+also if nobody claims one (resolving.py).
 
-The *metrics* of an Archive are the number of answers, the number of failures and the response
-times. The *failed URLs* are the persistent URLs that led readers nowhere, counted by day,
-identifier and reason; nothing about the readers is stored. Both change with each resolution.
-Therefore they wait in memory: at the end of a request, all of them are written, if the last write
-is :data:`PAUSE` ago. No thread is needed. If the process is killed, what waits is lost.
+All this changes with each resolution. Therefore it waits in memory: at the end of a request, all of
+it is written, if the last write is :data:`PAUSE` ago. No thread is needed. If the process is
+killed, what waits is lost.
 """
 
 from __future__ import annotations
@@ -18,38 +17,33 @@ import logging
 import os
 from calendar import monthrange
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timezone
 from itertools import groupby
 from time import monotonic
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.core.identifiers.grammar import MAX_LENGTH
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archives import lock_rows
-from flask_ibi_archive.resolver.tables import FailedUrl, Hint, PrefixHolder, RegisteredArchive
+from flask_ibi_archive.resolver.tables import FailedUrl, PrefixHolder, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
 from flask_ibi_archive.server.http.transport import make_printable
 
-#: Seconds between two writes of metrics and failed URLs, and before a write that failed is tried
-#: again, so that not every reader waits for the database.
+#: Seconds between two writes, and before a write that failed is tried again, so that not every
+#: reader waits for the database.
 PAUSE, RETRY_PAUSE = 5.0, 30.0
-#: The maximum number of answers, failures and failed URLs that wait. The oldest are discarded.
+#: The maximum number of answers, failures, prefixes and failed URLs that wait. The oldest are
+#: discarded.
 MAX_WAITING = 50_000
 #: The maximum number of prefixes that a process knows as stored.
 MAX_KNOWN = 10_000
 #: The maximum number of seconds for which a reader waits until another process has written.
 MAX_WAIT = 0.5
-#: The maximum number of stored hints. The oldest hints are deleted first.
-MAX_HINTS = 1_000_000
-#: Seconds until the first deletion of old hints, and seconds between two later deletions. The first
-#: deletion is late, so that short commands end before the deletion.
-FIRST_CLEANUP, CLEANUP_PAUSE = 60.0, 3600.0
 #: Maximum number of characters that are stored of the description of a failure.
 MAX_FAILURE = 300
 #: The maximum number of different rows of a day. All days together then take at most about 600 MB
@@ -59,11 +53,6 @@ MAX_ROWS = 2000
 OTHERS = ""
 #: The counts of the current month, and of the twelve months before it, are kept.
 MONTHS_KEPT = 13
-#: The table of the document registry, which exists even if the registry is not enabled and loaded.
-DOCUMENT = sa.table("ibi_registry_registration", sa.column("document_id"))
-
-#: The parameters of :meth:`HintWriter.add_result`.
-Result: TypeAlias = "tuple[int, float, str | None]"
 
 _logger = logging.getLogger(__name__)
 
@@ -89,24 +78,49 @@ _ADD_METRICS = (
 )
 
 
-# --- metrics and hints ---------------------------------------------------------------------------
+# --- Archives ------------------------------------------------------------------------------------
 
 
-def add_metrics(connection: sa.Connection, results: Iterable[Result], now: datetime) -> None:
-    """Add results to the stored metrics of the Archives.
+class Result(NamedTuple):
+    """An answer or a failure of an Archive.
 
-    Results of Archives that are no longer registered are ignored.
-
-    :param now: the current time, which is stored as the date of the results.
+    :param seconds: the response time.
+    :param failure: the reason of the failure, which continues a sentence about the Archive. None
+        for an answer.
     """
-    by_archive: dict[int, list[Result]] = {}
+
+    archive_id: int
+    seconds: float
+    failure: str | None = None
+
+
+class GivenPrefix(NamedTuple):
+    """An Archive gave an item whose identifier begins with a prefix."""
+
+    prefix: str
+    archive_id: int
+
+
+def store_results(
+    connection: sa.Connection,
+    results: Iterable[Result],
+    prefixes: Iterable[GivenPrefix],
+    now: datetime,
+) -> None:
+    """Add results to the stored metrics of the Archives, and store who gave items with prefixes.
+
+    What concerns Archives that are no longer registered is ignored.
+
+    :param now: the current time, which is stored as the date.
+    """
+    by_archive: dict[int, list[Result]] = {one.archive_id: [] for one in prefixes}
     for result in results:
-        by_archive.setdefault(result[0], []).append(result)
-    lock_rows(connection, by_archive)
+        by_archive.setdefault(result.archive_id, []).append(result)
+    registered = {*lock_rows(connection, by_archive)}
     rows = []
     for archive_id, some in by_archive.items():
-        times = [seconds for _, seconds, failure in some if failure is None]
-        reasons = [failure for _, _, failure in some if failure is not None]
+        times = [one.seconds for one in some if one.failure is None]
+        reasons = [one.failure for one in some if one.failure is not None]
         rows.append(
             {
                 "archive": archive_id,
@@ -120,63 +134,15 @@ def add_metrics(connection: sa.Connection, results: Iterable[Result], now: datet
         )
     if rows:
         connection.execute(_ADD_METRICS, rows)
-
-
-def store_hints(connection: sa.Connection, found: Mapping[str, int], now: datetime) -> None:
-    """Store hints. A new hint replaces the earlier hint for the same IBI.
-
-    :param found: the id of the Archive for each IBI. The IBIs are in canonical case.
-    :param now: the date when the IBIs were found.
-    """
-    rows = [
-        {"ibi": ibi, "archive_id": archive_id, "found_at": now}
-        for ibi, archive_id in sorted(found.items())  # the same order avoids deadlocks
+    given = [
+        {**one._asdict(), "seen_at": now} for one in {*prefixes} if one.archive_id in registered
     ]
-    if rows:
-        statement = insert_or_update(connection, Hint)
-        newer = {name: statement.excluded[name] for name in ("archive_id", "found_at")}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=[Hint.ibi], set_=newer), rows
-        )
-
-
-def store_prefixes(
-    connection: sa.Connection, prefixes: Iterable[tuple[str, int]], now: datetime
-) -> None:
-    """Store that Archives gave items with some prefixes.
-
-    :param prefixes: prefixes, each with the id of an Archive.
-    """
-    rows = [
-        {"prefix": prefix, "archive_id": archive_id, "seen_at": now}
-        for prefix, archive_id in sorted(prefixes)
-    ]
-    if rows:
+    if given:
         statement = insert_or_update(connection, PrefixHolder)
+        key, seen_at = ["prefix", "archive_id"], statement.excluded.seen_at
         connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[PrefixHolder.prefix, PrefixHolder.archive_id],
-                set_={"seen_at": statement.excluded.seen_at},
-            ),
-            rows,
+            statement.on_conflict_do_update(index_elements=key, set_={"seen_at": seen_at}), given
         )
-
-
-def delete_old_hints(connection: sa.Connection) -> None:
-    """Delete the oldest hints, if there are more than :data:`MAX_HINTS`.
-
-    The hints for registered documents remain: a document that an Archive had is not resolved while
-    this Archive does not answer.
-    """
-    oldest = (
-        sa.select(Hint.found_at)
-        .order_by(Hint.found_at.desc())
-        .offset(MAX_HINTS)
-        .limit(1)
-        .scalar_subquery()
-    )
-    is_document = Hint.ibi.in_(sa.select(DOCUMENT.c.document_id))
-    connection.execute(sa.delete(Hint).where(Hint.found_at <= oldest, ~is_document))
 
 
 # --- failed URLs ---------------------------------------------------------------------------------
@@ -257,8 +223,8 @@ def delete_old_counts(connection: sa.Connection, today: date) -> int:
 # --- the writer ----------------------------------------------------------------------------------
 
 
-class HintWriter:
-    """Writes hints at once, and metrics and failed URLs from time to time. Thread-safe.
+class MetricsWriter:
+    """Writes metrics, prefixes and failed URLs from time to time. Thread-safe.
 
     :param clock: returns the time in seconds.
     :param now: returns the current date.
@@ -273,52 +239,27 @@ class HintWriter:
         self._database = database
         self._clock = clock
         self._now = now
-        self._write_at = self._retry_at = clock()
-        self._cleanup_at = clock() + FIRST_CLEANUP
+        self._write_at = clock()
         #: What waits, each with the id of this process: a forked process has a copy, but must not
         #: write it. The methods of a deque need no lock, which a fork could leave locked.
-        self._waiting: deque[tuple[int, Result | FailedName]] = deque(maxlen=MAX_WAITING)
-        self._known_prefixes: set[tuple[str, int]] = set()
+        self._waiting: deque[tuple[int, Result | GivenPrefix | FailedName]] = deque(
+            maxlen=MAX_WAITING
+        )
+        self._known: set[GivenPrefix] = set()
 
-    def add_hints(
-        self, archive_id: int, ibis: Collection[str], prefixes: Collection[str] = ()
-    ) -> None:
-        """Store where items were found, if it is not stored yet. Errors are only logged.
-
-        :param ibis: the IBIs in canonical case.
-        :param prefixes: the prefixes of IBIs.
-        """
-        if self._clock() < self._retry_at:
-            return
-        now = self._now()
-        new = dict.fromkeys(ibis, archive_id)
-        new_prefixes = {(prefix, archive_id) for prefix in prefixes} - self._known_prefixes
-        try:
-            if ibis:
-                stored = sa.select(Hint.ibi, Hint.archive_id).where(Hint.ibi.in_(ibis))
-                new = dict(new.items() - set(map(tuple, self._database.read_rows(stored))))
-            if not new and not new_prefixes:
-                return
-            with (
-                suppress(IntegrityError),  # the Archive was removed
-                self._database.writing(MAX_WAIT) as connection,
-            ):
-                store_hints(connection, new, now)
-                store_prefixes(connection, new_prefixes, now)
-        except StorageError as error:
-            self._report(error)
-            return
-        if len(self._known_prefixes) > MAX_KNOWN:
-            self._known_prefixes = set()
-        self._known_prefixes |= new_prefixes
+    def add_prefixes(self, archive_id: int, prefixes: Iterable[str]) -> None:
+        """Note that an Archive gave items with some prefixes."""
+        for prefix in prefixes:
+            given = GivenPrefix(prefix, archive_id)
+            if given not in self._known:
+                if len(self._known) >= MAX_KNOWN:
+                    self._known = set()
+                self._known.add(given)
+                self._waiting.append((os.getpid(), given))
 
     def add_result(self, archive_id: int, seconds: float, failure: str | None = None) -> None:
-        """Count an answer or a failure of an Archive.
-
-        :param seconds: the response time of the Archive.
-        :param failure: the reason of the failure, which continues a sentence about the Archive.
-        """
-        self._waiting.append((os.getpid(), (archive_id, seconds, failure)))
+        """Count an answer or a failure of an Archive. See :class:`Result`."""
+        self._waiting.append((os.getpid(), Result(archive_id, seconds, failure)))
 
     def add_failed_url(self, ibi: str, reason: str) -> None:
         """Count a persistent URL that led a reader nowhere.
@@ -330,15 +271,15 @@ class HintWriter:
         self._waiting.append((os.getpid(), name))
 
     def flush_if_due(self) -> None:
-        """Write metrics and failed URLs, unless they were written a short time ago."""
+        """Write what waits, unless the last write was a short time ago."""
         if self._waiting and self._clock() >= self._write_at:
             self._write_at = self._clock() + PAUSE
             self.flush(MAX_WAIT)
 
     def flush(self, max_wait: float | None = None) -> None:
-        """Write metrics and failed URLs.
+        """Write what waits.
 
-        If the database is not available, they are kept and written later.
+        If the database is not available, it is kept and written later.
 
         :param max_wait: the maximum number of seconds to wait for other processes.
         """
@@ -350,20 +291,16 @@ class HintWriter:
         if not own:
             return
         now = self._now()
+        results = [event for event in own if isinstance(event, Result)]
+        prefixes = [event for event in own if isinstance(event, GivenPrefix)]
         failed = Counter([event for event in own if isinstance(event, FailedName)])
         try:
             with self._database.writing(max_wait) as connection:
-                results = [event for event in own if not isinstance(event, FailedName)]
-                add_metrics(connection, results, now)
+                store_results(connection, results, prefixes, now)
                 store_counts(connection, failed)
-                if self._clock() >= self._cleanup_at:
-                    self._cleanup_at = self._clock() + CLEANUP_PAUSE
-                    delete_old_hints(connection)
+                if failed:
                     delete_old_counts(connection, now.date())
         except StorageError as error:
-            self._report(error)
+            self._write_at = self._clock() + RETRY_PAUSE
+            _logger.warning("failures and metrics of Archives can't be stored: %s", error)
             self._waiting.extendleft(reversed(waiting))
-
-    def _report(self, error: StorageError) -> None:
-        self._retry_at = self._write_at = self._clock() + RETRY_PAUSE
-        _logger.warning("hints and metrics of Archives can't be stored: %s", error)
