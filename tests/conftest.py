@@ -49,7 +49,7 @@ share_compiled_templates()
 share_compiled_rules()
 share_compiled_statements()
 
-# a slow machine is not a failure; .ci/full tries six times as many examples (--hypothesis-profile)
+# a slow machine is not a failure; .ci/full tries six times as many examples in slow tests
 for profile, examples in (("quick", 16), ("thorough", 100)):
     settings.register_profile(
         profile,
