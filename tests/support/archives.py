@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.items.import_export import (
 )
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.core.records.record import format_record
-from support.databases import Schemas, new_database, schema_of
+from support.databases import new_database
 from support.loopback import HERE
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -112,43 +112,22 @@ def open_app(backend: str, folder: Path, **config: Any) -> Iterator[Flask]:
 
 
 def initialise(app: Flask, uri: str) -> None:
-    """Initialise the Archive of an app of :func:`make_app` that has no other settings.
-
-    A database with such an Archive is copied: to initialise it takes longer than most tests.
-    """
+    """Initialise the Archive of an app of :func:`make_app` that has no other settings."""
     url = make_url(uri)
     if url.get_backend_name() == "sqlite" and url.database is not None:
+        # to copy a file is faster
         Path(url.database).write_bytes(initialised_file())
-    elif url.get_backend_name() == "postgresql" and Schemas.of_this_run().may_delete:
-        Schemas.of_this_run().copy_rows(initialised_schema(), schema_of(uri))
-    else:  # in memory, or without the right to copy
+        archive_of(app).files_folder.create()
+    else:
         archive_of(app).init()
-    archive_of(app).files_folder.create()
 
 
 @lru_cache
 def initialised_file() -> bytes:
     """Return the content of an SQLite file with an Archive."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        new_database("sqlite", Path(folder), ready=True) as uri,
-    ):
-        app = make_app(uri, Path(folder))
-        archive_of(app).init()
-        close(app)
-        return Path(str(make_url(uri).database)).read_bytes()
-
-
-@lru_cache
-def initialised_schema() -> str:
-    """Return the name of a PostgreSQL schema with an Archive, which no test changes."""
-    schemas = Schemas.of_this_run()
-    schema = schemas.take(True)
-    with tempfile.TemporaryDirectory() as folder:
-        app = make_app(schemas.url(schema), Path(folder))
-        archive_of(app).init()
-        close(app)
-    return schema
+    with tempfile.TemporaryDirectory() as folder, open_app("sqlite", Path(folder)) as app:
+        archive_of(app).database.close()
+        return Path(str(archive_of(app).database.engine.url.database)).read_bytes()
 
 
 def close(app: Flask) -> None:

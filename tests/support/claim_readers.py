@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flask import Flask
-from sqlalchemy import make_url, text
+from sqlalchemy import make_url
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.claim import MAX_PAGE, Claim, Page, parse_claim, parse_key, parse_page
-from flask_ibi_archive.server.database.migrate import ARCHIVE
 from support.archives import archive_of
-from support.databases import Schemas, copy_database, schema_of
+from support.databases import copy_database, create_database, drop_database
 
 PATH = "/ibi/claims"
 
@@ -77,14 +76,15 @@ def keep_database(archive: Archive, folder: Path) -> Callable[[], None]:
         path, copy = make_url(uri).database, folder / "copy.sqlite"
         copy_database(path, copy)
         return lambda: copy_database(copy, path)
-    schemas, schema = Schemas.of_this_run(), schema_of(uri)
-    kept = schemas.take(True)
-    schemas.copy_rows(schema, kept)
+    database = archive.database
+    name = str(make_url(uri).database)
+    database.close()
+    kept = create_database(name)
 
     def restore() -> None:
-        with schemas.engine.connect() as connection:
-            connection.execute(text(schemas._emptying(schema, schemas.tables[ARCHIVE])))
-        schemas.copy_rows(kept, schema)
-        schemas.give_back(kept, True)
+        database.close()
+        drop_database(name)
+        create_database(kept, name)
+        drop_database(kept)
 
     return restore

@@ -129,7 +129,7 @@ def relaying(uri: str) -> Iterator[tuple[Relay, str]]:
 SESSIONS = 2
 SETTINGS = """\
 [databases]
-pooled = host={host} port={port} dbname={database} user={user} connect_query='SET {path}'
+pooled = host={host} port={port} dbname={database} user={user}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {own_port}
@@ -147,8 +147,6 @@ def pooling(uri: str, folder: Path) -> Iterator[str]:
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("PgBouncer is not installed")
     url = make_url(uri)
-    # PgBouncer refuses the parameter "options", which contains the schema of the test
-    path = f"search_path={url.query['application_name']}"
     port = free_port()
     settings = folder / "pgbouncer.ini"
     settings.write_text(
@@ -157,7 +155,6 @@ def pooling(uri: str, folder: Path) -> Iterator[str]:
             port=url.port or 5432,
             database=url.database,
             user=url.username,
-            path=path,
             own_port=port,
             sessions=SESSIONS,
         )

@@ -1,4 +1,4 @@
-"""Databases for tests: SQLite files, and schemas of a PostgreSQL database."""
+"""Databases for tests: SQLite files, and PostgreSQL databases, both copied from a template."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import OperationalError
 
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.migrate import ARCHIVE, RESOLVER, History
+from flask_ibi_archive.server.database.migrate import ARCHIVE, History
 
 #: A server where the tests may create databases; they do not change existing ones.
 POSTGRESQL = os.environ.get(
@@ -65,17 +65,40 @@ def new_database(
         path.write_bytes(migrated_file(history) if ready else b"")
         yield f"sqlite:///{path}"
         return
-    reason = why_no_postgresql()
-    if reason is not None:
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    schemas = Schemas.of_this_run()
-    schema = schemas.take(ready, history)
+    if reason := why_no_postgresql():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    name = create_database(migrated_database(history) if ready else "template0")
     try:
-        yield schemas.url(schema)
+        yield url_of(name)
     finally:
-        schemas.give_back(schema, ready, history)
+        drop_database(name)
+
+
+@lru_cache
+def server() -> Engine:
+    """Return an engine for statements that create databases."""
+    return create_engine(POSTGRESQL, isolation_level="AUTOCOMMIT")
+
+
+def create_database(template: str, name: str | None = None) -> str:
+    """Create a PostgreSQL database as a copy of another one, and return its name."""
+    name = name or f"ibi_test_{uuid.uuid4().hex}"
+    with server().connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+    return name
+
+
+def drop_database(name: str) -> None:
+    """Drop a PostgreSQL database, also if a killed process has left a connection."""
+    with server().connect() as connection:
+        connection.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+
+
+def url_of(name: str) -> str:
+    """Return the URL of a PostgreSQL database of the server."""
+    url = make_url(POSTGRESQL).set(database=name)
+    url = url.update_query_dict({"options": "-csynchronous_commit=off"})
+    return url.render_as_string(hide_password=False)
 
 
 def make_host_engine(uri: str) -> Engine:
@@ -117,6 +140,15 @@ def migrated_file(history: History = ARCHIVE) -> bytes:
         return path.read_bytes()
 
 
+@lru_cache
+def migrated_database(history: History = ARCHIVE) -> str:
+    """Return the name of a PostgreSQL database with the tables, which no test uses itself."""
+    name = create_database("template0")
+    atexit.register(drop_database, name)
+    migrate_to_head(url_of(name), history)
+    return name
+
+
 def migrate_to_head(uri: str, history: History = ARCHIVE) -> None:
     """Create the tables in a database."""
     database = Database(uri, history)
@@ -126,175 +158,6 @@ def migrate_to_head(uri: str, history: History = ARCHIVE) -> None:
             migrate.upgrade(connection, history=history)
     finally:
         database.close()
-
-
-#: The columns, indexes, triggers, functions and constraints of a schema.
-SHAPE = """
-    SELECT c.relname || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) AS name
-      FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-     WHERE c.relnamespace = CAST(:schema AS regnamespace) AND c.relkind IN ('r', 'i')
-    UNION ALL SELECT tgname || CAST(tgenabled AS text)
-      FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-     WHERE c.relnamespace = CAST(:schema AS regnamespace) AND NOT tgisinternal
-    UNION ALL SELECT proname || md5(prosrc) FROM pg_proc
-     WHERE pronamespace = CAST(:schema AS regnamespace)
-    UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = CAST(:schema AS regnamespace)
-    ORDER BY name
-"""
-
-#: Deletes all rows without checking references, and restarts the sequences.
-EMPTYING = """
-    DO $$
-    BEGIN
-        SET LOCAL session_replication_role = replica;
-        SET LOCAL synchronous_commit = off;
-        {deletes};
-        PERFORM setval(
-            CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass), 1, false)
-           FROM pg_sequences WHERE schemaname = '{schema}' AND last_value IS NOT NULL;
-    END $$
-"""
-
-
-#: Copies all rows of a schema, without triggers and checks of references, and the sequences.
-COPYING = """
-    DO $$
-    BEGIN
-        SET LOCAL session_replication_role = replica;
-        {inserts};
-        PERFORM setval(
-            CAST('{schema}.' || quote_ident(sequencename) AS regclass), last_value, true)
-           FROM pg_sequences WHERE schemaname = '{source}' AND last_value IS NOT NULL;
-    END $$
-"""
-
-
-class Schemas:
-    """Schemas of one PostgreSQL database: faster to create than databases."""
-
-    def __init__(self) -> None:
-        self.database = session_database()
-        self.engine = create_engine(self.database, isolation_level="AUTOCOMMIT")
-        with self.engine.connect() as connection:
-            self.may_delete = connection.scalar(text("SHOW is_superuser")) == "on"
-        self.waiting: dict[History, list[str]] = {ARCHIVE: [], RESOLVER: []}
-        self.shapes: dict[History, list[str] | None] = {}
-        self.tables: dict[History, list[str]] = {}
-        #: the rows that migrations insert, by the statement that inserts them again
-        self.rows: dict[History, dict[str, list[dict[str, Any]]]] = {}
-
-    @classmethod
-    @lru_cache
-    def of_this_run(cls) -> Schemas:
-        """Return the schemas of this process."""
-        return cls()
-
-    def url(self, schema: str) -> str:
-        """Return the URL that uses a schema as a separate database."""
-        options = f"-csearch_path={schema} -csynchronous_commit=off"
-        url = make_url(self.database).update_query_dict(
-            {"application_name": schema, "options": options}
-        )
-        return url.render_as_string(hide_password=False)
-
-    def take(self, ready: bool, history: History = ARCHIVE) -> str:
-        """Return a schema without data.
-
-        :param ready: whether the schema contains the tables.
-        """
-        if ready and self.waiting[history]:
-            return self.waiting[history].pop()
-        schema = f"test_{uuid.uuid4().hex}"
-        with self.engine.connect() as connection:
-            connection.execute(text(f"CREATE SCHEMA {schema}"))
-        if ready:
-            migrate_to_head(self.url(schema), history)
-            if history not in self.shapes:
-                self._examine(schema, history)
-        return schema
-
-    def _examine(self, schema: str, history: History) -> None:
-        """Note what schemas contain when they are new."""
-        self.shapes[history] = self._shape_of(schema, history)
-        names = inspect(self.engine).get_table_names(schema)
-        self.tables[history] = [one for one in names if one != history.version_table]
-        self.rows[history] = {}
-        with self.engine.connect() as connection:
-            for name in self.tables[history]:
-                found = connection.execute(text(f"SELECT * FROM {schema}.{name}")).mappings().all()
-                if found:
-                    values = ", ".join(f":{column}" for column in found[0])
-                    statement = f"INSERT INTO {{schema}}.{name} VALUES ({values})"
-                    self.rows[history][statement] = [dict(row) for row in found]
-
-    def give_back(self, schema: str, ready: bool, history: History = ARCHIVE) -> None:
-        """Empty a schema for the next test, or drop it if the test changed the tables."""
-        with self.engine.connect() as connection:
-            # a connection that a killed process left would block the next statements
-            connection.execute(
-                text(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
-                    " current_database() AND application_name = :name"
-                ),
-                {"name": schema},
-            )
-            if ready and self._shape_of(schema, history) == self.shapes[history]:
-                connection.execute(text(self._emptying(schema, self.tables[history])))
-                for statement, rows in self.rows[history].items():
-                    connection.execute(text(statement.format(schema=schema)), rows)
-                self.waiting[history].append(schema)
-            else:
-                connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
-
-    def copy_rows(self, source: str, schema: str) -> None:
-        """Copy all rows of an Archive's schema to another one, which is ready and empty."""
-        inserts = "; ".join(
-            f"INSERT INTO {schema}.{name} SELECT * FROM {source}.{name}"
-            for name in self.tables[ARCHIVE]
-        )
-        with self.engine.connect() as connection:
-            connection.execute(text(COPYING.format(schema=schema, source=source, inserts=inserts)))
-
-    def _emptying(self, schema: str, names: list[str]) -> str:
-        """Return the statement that empties the tables; TRUNCATE takes longer than most tests."""
-        tables = [f"{schema}.{name}" for name in names]
-        if not self.may_delete:
-            return f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE"
-        return EMPTYING.format(
-            schema=schema, deletes="; ".join(f"DELETE FROM {table}" for table in tables)
-        )
-
-    def _shape_of(self, schema: str, history: History) -> list[str] | None:
-        with self.engine.connect() as connection:
-            found = connection.execute(text("SELECT to_regnamespace(:schema)"), {"schema": schema})
-            if found.scalar() is None:
-                return None
-            shape = list(connection.scalars(text(SHAPE), {"schema": schema}))
-            version = text(f"SELECT version_num FROM {schema}.{history.version_table}")
-            at_head = history.version_table in {name.split(" ")[0] for name in shape}
-            return shape + list(connection.scalars(version)) if at_head else None
-
-
-def schema_of(uri: str) -> str:
-    """Return the name of the schema of a URL of :func:`new_database`."""
-    return str(make_url(uri).query["application_name"])
-
-
-@lru_cache
-def session_database() -> str:
-    """Create a database for this run of the tests, and drop it at the end."""
-    name = f"ibi_test_{uuid.uuid4().hex}"
-    engine = create_engine(POSTGRESQL, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-
-    def drop() -> None:
-        with engine.connect() as connection:
-            connection.execute(text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
-        engine.dispose()
-
-    atexit.register(drop)
-    return make_url(POSTGRESQL).set(database=name).render_as_string(hide_password=False)
 
 
 def count_known_rows(database: Database, table: str) -> float:

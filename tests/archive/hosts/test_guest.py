@@ -473,9 +473,9 @@ def test_the_host_works_as_without_the_extension(
 
 
 def normalise(seen: dict[str, Any], uri: str) -> dict[str, str]:
-    """Return texts without the name of the schema on PostgreSQL."""
-    schema = str(make_url(uri).query.get("application_name", uri))
-    return {name: str(value).replace(schema, "") for name, value in seen.items()}
+    """Return texts without the name of the database."""
+    database = str(make_url(uri).database)
+    return {name: str(value).replace(database, "") for name, value in seen.items()}
 
 
 LISTENERS = """
