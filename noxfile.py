@@ -53,6 +53,6 @@ def hosts(session: nox.Session, host: str) -> None:
     """Embed the package in a host as its page in docs/hosts.rst says, and test the host with it."""
     versions = f"{HOSTS / host}/requirements.txt"
     # compiled once, because the tests start the programs of a host many times
-    installed = ["-r", versions, "-e", ".[postgresql,resolver]", "pytest", "playwright"]
+    installed = ["-r", versions, "-e", ".[postgresql,resolver]", "pytest", "pytest-playwright"]
     session.install("--compile-bytecode", *installed)
     session.run("python", "-m", "pytest", *(session.posargs or [f"{HOSTS / host}"]))

@@ -27,8 +27,7 @@ from flask_ibi_archive.server.database.migrate import ARCHIVE, History
 
 pytest_plugins = [
     "flask_ibi_archive.testing",
-    "support.shelf_of_commands",
-    "support.shelf_of_pages",
+    "support.fixtures",
 ]
 
 # their packages are not installed here: nox -s hosts runs these tests

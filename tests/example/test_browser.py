@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.browser import browser as find_browser
 from support.commands import ROOT, command
 from support.databases import new_database
 from support.example import example_repository
@@ -20,7 +19,6 @@ from example_app.seed import PASSWORD, seed
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
-# tests/archive/pages/test_browser.py renders a page in the default run
 pytestmark = pytest.mark.slow
 
 #: The background of the theme in light and in dark mode.
@@ -29,17 +27,6 @@ NARROW, WIDE = {"width": 320, "height": 640}, {"width": 1280, "height": 800}
 #: An imported item with a title, as the page of the librarian names it.
 WITHDRAWN = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 IMPORTED = "/col/sid.inpe.br/mtc-m18@80/2009/07.21.13.23/"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser; the tests are skipped if there is none."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page
 from sqlalchemy import create_engine, make_url, text
-from support.browser import browser as find_browser
 from support.databases import BACKENDS, POSTGRESQL
 
 #: The address of the servers of the tests.
@@ -37,12 +38,12 @@ def ibi_database_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A browser; the tests are skipped if there is none."""
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    """The options of pytest-playwright; without Chromium, the tests with a browser are skipped."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no browser here: neither chromium nor google-chrome")
+    return {**browser_type_launch_args, "executable_path": path, "args": ["--no-sandbox"]}
 
 
 @pytest.fixture

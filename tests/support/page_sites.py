@@ -25,7 +25,7 @@ from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.web.alerts import alert_response, method_response, unready_response
 from support.accesses import insert_counts
 from support.archives import archive_of, close, import_records, make_app
-from support.browser import serving
+from support.loopback import serving
 from support.registries import NOON, a_registry, included
 from support.registry_calls import (
     COPY_URL,
@@ -40,76 +40,14 @@ from support.registry_calls import (
     registry_app,
 )
 from support.resolving import resolver_of
-from support.web import CONTENTS, rep, resolver_app, source
+from support.vectors import load
+from support.web import CONTENTS, rep, resolver_app, shelf
 
 FIRST, SECOND, TRANSLATION, METADATA, GONE, COPY, BARE, UNKNOWN = map(rep, range(1, 9))
 UNLISTED, BARE_GONE, CLOSED = map(rep, range(9, 12))
 IBIP = "8JMKD3MGP8W/35MME4E"
-ABSTRACT = "Twelve years of measurements show how often ice clouds form over the Amazon basin."
-THESIS: dict[str, Any] = {
-    "title": [{"value": "Ice clouds over the Amazon basin: twelve years of lidar", "lang": "en"}],
-    "creator": ["Silva, Ana", "Instituto Nacional de Pesquisas Espaciais"],
-    "contributor": ["Souza, Davi de"],
-    "description": [{"value": ABSTRACT, "lang": "en"}],
-    "subject": ["cirrus", "lidar"],
-    "date": ["2025-03-14"],
-    "type": ["Doctoral thesis"],
-    "publisher": ["Instituto Nacional de Pesquisas Espaciais"],
-    "rights": ["https://creativecommons.org/licenses/by/4.0/", "Free for teaching"],
-    "identifier": ["https://doi.org/10.1000/182"],
-}
-#: The paths of the pages of an Archive, and the status of each page.
-ARCHIVE_PAGES = {
-    f"/col/{SECOND}/": 200,
-    f"/col/{FIRST}/": 200,
-    f"/col/{TRANSLATION}/": 200,
-    f"/col/{METADATA}/": 200,
-    f"/col/{COPY}/": 200,
-    f"/col/{BARE}/": 200,
-    f"/col/{UNLISTED}/": 200,
-    f"/col/{GONE}/": 410,
-    f"/col/{BARE_GONE}/": 410,
-    f"/col/{CLOSED}/": 403,
-    f"/col/{UNKNOWN}/": 404,
-    f"/col/{SECOND}/files": 200,
-    f"/col/{UNLISTED}/files": 200,
-    f"/col/{SECOND}/files?format=x": 400,
-    f"/col/{SECOND}/doc/none.pdf": 404,
-    f"/col/{COPY}/doc/report.pdf": 403,
-    f"/col/{SECOND}/metadata": 200,
-    f"/col/{BARE}/metadata": 404,
-    f"/col/{SECOND}/metadata?choice=none": 404,
-    f"/col/{SECOND}/statistics": 200,
-    f"/col/{SECOND}/statistics?by=day": 200,
-    f"/col/{BARE}/statistics": 200,
-    "/ibi/statistics": 200,
-    "/ibi/items": 200,
-    "/ibi/items/2025": 200,
-    "/ibi/newest": 200,
-    "/ibi/newest?page=2": 200,
-    f"/{IBIP}:(mods)": 404,
-    "/admin/ibi?q=ice": 200,
-    f"/admin/ibi?withdraw={GONE}": 409,
-    f"/admin/ibi?withdraw={IBIP}": 200,
-}
-RESOLVER_PAGES = {
-    "/": 200,
-    "/?ibi=8JMKD3MGP8W/34PGRBS&do=decode": 200,
-    "/?ibi=sid.inpe.br/mtc-m18/2009/02.16.17.46&do=decode": 200,
-    "/?ibi=": 400,
-    "/?ibi=sid.inpe.br/mtc-m18/2OO9/02.16.17.46": 400,
-    "/?ibi=NEW/GADGETS&do=decode": 400,
-    "/8JMKD3MGP8W": 400,
-    "/8JMKD3MGP8W/34PGRBS": 504,  # the two Archives do not answer
-    "/ibi/conflicts": 200,
-    "/ibi/conflicts?state=all": 200,
-    "/ibi/conflicts?state=ended&before=1": 200,
-    "/ibi/conflicts/1": 200,
-    "/ibi/conflicts/2": 200,
-    "/ibi/conflicts/3": 200,
-    "/ibi/conflicts/4": 404,
-    "/ibi/registry": 200,
-}
+#: The status of each page by its path, for each site.
+ADDRESSES: dict[str, dict[str, int]] = load("pages/addresses.json")
 _UNREADY = NotReady("the database does not answer", "start it")
 _ASKED = parse_identifier("8JMKD3MGP8W/35MMLL8")
 _SOURCES = (
@@ -147,57 +85,6 @@ ALERTS: dict[str, Callable[[], Response]] = {
 }
 #: The status of each page of an alert is that of the alert itself.
 ALERT_PAGES = dict.fromkeys((f"/{_ASKED}+(fr)?alert={name}" for name in ALERTS), 0)
-UNREADY_PAGES = {f"/col/{FIRST}/": 503, "/ibi/items": 503, "/ibi/statistics": 503}
-
-
-def records(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of an item of each kind."""
-    files = [{"path": name, "source": source(folder, name)} for name in ("report.pdf", "table.csv")]
-    portuguese = {"title": ["Nuvens de gelo sobre a bacia amazônica"], "creator": ["Silva, Ana"]}
-    found: list[dict[str, Any]] = [
-        {
-            "rep": FIRST,
-            "ibip": IBIP,
-            "language": "en",
-            "next_edition": SECOND,
-            "metadata": {"dc": {**THESIS, "title": ["Ice clouds, first results"]}},
-            "files": files,
-        },
-        {
-            "rep": SECOND,
-            "aliases": ["83LX3pFwXQZeBBx/hwiTk"],
-            "language": "en",
-            "translations": {"pt": TRANSLATION},
-            "metadata": {"dc": THESIS},
-            "files": [*files, {"path": "raw.nc", "url": "https://example.org/raw.nc"}],
-        },
-        {"rep": TRANSLATION, "language": "pt", "metadata": {"ibi": METADATA}, "files": files},
-        {"rep": METADATA, "content_type": "Metadata", "metadata": {"dc": portuguese}},
-        {
-            "rep": GONE,
-            "state": "Deleted",
-            "timestamp": "2024-05-02T10:00:00Z",
-            "metadata": {"dc": THESIS},
-            "tombstone": {"reason": "The data contain an error.", "successor": SECOND},
-        },
-        {"rep": BARE_GONE, "state": "Deleted", "timestamp": "2024-05-02T10:00:00Z"},
-        {
-            "rep": COPY,
-            "state": "Copy",
-            "original_archive": "sid.inpe.br/mtc-m99@80/2009/07.21.13.23",
-            "metadata": {"dc": {"title": ["Calibration of the lidar"]}},
-            "embargo": "9999-03-01",
-            "files": files[:1],
-        },
-        {"rep": BARE, "files": files},
-        {"rep": UNLISTED, "list_files": False, "files": files},
-        {
-            "rep": CLOSED,
-            "access": {"networks": ["192.0.2.0/24"], "others": "none"},
-            "files": files[:1],
-        },
-    ]
-    return [{"timestamp": "2026-05-04T10:00:00Z", **record} for record in found]
 
 
 def add_counts(app: Flask) -> None:
@@ -232,22 +119,19 @@ def serving_sites(folder: Path) -> Iterator[dict[str, dict[str, int]]]:
         unready = make_app(f"sqlite:///{folder / 'none.sqlite'}", folder / "unready")
         stack.callback(close, unready)
         sites = (
-            (archive, ARCHIVE_PAGES),
-            (stack.enter_context(_resolver(folder / "resolver")), RESOLVER_PAGES),
+            (archive, ADDRESSES["archive"]),
+            (stack.enter_context(_resolver(folder / "resolver")), ADDRESSES["resolver"]),
             (resolver_app(lambda *asked: ALERTS[request.args["alert"]]()), ALERT_PAGES),
-            (unready, UNREADY_PAGES),
+            (unready, ADDRESSES["unready"]),
         )
-        yield {
-            f"http://127.0.0.1:{stack.enter_context(serving(app))[0]}": pages
-            for app, pages in sites
-        }
+        yield {f"http://{stack.enter_context(serving(app))}": pages for app, pages in sites}
 
 
 @contextmanager
 def _archive(folder: Path) -> Iterator[Flask]:
     app = make_app(f"sqlite:///{folder / 'ibi.sqlite'}", folder, IBI_ARCHIVE_NAME="Vale Archive")
     archive_of(app).init()
-    import_records(archive_of(app), records(folder))
+    import_records(archive_of(app), shelf(folder, "pages/sites.json"))
     add_counts(app)
     add_care(archive_of(app))
     app.add_url_rule("/admin/ibi", "care", admin_page, methods=["GET", "POST"])

@@ -27,6 +27,7 @@ from flask_ibi_archive.server.web.hooks import (
     prepare_app,
 )
 from support.archives import SERVICE
+from support.vectors import load
 
 #: The path of the service, whose IBI is a repository name without an IBIp.
 SERVICE_PATH = f"/{SERVICE}"
@@ -196,122 +197,14 @@ def source(folder: Path, name: str) -> str:
     return str(path)
 
 
-def shelf(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of the shelf: an item of each kind."""
-    inside = {"networks": [NETWORK, "2001:db8::/32"]}
-
-    def files(*names: str) -> list[dict[str, str]]:
-        return [{"path": name, "source": source(folder, name)} for name in names]
-
-    def dc(title: str) -> dict[str, Any]:
-        return {"dc": {"title": [title]}}
-
-    return [
-        {
-            "rep": REPORT,
-            "ibip": REPORT_IBIP,
-            "aliases": [REPORT_ALIAS],
-            "timestamp": "2009-07-21T13:23:45Z",
-            "language": "en",
-            "translations": {"pt": PORTUGUESE},
-            "metadata": {
-                "dc": {"title": [{"value": "A report", "lang": "en"}], "creator": ["Banon"]}
-            },
-            "files": [
-                *files(*CONTENTS),
-                {"path": "doc/a+b=c @100%.txt", "source": source(folder, "new.txt")},
-                {"path": "Relatório Final.txt", "source": source(folder, "old.txt")},
-                {"path": 'it\'s "quoted".txt', "source": source(folder, "new.txt")},
-                {"path": "a%20b.txt", "source": source(folder, "new.txt")},
-                {"path": "日本語.txt", "source": source(folder, "new.txt")},
-            ],
-        },
-        {
-            "rep": PORTUGUESE,
-            "language": "pt",
-            "metadata": dc("Um relatório"),
-            "files": files("new.txt"),
-        },
-        {
-            "rep": GONE,
-            "state": "Deleted",
-            "timestamp": "2010-01-02T03:04:05Z",
-            "next_edition": NEW,
-            "files": files("new.txt"),
-        },
-        {"rep": OLD, "next_edition": GONE, "files": files("old.txt")},
-        {"rep": NEW, "metadata": dc(HOSTILE), "files": files("page.html")},
-        {"rep": CLOSED, "metadata": dc("Closed"), "access": inside, "files": files("report.pdf")},
-        {
-            "rep": HIDDEN,
-            "metadata": dc("Hidden"),
-            "access": {**inside, "others": "none"},
-            "files": files("report.pdf"),
-        },
-        {"rep": HIDDEN_BARE, "access": {**inside, "others": "none"}, "files": files("report.pdf")},
-        {"rep": PLAIN_CLOSED, "access": inside, "files": files("report.pdf")},
-        {
-            "rep": CLOSED_URL,
-            "access": inside,
-            "files": [{"path": "far.pdf", "url": "https://example.org/far.pdf"}],
-        },
-        {
-            "rep": SERVED_ELSEWHERE,
-            "files": [
-                {"path": "Relatório Final.pdf", "url": LATIN_1_URL},
-                {"path": "named.pdf"},
-                {"path": "日本.pdf", "url": "https://example.org/日本.pdf"},
-                {
-                    "path": "self é.pdf",
-                    "url": f"http://mtc-m16c.sid.inpe.br/col/{SERVED_ELSEWHERE}/doc/self%20%e9.pdf",
-                },
-            ],
-        },
-        {"rep": FAR_METADATA, "metadata": {"ibi": FAR}, "files": files("new.txt")},
-        {
-            "rep": URL_METADATA,
-            "files": files("new.txt"),
-            "metadata": {
-                "url": "https://example.org/m?x=1",
-                "formats": {"oai_dc": "https://example.org/m.xml"},
-            },
-        },
-        {
-            "rep": WITH_METADATA,
-            "metadata": {"ibi": METADATA},
-            "next_edition": EMPTY,
-            "files": files("new.txt"),
-        },
-        {
-            "rep": METADATA,
-            "content_type": "Metadata",
-            "files": files("page.html"),
-            "formats": {"oai_dc": "https://example.org/11.xml"},
-        },
-        {
-            "rep": WITH_CLOSED_METADATA,
-            "metadata": {"ibi": CLOSED_METADATA},
-            "files": files("new.txt"),
-        },
-        {
-            "rep": CLOSED_METADATA,
-            "content_type": "Metadata",
-            "access": inside,
-            "files": files("page.html"),
-        },
-        {"rep": UNLISTED, "list_files": False, "files": files("new.txt", "old.txt")},
-        {"rep": EMPTY},
-        {
-            "rep": TRAP,
-            "files": [
-                {"path": "doc/cgi/a.html", "source": source(folder, "page.html")},
-                {"path": "..a/b..", "source": source(folder, "new.txt")},
-                {"path": "a\\b.txt", "source": source(folder, "new.txt")},
-            ],
-        },
-        {"rep": DOC, "files": [{"path": "doc/new.txt", "source": source(folder, "new.txt")}]},
-        {"ibip": ONLY_IBIP, "files": files("new.txt")},
-    ]
+def shelf(folder: Path, name: str = "pages/shelf.json") -> list[dict[str, Any]]:
+    """Return the records of the shelf, an item of each kind, and write their files to a folder."""
+    records: list[dict[str, Any]] = load(name)
+    for record in records:
+        for file in record.get("files", ()):
+            if "source" in file:
+                file["source"] = source(folder, file["source"])
+    return records
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:

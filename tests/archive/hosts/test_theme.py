@@ -6,22 +6,24 @@ import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from flask import Flask, Response, render_template
 from jinja2 import BaseLoader, Environment, TemplateNotFound
-from support.browser import CONSOLE, render, serving
 from support.cases import for_each
 from support.commands import command
 from support.documentation import blocks
-from support.loopback import nobody
+from support.loopback import nobody, serving
 from support.pages import Page
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
 
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.server.web.responses import find_static_url
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page as BrowserPage
 
 Host = Callable[..., Flask]
 
@@ -474,14 +476,21 @@ def add_theme(app: Flask) -> None:
 
 @pytest.mark.slow
 def test_a_browser_loads_the_style_sheet_and_the_logo_of_the_host(
-    host: Host, tmp_path: Path
+    host: Host, tmp_path: Path, page: BrowserPage
 ) -> None:
     app = host(templates=THEME, place=tmp_path, after=add_theme, IBI_BASE_TEMPLATE="layout.html")
-    with serving(app) as (port, asked):
-        dom, log = render(f"http://127.0.0.1:{port}/col/{REPORT}/", tmp_path)
-    assert Page(dom).text("h1") == "A report"
-    assert not CONSOLE.findall(log)
-    assert {line.split()[1] for line in asked} - {"/favicon.ico"} == {
+    asked: set[str] = set()
+    errors: list[object] = []
+    page.on("request", lambda request: asked.add(request.url))
+    page.on("pageerror", errors.append)
+    page.on("console", errors.append)
+    with serving(app) as address:
+        base = f"http://{address}"
+        page.goto(f"{base}/col/{REPORT}/")
+        assert page.locator("h1").text_content() == "A report"
+    assert errors == []
+    paths = {url.removeprefix(base) for url in asked} - {"/favicon.ico"}
+    assert paths == {
         f"/col/{REPORT}/",
         find_static_path("ibi.css"),
         find_static_path("ibi.js"),

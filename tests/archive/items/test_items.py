@@ -42,8 +42,8 @@ NewApp = Callable[..., Flask]
 
 
 @for_each("text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
-def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
-    output = command(shelved, "show", text).lines
+def test_show_finds_an_item_by_any_identifier_in_any_case(web: Flask, text: str) -> None:
+    output = command(web, "show", text).lines
     assert output[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
     assert {
         f"aliases {REPORT_ALIAS}",
@@ -57,25 +57,25 @@ def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: 
     } <= set(output)
 
 
-def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
-    for line in command(shelved, "export").lines:
+def test_show_prints_the_same_record_as_export(web: Flask) -> None:
+    for line in command(web, "export").lines:
         record = json.loads(line)
         text = record.get("rep") or record["ibip"]
-        assert show(shelved, text) == {"state": "Original", **record}
+        assert show(web, text) == {"state": "Original", **record}
     # one line for each value
     title = f"metadata.dc.title {' '.join(HOSTILE.split())}"
-    assert title in command(shelved, "show", NEW).lines
+    assert title in command(web, "show", NEW).lines
     for text in (NOBODY, FAR):
         reason = f"no item of this Archive has the identifier {text}"
-        assert command(shelved, "show", text).error == reason
-        assert command(shelved, "show", text, "--json").error == reason
+        assert command(web, "show", text).error == reason
+        assert command(web, "show", text, "--json").error == reason
 
 
 # --- list ----------------------------------------------------------------------------------------
 
 
-def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
-    rows = {tuple(line.split("\t")) for line in command(shelved, "list").lines}
+def test_list_prints_identifiers_state_and_title_of_each_item(web: Flask) -> None:
+    rows = {tuple(line.split("\t")) for line in command(web, "list").lines}
     assert (REPORT, REPORT_IBIP, "Original", "A report") in rows
     assert (GONE, "", "Deleted", "new.txt") in rows
     assert ("", ONLY_IBIP, "Original", "new.txt") in rows
@@ -149,9 +149,9 @@ def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
 )
 @for_each("filtered", [True, False])
 def test_url_list_prints_what_the_service_answers(
-    kept: NewApp, text: str, options: dict[str, str], filtered: bool
+    web_with: NewApp, text: str, options: dict[str, str], filtered: bool
 ) -> None:
-    app = kept(IBI_FILTER_URL_LIST=filtered)
+    app = web_with(IBI_FILTER_URL_LIST=filtered)
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     outcome = command(app, "url-list", text, *words)
     printed = outcome.out
@@ -170,9 +170,9 @@ def test_url_list_prints_what_the_service_answers(
     assert without_key(printed.encode()) == without_key((answered and answered + "\n").encode())
 
 
-def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
-    output = json.loads(command(shelved, "url-list", REPORT, "--json").data)
-    names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
+def test_url_list_prints_the_same_pairs_as_json(web: Flask) -> None:
+    output = json.loads(command(web, "url-list", REPORT, "--json").data)
+    names = [line.split(" ", 1)[0] for line in command(web, "url-list", REPORT).lines]
     assert [pair["name"] for pair in output] == names
     pairs = {pair["name"]: (pair["relation"], pair["value"]) for pair in output}
     assert pairs["state"] == ("", "Original")
@@ -181,10 +181,10 @@ def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
     assert pairs["ibi.archiveservice"] == (None, {"rep": SERVICE})
     assert pairs["ibi.platformsoftware"] == (None, {})
     verbs = ("--verbs", "GetTranslation(pt)")
-    translated = json.loads(command(shelved, "url-list", REPORT, "--json", *verbs).data)
+    translated = json.loads(command(web, "url-list", REPORT, "--json", *verbs).data)
     [relation] = {pair["relation"] for pair in translated} - {"", None}
     assert relation == ".translation(pt)"
-    unknown = command(shelved, "url-list", NOBODY, "--json")
+    unknown = command(web, "url-list", NOBODY, "--json")
     assert (unknown.status, json.loads(unknown.out)) == (0, [])
     assert unknown.err.endswith(f"has the identifier {NOBODY}: the answer is empty\n")
 
@@ -198,10 +198,8 @@ def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
         ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
     ],
 )
-def test_url_list_refuses_wrong_requests(
-    shelved: Flask, words: tuple[str, ...], reason: str
-) -> None:
-    assert command(shelved, "url-list", *words).error.startswith(reason)
+def test_url_list_refuses_wrong_requests(web: Flask, words: tuple[str, ...], reason: str) -> None:
+    assert command(web, "url-list", *words).error.startswith(reason)
 
 
 # --- persistent URLs: every command that accepts an IBI accepts one ------------------------------
@@ -216,25 +214,25 @@ def test_url_list_refuses_wrong_requests(
         f"http://urlib.net/{REPORT_IBIP.lower()}#page=2",
     ],
 )
-def test_the_ibi_of_a_persistent_url_is_used(shelved: Flask, text: str) -> None:
+def test_the_ibi_of_a_persistent_url_is_used(web: Flask, text: str) -> None:
     for name in ("show", "url-list", "decode", "stats"):
-        assert command(shelved, name, text).status == 0
-    assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
+        assert command(web, name, text).status == 0
+    assert command(web, "show", text).lines[0] == f"rep {REPORT}"
 
 
-def test_a_modifier_or_path_that_has_no_effect_is_refused(shelved: Flask) -> None:
+def test_a_modifier_or_path_that_has_no_effect_is_refused(web: Flask) -> None:
     for rest in ("!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"):
-        said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
+        said = command(web, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
         assert "has a modifier, a path or a query after the IBI; this command accepts only" in said
         assert said.endswith(f"accepts only {REPORT_IBIP}")
     # a URL without an IBI
-    assert "is not a persistent URL" in command(shelved, "show", "http://urlib.net/report").error
-    assert "is not a persistent URL" in command(shelved, "url-list", "https://urlib.net/").error
+    assert "is not a persistent URL" in command(web, "show", "http://urlib.net/report").error
+    assert "is not a persistent URL" in command(web, "url-list", "https://urlib.net/").error
 
 
-def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> None:
+def test_url_list_reads_verbs_and_path_from_a_persistent_url(web: Flask) -> None:
     def names(*words: str) -> list[str]:
-        pairs = json.loads(command(shelved, "url-list", "--json", *words).data)
+        pairs = json.loads(command(web, "url-list", "--json", *words).data)
         return [pair["name"] for pair in pairs]
 
     url = f"http://urlib.net/{OLD}!:(oai_dc)"
@@ -242,7 +240,7 @@ def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> 
     assert names(url) != names(OLD)
     path = "日本語.txt"
     assert names(f"http://urlib.net/{REPORT}/{path}") == names(REPORT, "--filepath", path)
-    said = command(shelved, "url-list", url, "--verbs", "GetLastEdition").usage
+    said = command(web, "url-list", url, "--verbs", "GetLastEdition").usage
     assert "already contains verbs or a path" in said
 
 

@@ -19,7 +19,6 @@ from urllib.parse import urljoin
 from urllib.request import Request, urlopen
 
 import pytest
-from support.browser import browser as find_browser
 from support.loopback import PATIENCE
 from support.page_sites import FIRST, IBIP, serving_sites
 from support.pages import LANGUAGES
@@ -44,19 +43,6 @@ OPTIONS = {
     # if style sheets are not read in time, axe writes to the console; a slow machine is no error
     "preload": {"assets": ["cssom"], "timeout": 1000 * PATIENCE},
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser; the tests are skipped if there is none."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        browser = started.chromium.launch(
-            executable_path=find_browser(), args=["--no-sandbox"], timeout=1000 * PATIENCE
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

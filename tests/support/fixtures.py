@@ -1,21 +1,73 @@
-"""Fixtures: the shelf (a set of items) as a file of records, and apps that have imported it."""
+"""Fixtures: apps with the shelf (items of every kind), the example app, Archives, a browser."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
 
-from support.archives import FAR_SERVICE, archive_of, close, make_app
+from support.archives import FAR_SERVICE, archive_of, close, import_records, make_app
 from support.commands import ROOT, command, example_app
 from support.databases import new_database
 from support.web import shelf
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    """The options of pytest-playwright; without Chromium, the tests with a browser are skipped."""
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"no browser here: none of {', '.join(BROWSERS)}")
+    return {**browser_type_launch_args, "executable_path": path, "args": ["--no-sandbox"]}
+
+
+# --- the shelf on a database that tests must not change
+
+
+@pytest.fixture(scope="session")
+def shelf_place(
+    backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path]]:
+    """The URL of a database and the folder with the shelf."""
+    folder = tmp_path_factory.mktemp("shelf")
+    with new_database(backend, folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive_of(app).init()
+        import_records(archive_of(app), shelf(folder / "sources"))
+        close(app)
+        yield uri, folder
+
+
+@pytest.fixture(scope="session")
+def web(shelf_place: tuple[str, Path]) -> Iterator[Flask]:
+    """An app that serves the shelf; an exception in a view fails the test."""
+    app = make_app(*shelf_place, PROPAGATE_EXCEPTIONS=True)
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def web_with(shelf_place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
+    """A function that creates apps with the shelf, each with its own settings."""
+    made: list[Flask] = []
+
+    def make(**config: Any) -> Flask:
+        made.append(make_app(*shelf_place, **config))
+        return made[-1]
+
+    yield make
+    for app in made:
+        close(app)
+
+
+# --- the shelf on a database of the test
 
 
 def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
@@ -36,32 +88,6 @@ def filled(app: Flask, items: Path) -> Flask:
     """An app that has imported the shelf."""
     assert command(app, "import", items).status == 0
     return app
-
-
-@pytest.fixture(scope="session")
-def kept(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Flask]]:
-    """A function that creates apps on a database with the shelf, which no test may change."""
-    folder = tmp_path_factory.mktemp("kept")
-    made: list[Flask] = []
-    with new_database(backend, folder, ready=True) as uri:
-
-        @cache
-        def make(**config: Any) -> Flask:
-            made.append(make_app(uri, folder, **config))
-            return made[-1]
-
-        archive_of(make()).init()
-        source = write(folder / "items.jsonl", shelf(folder / "sources"))
-        assert command(made[0], "import", source).status == 0
-        yield make
-        for app in made:
-            close(app)
-
-
-@pytest.fixture(scope="session")
-def shelved(kept: Callable[..., Flask]) -> Flask:
-    """An app on the database that no test changes."""
-    return kept()
 
 
 @pytest.fixture(scope="module")
