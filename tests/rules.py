@@ -23,6 +23,11 @@ def find_tests() -> dict[str, list[str]]:
         for marked, name in MARK.findall(path.read_text(encoding="utf-8")):
             for id in re.findall(r'"([^"]+)"', marked):
                 found.setdefault(id, []).append(f"{path.relative_to(FOLDER.parent)}::{name}")
+    # tables of examples, which name the rules themselves
+    for path in sorted(FOLDER.glob("vectors/**/*.json")):
+        for ids in re.findall(r'"rules": \[(.*?)\]', path.read_text(encoding="utf-8")):
+            for id in re.findall(r'"([^"]+)"', ids):
+                found.setdefault(id, []).append(str(path.relative_to(FOLDER.parent)))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,81 +11,24 @@ from typing import Any
 
 import jsonschema_rs
 from hypothesis import strategies as st
-from jsonschema import Draft201909Validator
 from lxml import etree
 
+from flask_ibi_archive.core.records.description import parse_description
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
     AccessRule,
-    DublinCore,
     FileRecord,
     Record,
+    describe_work,
+    parse_record,
 )
 from flask_ibi_archive.core.records.values import NOT_XML
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from support.commands import ROOT
+from support.vectors import load
 
 IBI = "8JMKD3MGP8W/35MME4E"
 BASE = "http://urlib.net"
-
-#: Any text of Unicode, with control characters and halves of surrogate pairs.
-texts = st.text(st.characters(), max_size=40)
-_words = st.sampled_from(
-    [
-        "Silva, Ana", "INPE", "São Paulo: USP", "Chuva: um estudo", "2009-07-21", "c. 1998",
-        "1998-08", "31/12/2001", "article", "Tese (Doutorado em Letras)", "Dataset",
-        "Silva, Ana (0000-0002-1825-0097)", "info:eu-repo/semantics/article",
-        "info:eu-repo/grantAgreement/EC/FP7/1", "10.1000/182",
-        "Capítulo de livro",
-        "doi:10.1590/S1519-70772014000100002", "https://doi.org/10.1000/a<b>&c", "CC BY 4.0",
-        "https://creativecommons.org/licenses/by/4.0/", "http://example.org/x?a=1&b=%", "1234-567X",
-        "ISBN 978-85-17-00001-1", "Revista X, São Paulo, v. 2, n. 1, p. 7-18, 2004", "por", "pt-BR",
-    ]
-)  # fmt: skip
-_languages = st.sampled_from([None, "pt", "pt-BR", "en", "", "x y", "português"])
-_values = st.lists(st.tuples(st.one_of(texts, _words), _languages), max_size=3).map(tuple)
-#: The Dublin Core of works. The values are any texts, or texts that have a meaning.
-dublin_cores: st.SearchStrategy[DublinCore] = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(ELEMENTS, _values)
-)
-_options = st.fixed_dictionaries(
-    {},
-    optional={
-        "previous_edition": st.just("8JMKD3MGP8W/35MME4S"),
-        "translation_of": st.sampled_from([None, "8JMKD3MGP8W/35MME4Q", "8JMKD3MGP8W/35MME4P"]),
-        "today": st.dates(),
-        "title": texts,
-        "files": st.lists(
-            st.builds(
-                WorkFile,
-                texts,
-                st.just("http://example.org/file"),
-                st.sampled_from([None, "application/pdf"]),
-                st.one_of(st.none(), st.integers(0, 10**12)),
-            ),
-            max_size=2,
-        ),
-    },
-)
-_records = st.builds(
-    Record,
-    ibip=st.just(IBI),
-    rep=st.sampled_from([None, "sid.inpe.br/mtc-m18@80/2009/07.21.13.23"]),
-    timestamp=st.one_of(st.none(), st.datetimes()),
-    language=st.sampled_from([None, "pt", "en"]),
-    next_edition=st.sampled_from([None, "8JMKD3MGP8W/35MME4R"]),
-    translations=st.sampled_from([{}, {"en": "8JMKD3MGP8W/35MME4Q"}]),
-    embargo=st.one_of(st.none(), st.dates()),
-    access=st.sampled_from([None, AccessRule(("192.0.2.0/24",))]),
-    files=st.sampled_from([(), (FileRecord("a.pdf"),)]),
-)
-
-
-def _build(record: Record, dublin_core: DublinCore, options: dict[str, Any]) -> Work:
-    return make_work(record, dublin_core, BASE, **options)
-
-
-works = st.builds(_build, _records, dublin_cores, _options)
 
 
 def make(**dc: str | list[str]) -> Work:
@@ -96,14 +40,130 @@ def make(**dc: str | list[str]) -> Work:
     return make_work(Record(ibip=IBI), elements, BASE)
 
 
+def make_described(record: Record, **options: Any) -> Work:
+    """Return the work of a record with a description or Dublin Core."""
+    metadata: Any = record.metadata
+    return make_work(record, metadata.elements, BASE, description=metadata.work, **options)
+
+
+def load_work(name: str) -> Work:
+    """Return a work of ``vectors/works.json``."""
+    stated = load("works.json")[name]
+    options = {**stated.get("options", {})}
+    options["files"] = [WorkFile(**file) for file in options.get("files", ())]
+    if "today" in options:
+        options["today"] = date.fromisoformat(options["today"])
+    return make_described(parse_record(stated["record"]), **options)
+
+
 def one_line(text: str) -> str:
     """Return what remains of a text in a format without line breaks and control characters."""
     return " ".join(NOT_XML.sub("\ufffd", text).split()) if text.strip() else ""
 
 
+# --- strategies ----------------------------------------------------------------------------------
+
+#: Any text of Unicode, with control characters and halves of surrogate pairs.
+texts = st.text(st.characters(), max_size=40)
+#: Texts that mean something in Dublin Core.
+_words = st.sampled_from(
+    [
+        "Silva, Ana", "INPE", "São Paulo: USP", "Chuva: um estudo", "2009-07-21", "c. 1998",
+        "1998-08", "31/12/2001", "article", "Tese (Doutorado em Letras)", "Dataset", "10.1000/182",
+        "Silva, Ana (0000-0002-1825-0097)", "info:eu-repo/semantics/article", "por", "pt-BR",
+        "info:eu-repo/grantAgreement/EC/FP7/1", "Capítulo de livro", "1234-567X", "CC BY 4.0",
+        "doi:10.1590/S1519-70772014000100002", "https://doi.org/10.1000/a<b>&c",
+        "https://creativecommons.org/licenses/by/4.0/", "http://example.org/x?a=1&b=%",
+        "ISBN 978-85-17-00001-1", "Revista X, São Paulo, v. 2, n. 1, p. 7-18, 2004",
+    ]
+)  # fmt: skip
+_languages = st.sampled_from([None, "pt", "pt-BR", "en", "", "x y", "português"])
+_values = st.lists(st.tuples(texts | _words, _languages), max_size=3).map(tuple)
+_hostile = st.lists(
+    st.sampled_from(
+        ["chuva", "<b>", "&amp;", "]]>", '"x"', "東京", "😀", "--", "a\u0301", "v. 2", "{x}", "\\"]
+    ),
+    min_size=1,
+).map(" ".join)  # fmt: skip
+_examples: dict[str, list[Any]] = {}
+for _name, _value in (
+    *load("description.json").items(),
+    *(work for each in load("works.json").values()
+      for work in each["record"]["metadata"].get("work", {}).items()),
+    *(case[:2] for case in load("tables/description.json")["a value is read in its usual spellings"]
+      ["cases"]),
+):  # fmt: skip
+    _examples.setdefault(_name, []).append(_value)
+_objects = st.fixed_dictionaries({"value": _hostile}, optional={"lang": st.just("pt-BR")})
+#: The JSON of descriptions: values of the examples, and texts that a format might interpret.
+descriptions = st.fixed_dictionaries(
+    {"titles": st.lists(_hostile | _objects, min_size=1, max_size=2)},
+    optional={
+        **{name: st.sampled_from(_examples[name]) for name in _examples if name != "titles"},
+        **dict.fromkeys(("publisher", "number", "version", "extent"), _hostile),
+        **dict.fromkeys(("abstracts", "notes", "subjects", "coverage", "rights"),
+                        st.lists(_hostile | _objects, max_size=2)),
+        "type": st.sampled_from(["article", "book", "chapter", "data set", "poster", "TCC", "map"]),
+        "creators": st.lists(_hostile, max_size=2) | st.sampled_from(_examples["creators"]),
+        "container": st.fixed_dictionaries(
+            {"title": _hostile}, optional=dict.fromkeys(("place", "volume", "pages"), _hostile)
+        ),
+    },
+)  # fmt: skip
+_files = st.builds(
+    WorkFile,
+    texts,
+    st.just("http://example.org/file?a=1&b=%41"),
+    st.sampled_from([None, "application/pdf"]),
+    st.none() | st.integers(0, 10**12),
+)
+_options = st.fixed_dictionaries(
+    {},
+    optional={
+        "previous_edition": st.just("8JMKD3MGP8W/35MME4S"),
+        "translation_of": st.sampled_from([None, "8JMKD3MGP8W/35MME4Q", "8JMKD3MGP8W/35MME4P"]),
+        "today": st.dates(),
+        "title": texts,
+        "files": st.lists(_files, max_size=2),
+    },
+)
+_records = st.builds(
+    Record,
+    ibip=st.just(IBI),
+    rep=st.sampled_from([None, "sid.inpe.br/mtc-m18@80/2009/07.21.13.23"]),
+    same_as=st.sampled_from([(), tuple(load("works.json")["data set"]["record"]["same_as"])]),
+    timestamp=st.none() | st.datetimes(),
+    language=st.sampled_from([None, "pt", "en"]),
+    next_edition=st.sampled_from([None, "8JMKD3MGP8W/35MME4R"]),
+    translations=st.sampled_from([{}, {"en": "8JMKD3MGP8W/35MME4Q"}]),
+    embargo=st.none() | st.dates(),
+    access=st.sampled_from([None, AccessRule(("192.0.2.0/24",))]),
+    files=st.sampled_from([(), (FileRecord("a.pdf"),)]),
+)
+_dublin_cores = st.fixed_dictionaries({}, optional=dict.fromkeys(ELEMENTS, _values))
+#: Works of any Dublin Core; works of any description.
+works = st.builds(
+    lambda record, elements, options: make_work(record, elements, BASE, **options),
+    _records,
+    _dublin_cores,
+    _options,
+) | st.builds(
+    lambda record, data, options: make_work(
+        record,
+        (stated := describe_work(parse_description("work", data))).elements,
+        BASE,
+        description=stated.work,
+        **options,
+    ),
+    _records,
+    descriptions,
+    _options,
+)
+
+
+# --- schemas -------------------------------------------------------------------------------------
+
 FOLDER = ROOT / "tests/data/schemas"
-
-
 #: The files of the schemas that validate documents, by the names of formats.
 SCHEMA_FILES = {
     "oai_dc": "oai_dc.xsd",
@@ -131,16 +191,14 @@ def load_schema(name: str) -> etree.XMLSchema:
 
 #: The lists of terms of the JSON schema that kernels 4.6 and 4.7 have extended.
 _EXTENDED = {
-    "contributorType": "contributorType",
-    "dateType": "dateType",
-    "relationType": "relationType",
+    **{name: name for name in ("contributorType", "dateType", "relationType")},
     "relatedIdentifierType": "relatedIdentifierType",
     "resourceTypeGeneral": "resourceType",
 }
 
 
 @cache
-def load_validator() -> Draft201909Validator:
+def load_validator() -> Any:
     """Return a validator of DataCite's JSON, with the terms of kernel 4.7.
 
     The package ``datacite`` contains the schema of kernel 4.5. The package itself is not imported,
@@ -148,8 +206,7 @@ def load_validator() -> Draft201909Validator:
     """
     spec = find_spec("datacite")
     assert spec is not None
-    assert spec.submodule_search_locations is not None
-    [folder] = spec.submodule_search_locations
+    [folder] = spec.submodule_search_locations or ()
     schema = json.loads((Path(folder) / "schemas/datacite-v4.5.json").read_text(encoding="utf-8"))
     for name, file in _EXTENDED.items():
         root = etree.parse(FOLDER / f"datacite-4.7/include/datacite-{file}-v4.xsd")
@@ -157,15 +214,4 @@ def load_validator() -> Draft201909Validator:
         assert terms >= {*schema["definitions"][name]["enum"]}
         schema["definitions"][name]["enum"] = sorted(terms)
     schema["definitions"]["relatedObject"]["properties"]["relationTypeInformation"] = {}
-    Draft201909Validator.check_schema(schema)
-    return Draft201909Validator(schema)
-
-
-@cache
-def _load_quick_validator() -> Any:
-    return jsonschema_rs.Draft201909Validator(load_validator().schema)
-
-
-def is_valid_json(value: dict[str, Any]) -> bool:
-    """Return whether DataCite's JSON is valid, much quicker than :func:`load_validator`."""
-    return bool(_load_quick_validator().is_valid(value))
+    return jsonschema_rs.Draft201909Validator(schema)

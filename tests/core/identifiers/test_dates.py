@@ -1,44 +1,26 @@
+"""Exact dates, their texts, and the dates of new suffixes ([G] 6, Algorithm 4)."""
+
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import for_each
-from support.identifier_strategies import END, dates
+from support.identifier_strategies import GRANULARITIES, dates, granularities, moments
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers.dates import format_date, format_decimal, parse_decimal
-
-CASES = load("core/dates.json")
-
-
-@for_each(("decimal", "text"), CASES["a date is written in utc"])
-def test_a_date_is_written_in_utc(decimal: str, text: str) -> None:
-    assert format_date(parse_decimal(decimal)) == text
-
-
-@pytest.mark.parametrize("date", [Fraction(END), Fraction(-62135596801), Fraction(10) ** 90])
-def test_a_date_outside_the_years_is_not_written(date: Fraction) -> None:
-    with pytest.raises(ValueError, match="years 0001 to 9999"):
-        format_date(date)
-
-
-@for_each(
-    ("date", "text"),
-    [
-        (Fraction(12875876464, 10), "1287587646.4"),
-        (Fraction(1287587646), "1287587646"),
-        (Fraction(0), "0"),
-        (Fraction(-1, 2), "-0.5"),
-        (Fraction(1, 8), "0.125"),
-        (Fraction(1, 10**9), "0.000000001"),
-    ],
+from flask_ibi_archive.core.identifiers.dates import (
+    find_granularity,
+    format_date,
+    format_decimal,
+    next_suffix_dates,
+    parse_decimal,
+    parse_granularity,
+    wait_until,
 )
-def test_the_decimal_text_is_exact_and_short(date: Fraction, text: str) -> None:
-    assert format_decimal(date) == text
-    assert parse_decimal(text) == date
+from flask_ibi_archive.core.identifiers.grammar import build_repository_suffix
 
 
 @pytest.mark.rule("G6-14")
@@ -57,17 +39,6 @@ def test_the_text_for_people_contains_the_fraction(date: Fraction) -> None:
     assert format_date(date)[19:] == (f".{digits}Z" if digits else "Z")
 
 
-@pytest.mark.parametrize(
-    "date",
-    [Fraction(1, 3), Fraction(1, 10**9 * 7), Fraction(1, 2**256), Fraction(1, 10**5000)],
-    ids=["1/3", "1/(7e9)", "1/2**256", "1/1e5000"],
-)
-def test_a_fraction_with_too_many_digits_is_refused(date: Fraction) -> None:
-    for write in (format_decimal, format_date):
-        with pytest.raises(ValueError, match="cannot be written with"):
-            write(date)
-
-
 @pytest.mark.parametrize("places", [254, 255])
 def test_a_fraction_of_255_places_is_written(places: int) -> None:
     for date in (Fraction(1, 10**places), Fraction(1, 2**places), Fraction(1, 5**places)):
@@ -76,22 +47,209 @@ def test_a_fraction_of_255_places_is_written(places: int) -> None:
         assert parse_decimal(text) == date
 
 
-@for_each("text", CASES["a text that is not a decimal number is refused"])
-def test_a_text_that_is_not_a_decimal_number_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a decimal number such as"):
-        parse_decimal(text)
+# --- the temporal distributor -------------------------------------------------------------------
 
 
-def test_zeros_that_a_database_adds_change_nothing() -> None:
-    assert parse_decimal("1287587646.4000000") == parse_decimal("1287587646.4")
+def next_suffix_date(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> tuple[Fraction, Fraction]:
+    [date], wait = next_suffix_dates(now, last, granularity, 1)
+    return date, wait
 
 
-def test_the_error_names_the_limit_of_a_fraction() -> None:
-    with pytest.raises(ValueError, match="cannot be written with 255 decimal digits"):
-        format_decimal(Fraction(1, 3))
+TABLE_6_2 = load("distributor.json")
+CHANGES = load("distributor_changes.json")["calls"]
+
+NOW = Fraction(1287588115996, 1000)
+lasts = st.one_of(
+    st.none(),
+    st.builds(
+        lambda date, grid: date // grid * grid,
+        st.integers(-(10**10), 10**10).map(lambda number: NOW + Fraction(number, 10**6)),
+        granularities,
+    ),
+)
+nows = st.integers(0, 120 * 10**6).map(lambda number: NOW + Fraction(number, 10**6))
 
 
-def test_a_decimal_text_has_at_most_510_characters() -> None:
-    assert parse_decimal("0" * 509 + "7") == 7
-    with pytest.raises(ValueError, match=r"^'0{80}' is not a decimal number such as"):
-        parse_decimal("0" * 510 + "7")
+def follow_algorithm_4(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Compute the date with the slow algorithm exactly as it is in the document."""
+
+    def floor(date: Fraction, grid: Fraction) -> Fraction:
+        return grid * (date // grid)
+
+    rounded = floor(now, granularity)
+    last = rounded - granularity if last is None else floor(last, granularity)
+    creation = max(last + granularity, rounded)
+    answer, grid = creation, granularity
+    while grid < 60:
+        grid = Fraction(60) if grid == 1 else grid * 10
+        if floor(creation, grid) <= last:
+            break
+        answer = floor(creation, grid)
+    return answer, max(creation - now, Fraction(0))
+
+
+@pytest.mark.rule("G6-16", "G6-22")
+def test_table_6_2_is_reproduced() -> None:
+    last = None
+    granularity = parse_granularity(TABLE_6_2["granularity"])
+    for row in TABLE_6_2["rows"]:
+        now = Fraction(row["now"])
+        last, wait = next_suffix_date(now, last, granularity)
+        assert last == Fraction(row["date"])
+        assert wait == max(Fraction(row["creation"]) - now, 0)
+        assert build_repository_suffix(last) == row["suffix"]
+
+
+@pytest.mark.rule("G6-17", "G6-18")
+@pytest.mark.parametrize("calls", CHANGES)
+def test_the_granularity_may_differ_and_change(calls: list[dict[str, str]]) -> None:
+    last = None
+    for call in calls:
+        now, granularity = Fraction(call["now"]), parse_granularity(call["granularity"])
+        last, wait = next_suffix_date(now, last, granularity)
+        assert last == Fraction(call["date"])
+        assert wait == max(Fraction(call["creation"]) - now, 0)
+
+
+@pytest.mark.rule("G6-16", "G6-17", "G6-18", "G6-20")
+@given(nows, lasts, granularities)
+def test_each_date_is_that_of_the_algorithm_in_the_document(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> None:
+    assert next_suffix_date(now, last, granularity) == follow_algorithm_4(now, last, granularity)
+
+
+@pytest.mark.rule("G5-03", "G6-23")
+@given(st.lists(st.tuples(nows, granularities), min_size=2, max_size=30), lasts)
+def test_dates_increase_with_any_clock_and_granularity(
+    requests: list[tuple[Fraction, Fraction]], last: Fraction | None
+) -> None:
+    for now, granularity in requests:
+        date, wait = next_suffix_date(now, last, granularity)
+        assert last is None or date > last
+        assert wait >= 0
+        assert date <= now + wait, "dated in the future of its hand-out"
+        assert date % granularity == 0
+        last = date
+
+
+@pytest.mark.rule("G6-20")
+@given(nows, lasts, granularities)
+def test_the_date_has_the_shortest_free_suffix(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> None:
+    date, _ = next_suffix_date(now, last, granularity)
+    rounded = now // granularity * granularity
+    creation = (
+        rounded if last is None else max(last // granularity * granularity + granularity, rounded)
+    )
+    floored = now // granularity - 1 if last is None else last // granularity
+    for grid in GRANULARITIES:
+        free = creation // grid * grid
+        if grid >= granularity and free > floored * granularity:
+            assert len(build_repository_suffix(date)) <= len(build_repository_suffix(free))
+
+
+@pytest.mark.rule("G6-23")
+@given(nows, lasts, granularities, st.integers(1, 40))
+def test_many_dates_at_once_are_those_of_repeated_calls(
+    now: Fraction, last: Fraction | None, granularity: Fraction, count: int
+) -> None:
+    dates, wait = next_suffix_dates(now, last, granularity, count)
+    single_wait = Fraction(0)
+    expected: list[Fraction] = []
+    for _ in range(count):
+        last, single_wait = next_suffix_date(now, last, granularity)
+        expected.append(last)
+    assert dates == expected
+    assert wait == single_wait, "all wait until the last date has come"
+
+
+def test_the_first_date_of_a_prefix_is_the_present_step() -> None:
+    """Without a last date, Algorithm 4 allows no earlier step, even if its suffix is shorter."""
+    for granularity in GRANULARITIES:
+        now = 600 + granularity
+        assert next_suffix_date(now, None, granularity) == (now, 0), granularity
+
+
+@given(nows, lasts, granularities)
+def test_no_date_is_earlier_than_the_present_minute(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> None:
+    """Therefore the last date may be lost with an older database, if it is a minute old."""
+    dates, _ = next_suffix_dates(now, last, granularity, 3)
+    assert min(dates) >= now // 60 * 60
+
+
+@pytest.mark.parametrize("granularity", [Fraction(60), Fraction(1), Fraction(1, 10**6)])
+def test_each_of_ten_thousand_dates_is_later_than_the_previous_one(granularity: Fraction) -> None:
+    dates, _ = next_suffix_dates(NOW, None, granularity, 10_000)
+    assert len(dates) == 10_000
+    assert all(earlier < later for earlier, later in pairwise(dates))
+
+
+def test_a_clock_that_was_set_back_makes_the_next_date_wait() -> None:
+    date, wait = next_suffix_date(NOW - 3600, NOW // 1 + Fraction(0), Fraction(1))
+    assert date == NOW // 1 + 1
+    assert wait == date - (NOW - 3600)
+
+
+def test_a_fine_granularity_gives_short_suffixes_if_requests_are_rare() -> None:
+    date, wait = next_suffix_date(NOW, NOW - 61, Fraction(1, 10**6))
+    assert (build_repository_suffix(date), wait) == ("2010/10.20.15.21", Fraction(0))
+
+
+@given(
+    nows,
+    st.integers(0, 10**8).map(lambda number: Fraction(number, 10**6)),
+    st.integers(1, 60),
+    st.integers(1, 10**9).map(lambda number: Fraction(number, 10**6)),
+)
+def test_the_wait_is_long_enough_with_that_granularity(
+    now: Fraction, age: Fraction, count: int, wait: Fraction
+) -> None:
+    granularity = find_granularity(count, wait)
+    assert next_suffix_dates(now, now - age, granularity, count)[1] <= wait
+    if granularity < 60:
+        coarser = Fraction(60) if granularity == 1 else granularity * 10
+        on_the_grid = now // coarser * coarser
+        assert next_suffix_dates(on_the_grid, on_the_grid, coarser, count)[1] > wait
+
+
+@pytest.mark.rule("G6-18")
+@given(moments, granularities)
+def test_the_first_date_needs_no_wait(now: Fraction, granularity: Fraction) -> None:
+    date, wait = next_suffix_date(now, None, granularity)
+    assert wait == 0
+    assert date <= now
+
+
+@given(st.integers(-(10**8), 10**8).map(lambda number: Fraction(number, 10**6)), st.integers(0, 60))
+def test_a_wait_ends_at_the_moment_or_after_the_maximum(ahead: Fraction, max_wait: int) -> None:
+    waits: list[float] = []
+    wait_until(NOW + ahead, max_wait, lambda: NOW, waits.append)
+    expected = min(float(ahead), max_wait)
+    assert waits == ([expected] if expected > 0 else [])
+
+
+@pytest.mark.parametrize(
+    ("ahead", "max_wait", "seen", "waits"),
+    [
+        (8, 10, [7, 7], [8]),  # the clock was set back during the wait
+        (8, 10, [-3592, -3592], [8]),
+        (8, 10, [7.5, 8 - 1 / 32, 8], [8, 0.5, 1 / 32]),  # the clock is slow
+        (10, 20, [9, 10], [10, 1]),  # at most a tenth of the wait is missing
+        (8, 8.25, [7.5, 7.75], [8, 0.25]),  # not longer than the maximum
+    ],
+)
+def test_a_slow_clock_is_waited_for_and_one_that_was_set_back_is_not(
+    ahead: int, max_wait: float, seen: list[float], waits: list[float]
+) -> None:
+    times = iter([NOW, *(NOW + Fraction(later) for later in seen)])
+    waited: list[float] = []
+    wait_until(NOW + ahead, max_wait, lambda: next(times), waited.append)
+    assert waited == waits

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from support.cases import for_each
+from support.metadata import descriptions
 from support.stores import rep_of
+from support.vectors import load
 
 from flask_ibi_archive.core.records.description import (
     WORK_FIELDS,
@@ -31,42 +30,12 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.core.records.values import (
     FieldError,
-    find_spdx,
 )
 from flask_ibi_archive.core.records.work import read_dublin_core
 
-BY = "https://creativecommons.org/licenses/by/4.0/"
 TITLE = {"titles": ["Rain"]}
-#: A thesis, values in spellings that people use, licences, and values that are refused.
-CASES = json.loads(Path(__file__).with_name("description_cases.json").read_text("utf-8"))
-
-THESIS: dict[str, Any] = CASES["thesis"]
-
-
-def parse(**fields: Any) -> Description:
-    return parse_description("work", {**TITLE, **fields})
-
-
-texts = st.text(
-    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), min_size=1
-)
-lines = st.text("abcdÁçe X-',9日", min_size=1, max_size=12).filter(
-    lambda text: any(map(str.isalpha, text))
-)
-#: For each field, values of the examples in this file.
-EXAMPLES: dict[str, list[Any]] = {}
-for example in (*THESIS.items(), *(case[:2] for case in CASES["spellings"])):
-    EXAMPLES.setdefault(example[0], []).append(example[1])
-descriptions = st.fixed_dictionaries(
-    {"titles": st.lists(lines, min_size=1, max_size=2)},
-    optional={
-        **{name: st.sampled_from(EXAMPLES[name]) for name in EXAMPLES if name != "titles"},
-        "creators": st.lists(lines | st.sampled_from(THESIS["creators"]), max_size=2),
-        "abstracts": st.lists(texts.filter(str.strip), max_size=2),
-        "notes": st.lists(texts.filter(str.strip), max_size=2),
-        "licence": st.sampled_from([text for text, _, _ in CASES["licences"]]),
-    },
-)
+THESIS: dict[str, Any] = load("description.json")
+TABLES = load("tables/description.json")
 
 
 @given(descriptions)
@@ -90,26 +59,15 @@ def test_a_thesis_is_written_as_it_was_given() -> None:
     assert format_description(parse_description("work", THESIS)) == THESIS
 
 
-@for_each(("field", "value", "written"), CASES["spellings"])
-def test_a_value_is_read_in_its_usual_spellings(field: str, value: Any, written: Any) -> None:
-    assert format_description(parse(**{field: value}))[field] == written
-
-
-@for_each(("text", "url", "spdx"), CASES["licences"])
-def test_a_licence_has_one_url(text: str, url: str, spdx: str | None) -> None:
-    assert parse(licence=text).licence_url == url
-    assert find_spdx(url) == spdx
-    assert parse(licence=spdx or url).licence_url == url
-
-
-@for_each(("field", "value", "message"), CASES["refused descriptions"])
-def test_a_wrong_value_is_refused_by_its_field(field: str, value: Any, message: str) -> None:
-    with pytest.raises(FieldError) as error:
-        parse(**{field: value})
-    assert message in f"{error.value}".removeprefix("work.")
-    record = {"rep": rep_of(0), "metadata": {"work": {**TITLE, field: value}}}
-    [found] = find_errors(json.dumps(record))
-    assert str(found) == f"metadata.{error.value}"
+def test_each_wrong_value_is_the_only_error_that_is_found() -> None:
+    for field, value, message in TABLES["a wrong value is refused by its field"]["cases"]:
+        record = {"rep": rep_of(0), "metadata": {"work": {**TITLE, field: value}}}
+        [found] = find_errors(json.dumps(record))
+        assert message in str(found).removeprefix("metadata.work.")
+    for text, _ in TABLES["a licence has one url"]["cases"]:
+        work = parse_description("work", {**TITLE, "licence": text})
+        again = parse_description("work", {**TITLE, **format_description(work)})
+        assert again.licence_url == work.licence_url
 
 
 def test_all_errors_of_a_description_are_found() -> None:
@@ -152,12 +110,16 @@ def test_the_dublin_core_of_a_thesis_says_what_dublin_core_can_say() -> None:
             ("https://doi.org/10.1000/182", None),
             ("info:eu-repo/grantAgreement/EC/FP7/244909", None),
         ),
-        "rights": ((BY, None),),
+        "rights": (("https://creativecommons.org/licenses/by/4.0/", None),),
     }
 
 
+def make(**fields: Any) -> Description:
+    return parse_description("work", {**TITLE, **fields})
+
+
 def test_the_dublin_core_of_an_article_is_read_and_that_of_a_book_has_numbers() -> None:
-    article = parse(
+    article = make(
         creators=["Silva, Ana", "Platão"],
         type="article",
         issued="2009-07-21",
@@ -170,7 +132,7 @@ def test_the_dublin_core_of_an_article_is_read_and_that_of_a_book_has_numbers() 
     )
     assert read_dublin_core(derive_dublin_core(article)) == article
     # the numbers of a book identify the book
-    book = parse(type="book", isbn="978-0-306-40615-7", number="INPE-1")
+    book = make(type="book", isbn="978-0-306-40615-7", number="INPE-1")
     numbers = [text for text, _ in derive_dublin_core(book)["identifier"]]
     assert numbers == ["ISBN 978-0-306-40615-7", "INPE-1"]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import pytest
 from hypothesis import given
 from link_header import parse
 from msgspec.structs import replace
 from signposting.linkheader import find_signposting_http_link
-from support.cases import for_each
 from support.metadata import make, works
+from support.vectors import load
 
 from flask_ibi_archive.core.records.description import Name
 from flask_ibi_archive.core.records.page_head import (
@@ -33,45 +35,11 @@ def list_citation(work: Work, pdf_url: str | None = None) -> list[tuple[str, str
     ]
 
 
-@for_each(
-    ("dublin_core", "expected"),
-    [
-        (
-            {"title": "Chuva", "creator": ["Silva, Ana", "INPE"], "type": "Tese (Doutorado)",
-             "date": "2009-07-21", "publisher": "São José dos Campos: INPE"},
-            [("title", "Chuva"), ("author", "Silva, Ana"), ("author", "INPE"),
-             ("publication_date", "2009/7/21"), ("dissertation_institution", "INPE")],
-        ),
-        (
-            {"title": "Rain", "type": "report", "date": "1998", "publisher": "INPE"},
-            [("title", "Rain"), ("publication_date", "1998"),
-             ("technical_report_institution", "INPE")],
-        ),
-        (
-            {"title": "Rain", "type": "article", "date": "2004-05", "subject": ["water", "sky"],
-             "source": ["Revista X, São Paulo, v. 2, n. 1, p. 7-18, 2004", "ISSN 1234-567X"],
-             "identifier": "doi:10.1000/182", "language": "por"},
-            [("title", "Rain"), ("publication_date", "2004"), ("journal_title", "Revista X"),
-             ("volume", "2"), ("issue", "1"), ("firstpage", "7"), ("lastpage", "18"),
-             ("issn", "1234-567X"), ("doi", "10.1000/182"), ("language", "pt"),
-             ("keywords", "water"), ("keywords", "sky")],
-        ),
-        (
-            {"title": "Rain", "type": "conference paper", "source": "Simpósio Y, p. 3"},
-            [("title", "Rain"), ("conference_title", "Simpósio Y"), ("firstpage", "3")],
-        ),
-        (
-            {"title": "Rain", "type": "book", "identifier": "ISBN 978-85-17-00001-1",
-             "publisher": "Editora", "date": "in spring"},
-            [("title", "Rain"), ("publisher", "Editora"), ("isbn", "978-85-17-00001-1")],
-        ),
-    ],
-)  # fmt: skip
-def test_works_of_each_type_have_the_tags_of_google_scholar(
-    dublin_core: dict[str, str | list[str]], expected: list[tuple[str, str]]
-) -> None:
-    assert list_citation(make(**dublin_core)) == [*expected, ("abstract_html_url", PAGE)]
-    assert list_citation(make(**dublin_core), PDF)[-1] == ("pdf_url", PDF)
+@pytest.mark.parametrize("case", load("core/page_head.json"))
+def test_works_of_each_type_have_the_tags_of_google_scholar(case: dict[str, Any]) -> None:
+    expected = [(name, text) for name, text in case["tags"]]
+    assert list_citation(make(**case["dc"])) == [*expected, ("abstract_html_url", PAGE)]
+    assert list_citation(make(**case["dc"]), PDF)[-1] == ("pdf_url", PDF)
 
 
 def test_a_work_without_a_title_has_no_citation() -> None:

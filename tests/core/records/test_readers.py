@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import for_each
 
 from flask_ibi_archive.core.records.description import WorkType, find_type
 from flask_ibi_archive.core.records.readers import (
     FIELDS,
-    Entry,
     find_column,
     name_field,
     read_csl_json,
@@ -23,28 +20,6 @@ from flask_ibi_archive.core.records.readers import (
     read_json_lines,
 )
 from flask_ibi_archive.core.records.values import FieldError
-
-#: Columns with what their cells become; and tables with the place, the field and the reason of
-#: their only error.
-CASES = json.loads(Path(__file__).with_name("table_cases.json").read_text("utf-8"))
-
-
-def read_table(text: str, **options: Any) -> list[Entry]:
-    return [*read_csv(text.splitlines(keepends=True), **options).entries]
-
-
-def cell(column: str, value: str) -> dict[str, Any]:
-    """Return the record of a table with a title and one more column."""
-    [entry] = read_table(f'title\t{column}\nT\t"{value}"\n')
-    assert entry.errors == ()
-    work = entry.data.pop("metadata")["work"]
-    del work["titles"][0]
-    return {name: value for name, value in {**entry.data, **work}.items() if value}
-
-
-@for_each(("column", "value", "expected"), CASES["columns"])
-def test_a_column_becomes_a_field(column: str, value: str, expected: dict[str, Any]) -> None:
-    assert cell(column, value) == expected
 
 
 def test_each_name_of_a_column_belongs_to_one_field() -> None:
@@ -63,38 +38,20 @@ def test_the_time_of_a_long_name_of_a_column_grows_linearly(unit: str) -> None:
     assert measure(64_000) < 100 * max(measure(4_000), 0.0001)
 
 
-@for_each(("text", "expected"), CASES["right tables"])
-def test_tables_of_all_spreadsheets_are_read(text: str, expected: dict[str, Any]) -> None:
-    [entry] = read_table(text)
-    assert entry.data["metadata"]["work"] == {"titles": ["T"], **expected}
-
-
 def test_columns_are_named_and_left_out_by_options() -> None:
-    [entry] = read_table(
-        "Obra;Quem;Cota\nT;Silva, Ana | Lima, B.;12\n",
-        columns={"Obra": "title[pt]", "Quem": "creators"},
-        ignored=["Cota"],
-        separator="|",
-    )
+    lines = ["Obra;Quem;Cota\n", "T;Silva, Ana | Lima, B.;12\n"]
+    columns = {"Obra": "title[pt]", "Quem": "creators"}
+    [entry] = read_csv(lines, columns, separator="|", ignored=["Cota"]).entries
     assert entry.data["metadata"]["work"] == {
         "titles": [{"value": "T", "lang": "pt"}],
         "creators": ["Silva, Ana", "Lima, B."],
     }
 
 
-@for_each(("text", "place", "field", "reason"), CASES["wrong tables"])
-def test_a_wrong_table_is_refused(text: str, place: str, field: str, reason: str) -> None:
-    [(found, error)] = [
-        (entry.place, error) for entry in read_table(text) for error in entry.errors
-    ]
-    assert (found, error.field) == (place, field)
-    assert reason in error.reason
-
-
 def test_a_table_without_titles_is_refused() -> None:
-    for text in ("", "\n", "autor,ano\nA,1\n"):
+    for lines in ([], ["\n"], ["autor,ano\n", "A,1\n"]):
         with pytest.raises(FieldError):
-            read_table(text)
+            read_csv(lines)
 
 
 # --- CSL-JSON and JSON Lines ---------------------------------------------------------------------
@@ -109,25 +66,6 @@ def test_csl_json_is_a_list_or_one_item() -> None:
     assert len([*read_csl_json(json.dumps([item] * 3)).entries]) == 3
 
 
-@for_each(("item", "expected"), CASES["items of CSL"])
-def test_a_name_and_a_date_of_csl_are_read(item: dict[str, Any], expected: dict[str, Any]) -> None:
-    [entry] = read_csl_json(json.dumps([{"type": "book", **item}])).entries
-    assert entry.data["metadata"]["work"] == {"type": "book", **expected}
-
-
-@for_each(
-    ("text", "place", "reason"),
-    [
-        *CASES["wrong items of CSL"],
-        (f'[{{"id": "k", "note": {"[" * 101}{"]" * 101}}}]', "item 1", "nested too deeply"),
-    ],
-)
-def test_a_wrong_item_of_csl_is_refused(text: str, place: str, reason: str) -> None:
-    [entry] = [entry for entry in read_csl_json(text).entries if entry.errors]
-    assert entry.place == place
-    assert reason in entry.errors[0].reason
-
-
 def test_half_a_surrogate_in_csl_is_named() -> None:
     text = r'[{"author": [{"family": "\ud800"}]}, {"id": "\udc00"}, {"a\ud800": 1}, {"id": "k"}]'
     entries = [*read_csl_json(text).entries]
@@ -137,6 +75,9 @@ def test_half_a_surrogate_in_csl_is_named() -> None:
         "the text contains half of a surrogate pair, which is not a character"
     }
     assert len(entries) == 4
+    deep = f'[{{"id": "k", "note": {"[" * 101}{"]" * 101}}}]'
+    [entry] = read_csl_json(deep).entries
+    assert "nested too deeply" in entry.errors[0].reason
 
 
 def test_json_lines_without_identifiers() -> None:
@@ -194,7 +135,7 @@ def test_no_text_makes_a_reader_fail(text: str) -> None:
         assert all(entry.place for entry in works.entries)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("path", "name"),
     [
         ("metadata.work.creators[2].orcid", "Autores"),

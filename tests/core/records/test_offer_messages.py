@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from support.cases import for_each
 
 from flask_ibi_archive.core.records.offer_messages import (
     DailyCount,
@@ -84,7 +83,7 @@ def test_an_address_is_read_with_and_without_its_secret() -> None:
         assert expected.public_id == "0123456789abcdef"
 
 
-@for_each(
+@pytest.mark.parametrize(
     "text",
     [
         "",
@@ -109,7 +108,7 @@ def test_a_description_is_read_as_it_was_written() -> None:
         assert parse_offer(json.loads(json.dumps(format_offer(description)))) == description
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"kind": "gift"}, "kind: 'gift' is not one of move, copy"),
@@ -149,7 +148,7 @@ def test_each_change_of_a_record_is_another_version() -> None:
         assert changed.version != offer_record(1, RECORD, {}).version
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"version": VERSION}, "version: the version is not that of the record"),
@@ -199,7 +198,7 @@ def test_requests_and_answers_are_read_as_they_were_written() -> None:
     assert parse_answers(json.loads(json.dumps(format_answers(ANSWERS))), ASKED) == ANSWERS
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("data", "message"),
     [
         ({"items": []}, "items: the list has 0 items, instead of 1 to 500"),
@@ -225,7 +224,7 @@ def test_a_request_has_at_most_500_items() -> None:
 COUNTS = [["2026-01-02", "Data", 1, 0, 0]]
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("answer", "message"),
     [
         ({"number": 2, "result": "changed"}, ": the answer is not about the items"),
