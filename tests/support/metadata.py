@@ -104,7 +104,8 @@ descriptions = st.fixed_dictionaries(
         **dict.fromkeys(("abstracts", "notes", "subjects", "coverage", "rights"),
                         st.lists(_hostile | _objects, max_size=2)),
         "type": st.sampled_from(["article", "book", "chapter", "data set", "poster", "TCC", "map"]),
-        "creators": st.lists(_hostile, max_size=2) | st.sampled_from(_examples["creators"]),
+        "creators": st.sampled_from(_examples["creators"])
+        | st.lists(_hostile.map("Ana {}".format), max_size=2),
         "container": st.fixed_dictionaries(
             {"title": _hostile}, optional=dict.fromkeys(("place", "volume", "pages"), _hostile)
         ),
