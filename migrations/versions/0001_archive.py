@@ -777,14 +777,10 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("address", sa.String(45), nullable=False),
         sa.Column("robot", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("content_type", sa.String(8), nullable=False),
-        sa.Column("state", sa.String(8)),
-        sa.Column("relation", sa.String(255)),
-        sa.Column("persistent_url", sa.Text(), nullable=False),
         sa.Column("url", sa.Text(), nullable=False),
         sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"
         ),
-        sa.CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
         sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_access_archive"),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("url_key", name="uq_ibi_access_url_key"),

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
-from flask_ibi_archive.archive.accesses.rows import (
-    Access,
-    get_utc_day,
-    insert_access,
-    lock_visitors,
-    read_counts,
-)
+from flask_ibi_archive.archive.accesses.rows import Access, insert_access
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.relations import COUNTING, STORING
-from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount, Item
+from flask_ibi_archive.archive.items.relations import STORING
+from flask_ibi_archive.archive.items.tables import AccessCount, ArchiveAccessCount
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.core.protocol.pairs import decode_url
@@ -26,7 +19,6 @@ from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 USER = "150.163.2.175"
 PERSISTENT = "http://urlib.net/8JMKD3MGP8W/35MME4E"
-BEFORE_MIDNIGHT = 1_772_409_540
 
 
 def acknowledge(
@@ -114,9 +106,6 @@ def insert_accesses(archive: Archive, rows: list[dict[str, Any]]) -> None:
                 "address": "150.163.2.0",
                 "robot": False,
                 "content_type": "Data",
-                "state": "Original",
-                "relation": "",
-                "persistent_url": PERSISTENT,
                 "url": "http://mtc-m16c.sid.inpe.br/",
             }
             assert insert_access(connection, {**values, **row})
@@ -143,74 +132,3 @@ def forget_accesses(archive: Archive) -> None:
     with archive.database.writing() as connection:
         for table in (Access, AccessCount, ArchiveAccessCount):
             connection.execute(delete(table))
-
-
-def store_accesses(archive: Archive, seed: int) -> None:
-    """Store 40 random accesses of three users around midnight.
-
-    The accesses of a user are double clicks of each other, also if several processes store them.
-    """
-    served = archive.served().id
-    chance = random.Random(seed)
-    with archive.database.reading() as connection:
-        items = connection.scalars(
-            select(Item.rep).where(Item.archive_id == served, ~Item.is_service)
-        ).all()
-    for number in range(40):
-        values = {
-            "archive_id": served,
-            "url_key": f"{seed}-{number}",
-            "ibi": chance.choice(items),
-            "second": BEFORE_MIDNIGHT + chance.randrange(120),
-            "visitor": chance.choice("abc"),
-            "address": "192.0.2.0",
-            "robot": chance.random() < 0.1,
-            "content_type": "Data",
-            "persistent_url": PERSISTENT,
-            "url": "",
-        }
-        with archive.database.writing(60, COUNTING) as connection:
-            lock_visitors(connection, str(values["visitor"]))
-            assert insert_access(connection, values)
-
-
-#: The accesses, double clicks and accesses of robots, by item, day and content type.
-Counts = dict[tuple[str, date, str], list[int]]
-
-
-def count_naively(rows: list[dict[str, Any]]) -> Counts:
-    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
-    expected: Counts = {}
-    for place, row in enumerate(rows):
-        key = (row["ibi"], get_utc_day(row["second"]), row["content_type"])
-        followed = any(
-            not other["robot"]
-            and all(other[name] == row[name] for name in ("ibi", "content_type", "visitor"))
-            and (other["second"], number) > (row["second"], place)
-            and other["second"] - row["second"] <= 30
-            for number, other in enumerate(rows)
-        )
-        expected.setdefault(key, [0, 0, 0])[2 if row["robot"] else 1 if followed else 0] += 1
-    return expected
-
-
-def check_counts(archive: Archive, expected: Counts) -> None:
-    """Compare the stored counts of each item and of the Archive with expected ones."""
-    whole: Counts = {}
-    for (_, day, content_type), numbers in expected.items():
-        key = ("", day, content_type)
-        whole[key] = add_counts(whole.get(key), numbers)
-    found: Counts = {}
-    with archive.database.snapshot() as connection:
-        items = connection.scalars(select(AccessCount.ibi).distinct()).all()
-        for ibi in (*items, ""):
-            rows = read_counts(connection, archive.served().id, [ibi] if ibi else None)
-            for day, content_type, *numbers in rows:
-                key = (ibi, day, content_type)
-                found[key] = add_counts(found.get(key), numbers)
-    assert found == expected | whole
-
-
-def add_counts(numbers: list[int] | None, others: list[int]) -> list[int]:
-    """Return the sums of two lists of numbers; the first list may be missing."""
-    return [one + other for one, other in zip(numbers or [0, 0, 0], others, strict=True)]

@@ -47,7 +47,7 @@ ACCEPTED = {"source": "http://g/ibi/offers/1", "giver": SECOND, "kind": "move", 
 ISSUED = {"repeat_key": "lost", "content_hash": "0" * 64, "number": 0, "rep": "r", "ibip": "i"}
 FAULT = {"kind": "missing", "ibi": "a/b", "path": "é.pdf"}
 MORE: dict[str, dict[str, Any]] = {
-    "Access": {"content_type": "Data", "persistent_url": "p"},
+    "Access": {"content_type": "Data"},
     "AccessCount": {"content_type": "Data"},
     "Registration": {"error_at": MOMENT},
 }

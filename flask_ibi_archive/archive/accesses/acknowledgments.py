@@ -6,21 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import chain
 from logging import getLogger
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.accesses.rows import LOCK_TIMEOUT, insert_access, lock_visitors
-from flask_ibi_archive.archive.accesses.visitors import (
-    build_pseudonyms,
-    choose_pseudonym,
-    is_robot_access,
-)
+from flask_ibi_archive.archive.accesses import rows
 from flask_ibi_archive.archive.items.relations import COUNTING
 from flask_ibi_archive.archive.service.archive_service import KeyFacts, URLKeys
-from flask_ibi_archive.archive.service.catalogue import ItemCatalogue, ItemKey
+from flask_ibi_archive.archive.service.catalogue import ItemCatalogue
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.catalogue_items import CatalogueItem, Scope
@@ -91,29 +87,26 @@ def _store_access(
     user = (acknowledgment.client_addresses or ("",))[0]
     second, archive_id = int(archive.clock().timestamp()), archive.served().id
     facts = replace(archive.facts(), relations=None, filter_url_list=False)
-    ibi, relation, url = archive.database.read(
+    ibi, url = archive.database.read(
         lambda connection: _Delivery(connection, archive.items, facts, acknowledgment, user).find(
             key.ibi, archive.today
         )
     )
-    with archive.database.writing(LOCK_TIMEOUT, COUNTING) as connection:
-        pseudonyms = build_pseudonyms(connection, second, user, agents.reader or "")
-        lock_visitors(connection, pseudonyms)
-        is_new = insert_access(
+    with archive.database.writing(rows.LOCK_TIMEOUT, COUNTING) as connection:
+        pseudonyms = rows.build_pseudonyms(connection, second, user, agents.reader or "")
+        rows.lock_visitors(connection, pseudonyms)
+        is_new = rows.insert_access(
             connection,
             {
                 "archive_id": archive_id,
                 "url_key": key.name,
                 "ibi": ibi,
                 "second": second,
-                "visitor": choose_pseudonym(connection, archive_id, pseudonyms, second),
+                "visitor": rows.choose_pseudonym(connection, archive_id, pseudonyms, second),
                 "address": client,
-                "robot": is_robot_access(agents.sender, agents.reader),
+                "robot": rows.is_robot_access(agents.sender, agents.reader),
                 "content_type": acknowledgment.content_type,
-                "state": acknowledgment.state,
-                "relation": relation[:255],
-                "persistent_url": encode_url(acknowledgment.persistent_url or ""),
-                "url": encode_url(url),
+                "url": quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~"),
             },
         )
     if not is_new:
@@ -144,14 +137,6 @@ def _check_key(url_keys: URLKeys, acknowledgment: messages.Acknowledgment) -> Ke
     return facts
 
 
-def encode_url(url: str) -> str:
-    """Return a URL in percent-encoded form, as the database stores URLs.
-
-    :param url: the URL, decoded once.
-    """
-    return quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~")
-
-
 # --- the delivered item --------------------------------------------------------------------------
 
 
@@ -161,7 +146,6 @@ class Target(NamedTuple):
     :param is_item: True if the target is the item; False if the target is metadata of the item.
     """
 
-    relation: str
     item: CatalogueItem
     is_item: bool
     url: str
@@ -172,9 +156,8 @@ class _Delivery:
     """Searches what was delivered among the targets of all relations of an item.
 
     If the acknowledgment contains identifiers, a relation with its content type must lead to the
-    item with these identifiers; among several relations, one with its URL is preferred. Without
-    identifiers, the URL must be the URL of a relation, of a file or of a list of files. Among
-    equally suitable targets, the one with the shortest relation is chosen.
+    item with these identifiers. Without identifiers, the URL must be the URL of a relation, of a
+    file or of a list of files.
 
     :param user: the user's IP address.
     """
@@ -185,15 +168,14 @@ class _Delivery:
     acknowledgment: messages.Acknowledgment
     user: str
 
-    def find(self, requested: str, today: date) -> tuple[str, str, str]:
+    def find(self, requested: str, today: date) -> tuple[str, str]:
         """Return what was delivered.
 
         :param requested: an identifier of the requested item.
         :param today: the day (UTC) of the access, on which embargoes depend.
-        :returns: an identifier of the requested item; the relation from the requested to the
-            delivered item, such as ``.metadata``; and the URL in the acknowledgment, or "" if this
-            Archive does not use it for the delivered item. The URL may have an additional query or
-            fragment, because a resolver appends the query of a persistent URL.
+        :returns: an identifier of the requested item, and the URL in the acknowledgment, or "" if
+            this Archive does not use it for the delivered item. The URL may have an additional
+            query or fragment, because a resolver appends the query of a persistent URL.
         :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to
             the delivered item.
         """
@@ -211,63 +193,50 @@ class _Delivery:
         if item.state == State.DELETED:
             # The item was delivered before it was deleted. Its relations are no longer stored.
             if names and names <= {item.rep, item.ibip}:
-                return ibi, "", ""
+                return ibi, ""
             raise NotCounted(f"{requested} was deleted and no longer leads to another item")
-        targets = list(self._list_targets(item))
-        if names:
-            candidates = [
-                target
-                for target in targets
-                if target.is_item and names <= {target.item.rep, target.item.ibip}
-            ]
-        else:
-            targets += [*self._list_targets(item, FILE_LIST), *self._list_files(item)]
-            candidates = [target for target in targets if compare_urls(url, target.url)]
-        # max() returns the first of equal targets; the first target has the shortest relation
-        best = max(candidates, key=lambda target: compare_urls(url, target.url), default=None)
-        if best is None:
+        targets = self._list_targets(item)
+        named = [t for t in targets if t.is_item and names <= {t.item.rep, t.item.ibip}]
+        keys = {target.item.key for target in named if names}
+        # The files are read only if no other target has the URL.
+        is_ours = any(
+            is_url_of(url, target.url)
+            for target in chain(targets, self._list_files(item))
+            if not names or target.item.key in keys
+        )
+        if not keys and not is_ours:
             raise NotCounted(
                 f"{requested} does not lead to {(' '.join(sorted(names)) or url)[:300]!a}"
                 f" with the content type {self.acknowledgment.content_type}"
             )
-        # The best target usually has the URL. The files are read only if no target has it.
-        is_ours = compare_urls(url, best.url) or any(
-            compare_urls(url, other.url)
-            for other in (*self._list_targets(item, FILE_LIST), *self._list_files(item))
-            if other.item.key == best.item.key
-        )
-        return ibi, best.relation, url if is_ours else ""
+        return ibi, url if is_ours else ""
 
     def _list_targets(self, item: CatalogueItem, verbs: VerbList = NO_VERBS) -> list[Target]:
-        """Return the targets with the content type; the shortest relation comes first.
+        """Return the targets with the content type.
 
         :param verbs: the verbs that the target URLs must contain.
         """
         ibi = parse_identifier(item.rep or item.ibip or "")
         request = messages.UrlRequest(ibi, (self.user,), verbs=verbs)
-        found = list_target_urls(item, request, self.facts)
         return [
-            Target(relation, entry.target.item, entry.target.own is None, entry.values[-1])
-            for relation, entry in sorted(found, key=lambda pair: (len(pair[0]), pair[0]))
+            Target(entry.target.item, entry.target.own is None, entry.values[-1])
+            for _, entry in list_target_urls(item, request, self.facts)
             if entry.values is not None and entry.values[0] == self.acknowledgment.content_type
         ]
 
     def _list_files(self, item: CatalogueItem) -> Iterator[Target]:
-        """Yield the files that may have the URL; each file has its shortest relation."""
-        found: dict[ItemKey, Target] = {}
-        for target in self._list_targets(item, FILE_LIST):
-            if target.item.allows(self.user):
-                found.setdefault(target.item.key, target)
+        """Yield the lists of files, and then the files that may have the URL."""
+        lists = self._list_targets(item, FILE_LIST)
+        yield from lists
+        open_items = {target.item.key: target for target in lists if target.item.allows(self.user)}
         paths = list_paths(self.acknowledgment.url or "")
-        for key, path, url in self.catalogue.find_files(self.connection, list(found), paths):
-            target = found[key]
+        for key, path, url in self.catalogue.find_files(self.connection, [*open_items], paths):
+            target = open_items[key]
             yield target._replace(url=url or self.facts.addresses.file(target.item, path))
 
 
-def compare_urls(delivered: str, ours: str) -> int:
-    """Return 2 if two URLs are equal, 1 if the delivered URL has an additional query, otherwise 0.
-
-    The result is also 1 if the delivered URL has an additional fragment.
+def is_url_of(delivered: str, ours: str) -> bool:
+    """Return whether a delivered URL is one of this Archive, perhaps with a query or a fragment.
 
     :param delivered: the URL in the acknowledgment, decoded once. If the resolver has encoded the
         URL twice, the decoded URL is compared as well.
@@ -275,10 +244,10 @@ def compare_urls(delivered: str, ours: str) -> int:
     """
     ours = decode_url(ours)
     separators = "&#" if "?" in ours else "?#"
-    urls = (delivered, decode_url(delivered))
-    if ours in urls:
-        return 2
-    return int(any(url.startswith(ours) and url[len(ours)] in separators for url in urls))
+    return any(
+        url.startswith(ours) and (url == ours or url[len(ours)] in separators)
+        for url in (delivered, decode_url(delivered))
+    )
 
 
 def list_paths(delivered: str) -> list[str]:

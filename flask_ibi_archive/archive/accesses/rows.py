@@ -1,8 +1,18 @@
-"""The statements that store accesses to items and count them."""
+"""The statements that store accesses to items and count them; pseudonyms of users, and robots.
+
+A pseudonym is a hash of the user's IP address, the User-Agent and a random salt. Each day (UTC) has
+a new salt. The salt is deleted at the end of the next day. Then nobody can find out the IP address
+for a pseudonym. Nobody can find out which pseudonyms of different days belong to one user.
+
+The COUNTER Code of Practice publishes the lists of User-Agents that are used.
+"""
 
 from __future__ import annotations
 
 import datetime
+import hashlib
+import hmac
+import os
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, timedelta
 from typing import Any
@@ -25,7 +35,6 @@ class Access(Base):
         sa.CheckConstraint(
             "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"
         ),
-        sa.CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
         sa.Index("ix_ibi_access_archive", "archive_id", "second"),
         sa.Index("ix_ibi_access_visitor", "visitor", "second"),
         {"sqlite_autoincrement": True},
@@ -50,10 +59,6 @@ class Access(Base):
     #: True: the user is a robot or another program.
     robot: Mapped[bool] = mapped_column(server_default=sa.false())
     content_type: Mapped[str] = mapped_column(sa.String(8))
-    state: Mapped[str | None] = mapped_column(sa.String(8))
-    #: The relation from the requested item to the delivered one.
-    relation: Mapped[str | None] = mapped_column(sa.String(255))
-    persistent_url: Mapped[str] = mapped_column(sa.Text)
     #: The delivered URL; empty if the Archive does not return this URL for the item.
     url: Mapped[str] = mapped_column(sa.Text)
 
@@ -88,6 +93,13 @@ EPOCH = date(1970, 1, 1)
 PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
 
 NUMBERS = ("accesses", "double_clicks", "robots")
+#: The number of seconds after midnight in which the pseudonym of the day before may be used.
+CONTINUED = 3600
+#: The number of characters of a pseudonym.
+LENGTH = 16
+#: The number of characters of a User-Agent that are examined.
+#: Programs name themselves at the beginning of the User-Agent.
+MAX_AGENT = 1024
 
 
 def get_utc_day(second: int) -> date:
@@ -178,6 +190,73 @@ def _find_changes(
 def delete_old_salts(connection: sa.Connection, today: date) -> None:
     """Delete the salts of all days before yesterday."""
     connection.execute(sa.delete(VisitorSalt).where(VisitorSalt.day < today - timedelta(days=1)))
+
+
+# --- visitors ------------------------------------------------------------------------------------
+
+
+def build_pseudonyms(
+    connection: sa.Connection, second: int, address: str, agent: str = ""
+) -> tuple[str, ...]:
+    """Return a user's pseudonym of the day; in the first hour, also that of the day before.
+
+    The first access of a day creates the salt of the day.
+
+    :param connection: a connection in a transaction for writing.
+    :param second: the time of the access in POSIX seconds.
+    :param address: the IP address of the user.
+    :param agent: the User-Agent of the user's browser, if it is known.
+    """
+    day = get_utc_day(second)
+    days = [day, day - timedelta(days=1)] if second % DAY < CONTINUED else [day]
+    salt = insert_or_update(connection, VisitorSalt).values(day=day, salt=os.urandom(32).hex())
+    if connection.execute(salt.on_conflict_do_nothing()).rowcount:
+        delete_old_salts(connection, day)
+    user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
+    stored = sa.select(VisitorSalt.salt).where(VisitorSalt.day.in_(days))
+    return tuple(
+        hmac.new(bytes.fromhex(salt), user, hashlib.sha256).hexdigest()[:LENGTH]
+        for salt in connection.scalars(stored.order_by(VisitorSalt.day.desc()))
+    )
+
+
+def choose_pseudonym(
+    connection: sa.Connection, archive_id: int, pseudonyms: tuple[str, ...], second: int
+) -> str:
+    """Return the pseudonym under which an access is stored.
+
+    If the user made an access just before midnight, the pseudonym of the day before is used again.
+    Then a double click around midnight is recognised.
+
+    :param pseudonyms: the result of :func:`build_pseudonyms`.
+    :param second: the time of the access in POSIX seconds.
+    """
+    for pseudonym in pseudonyms[1:]:
+        accesses = sa.exists().where(
+            Access.archive_id == archive_id,
+            Access.second.between(second - DOUBLE_CLICK, second),
+            Access.visitor == pseudonym,
+        )
+        if connection.scalar(sa.select(accesses)):
+            return pseudonym
+    return pseudonyms[0]
+
+
+def is_robot_access(agent: str | None, reader_agent: str | None) -> bool:
+    """Return whether a robot or another program made an access (COUNTER Code of Practice 5.1, 7.8).
+
+    :param agent: the User-Agent of the program that sent the acknowledgment, usually the resolver.
+        It is examined only if ``reader_agent`` is unknown. The resolver itself is a program.
+        Therefore only robots are recognised in this case, and no other programs.
+    :param reader_agent: the User-Agent of the reader's browser, if the resolver sends it.
+    """
+    # imported only here, because the import reads and compiles long lists
+    from counter_robots import is_machine, is_robot, is_robot_or_machine
+
+    if reader_agent:
+        return bool(is_robot_or_machine(reader_agent[:MAX_AGENT]))
+    agent = agent and agent[:MAX_AGENT]
+    return bool(agent and is_robot(agent) and not is_machine(agent))
 
 
 # --- counts --------------------------------------------------------------------------------------

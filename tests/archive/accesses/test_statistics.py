@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import Any
 
@@ -13,39 +15,37 @@ import pytest
 from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.accesses import (
-    Counts,
-    acknowledge,
-    add_counts,
-    check_counts,
-    count_naively,
-    forget_accesses,
-    insert_accesses,
-    set_time,
-    stored,
-)
-from support.archives import archive_of, import_records, open_app
+from sqlalchemy import select
+from support.accesses import acknowledge, forget_accesses, insert_accesses, set_time, stored
+from support.archives import SERVICE, archive_of, import_records, open_app
 from support.commands import command
+from support.statements import count_statements
+from support.tables import SECOND
+from support.web import ask, rep
 
+from flask_ibi_archive.archive.accesses import rows
 from flask_ibi_archive.archive.accesses.rows import get_utc_day, start_of_day
 from flask_ibi_archive.archive.accesses.statistics import Statistics
-from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.relations import COUNTING
+from flask_ibi_archive.archive.items.tables import AccessCount
 from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents
 
-A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
+A, B = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002))
 NOON = start_of_day(date(2026, 3, 1)) + 43_200
 MIDNIGHT = start_of_day(date(2026, 3, 2))
 Row = dict[str, Any]
+#: The accesses, double clicks and accesses of robots, by item, day and content type.
+Counts = dict[tuple[str, date, str], list[int]]
 
 
 @pytest.fixture(scope="module")
 def counted(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
-    """An Archive with three items."""
+    """An Archive with two items."""
     folder = tmp_path_factory.mktemp("statistics")
     with open_app(backend, folder) as app:
-        import_records(archive_of(app), [{"rep": rep} for rep in (A, B, C)])
+        import_records(archive_of(app), [{"rep": ibi} for ibi in (A, B)])
         yield archive_of(app)
 
 
@@ -102,6 +102,45 @@ def test_double_clicks_and_periods(archive: Archive) -> None:
     assert whole.to_json() == {"ibi": None, "by": "year", **numbers, "periods": [period]}
 
 
+# --- the counts ----------------------------------------------------------------------------------
+
+
+def count_naively(accesses: list[Row]) -> Counts:
+    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
+    expected: Counts = {}
+    for place, row in enumerate(accesses):
+        key = (row["ibi"], get_utc_day(row["second"]), row["content_type"])
+        followed = any(
+            not other["robot"]
+            and all(other[name] == row[name] for name in ("ibi", "content_type", "visitor"))
+            and (other["second"], number) > (row["second"], place)
+            and other["second"] - row["second"] <= 30
+            for number, other in enumerate(accesses)
+        )
+        expected.setdefault(key, [0, 0, 0])[2 if row["robot"] else 1 if followed else 0] += 1
+    return expected
+
+
+def add(counts: Counts, key: tuple[str, date, str], numbers: list[int]) -> None:
+    """Add numbers to those of a key."""
+    counts[key] = [sum(pair) for pair in zip(counts.get(key, [0, 0, 0]), numbers, strict=True)]
+
+
+def check_counts(archive: Archive, expected: Counts) -> None:
+    """Compare the stored counts of each item and of the Archive with expected ones."""
+    whole: Counts = {}
+    for (_, day, content_type), numbers in expected.items():
+        add(whole, ("", day, content_type), numbers)
+    stored_counts: Counts = {}
+    with archive.database.snapshot() as connection:
+        items = connection.scalars(select(AccessCount.ibi).distinct()).all()
+        for ibi in (*items, ""):
+            counts = rows.read_counts(connection, archive.served().id, [ibi] if ibi else None)
+            for day, content_type, *numbers in counts:
+                add(stored_counts, (ibi, day, content_type), numbers)
+    assert stored_counts == expected | whole
+
+
 EVENTS = st.lists(
     st.fixed_dictionaries(
         {
@@ -137,13 +176,81 @@ def test_stored_counts_equal_a_naive_count_of_all_accesses(
             before = counted.purge(0).before
             for key, numbers in count_naively(present).items():
                 if key[1] < before:
-                    purged[key] = add_counts(purged.get(key), numbers)
+                    add(purged, key, numbers)
             present = [event for event in present if event["second"] >= start_of_day(before)]
             assert len(stored(counted)) == len(present)
         expected = count_naively(present)
         for key, numbers in purged.items():
-            expected[key] = add_counts(expected.get(key), numbers)
+            add(expected, key, numbers)
         check_counts(counted, expected)
+
+
+@pytest.mark.postgresql
+def test_counts_are_exact_if_accesses_are_stored_at_the_same_time(archive: Archive) -> None:
+    """The accesses of a user are double clicks of each other, whoever stores them."""
+
+    def store(seed: int) -> None:
+        chance = random.Random(seed)
+        for number in range(12):
+            values = {
+                "archive_id": archive.served().id,
+                "url_key": f"{seed}-{number}",
+                "ibi": A,
+                "second": MIDNIGHT + chance.randrange(-60, 60),
+                "visitor": chance.choice("ab"),
+                "address": "192.0.2.0",
+                "robot": chance.random() < 0.1,
+                "content_type": "Data",
+                "url": "",
+            }
+            with archive.database.writing(60, COUNTING) as connection:
+                rows.lock_visitors(connection, str(values["visitor"]))
+                assert rows.insert_access(connection, values)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(store, range(3)))
+    accesses = stored(archive)
+    assert len(accesses) == 3 * 12
+    check_counts(archive, count_naively(accesses))
+
+
+def test_reading_statistics_writes_nothing(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    insert_accesses(archive, [{"ibi": A, "second": NOON}])
+    for target in ("/ibi/statistics", f"/col/{A}/statistics"):
+        for form in ("html", "csv"):
+            url = f"{target}?format={form}&by=day"
+            executed = count_statements(app, lambda url=url: ask(app, url))  # type: ignore[misc]
+            words = {statement.split()[0].upper() for statement in executed}
+            assert words <= {"BEGIN", "PRAGMA", "SELECT", "WITH"}, url
+
+
+@pytest.mark.postgresql
+def test_the_counts_of_an_item_are_those_of_all_its_identifiers(app: Flask) -> None:
+    archive = archive_of(app)
+    ibip = "8JMKD3MGP8W/35MME4E"
+    import_records(archive, [{"rep": A, "ibip": ibip}])
+    insert_accesses(archive, [{"ibi": ibi, "second": NOON} for ibi in (A, ibip)])
+    with archive.database.writing():  # reading does not wait for a writer
+        assert archive.statistics(A).downloads == archive.statistics(ibip).downloads == 2
+    exported = json.loads(command(app, "export", "--with-counts").data)
+    assert exported["counts"] == [["2026-03-01", "Data", 2, 0, 0]]
+
+
+def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Flask]) -> None:
+    archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
+    for number, archive in enumerate(archives, 1):
+        archive.init()
+        import_records(archive, [{"rep": rep(number)}])
+        insert_accesses(
+            archive, [{"ibi": rep(number), "second": NOON + 60 * place} for place in range(number)]
+        )
+    assert [archive.statistics().downloads for archive in archives] == [1, 2]
+    assert archives[1].statistics(rep(2)).downloads == 2
+
+
+# --- users and robots ----------------------------------------------------------------------------
 
 
 def test_robots_are_recognised_and_addresses_shortened() -> None:
@@ -155,7 +262,7 @@ def test_robots_are_recognised_and_addresses_shortened() -> None:
         ("python-requests/2.31", "curl/8.1", True),  # the User-Agent of the reader is a program
         ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
     ]:
-        assert is_robot_access(sender, reader) is robot
+        assert rows.is_robot_access(sender, reader) is robot
     # the last octet or the last 80 bits are not stored
     for address, kept in [
         ("150.163.2.175", "150.163.2.0"),
@@ -253,8 +360,8 @@ def test_stats_prints_a_table_json_or_csv(read: Flask) -> None:
     told = json.loads(command(read, "stats", A.upper(), "--by", "day", "--json").data)
     assert (told["ibi"], told["by"]) == (A, "day")
     assert [one["label"] for one in told["periods"]] == ["2024-01-31", "2024-02-01"]
-    rows = list(csv.DictReader(io.StringIO(command(read, "stats", A, "--csv").data)))
-    assert [(row["period"], row["downloads"]) for row in rows] == [
+    table = csv.DictReader(io.StringIO(command(read, "stats", A, "--csv").data))
+    assert [(row["period"], row["downloads"]) for row in table] == [
         ("2024-01", "1"),
         ("2024-02", "0"),
     ]
