@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flask_ibi_archive.archive.items.files import (
     Content,
-    FileStore,
     Readable,
     Staging,
     copy_and_measure,
@@ -13,9 +12,6 @@ from flask_ibi_archive.archive.items.files import (
 
 class MeasuringStaging(Staging):
     """A staging folder that only reads the files."""
-
-    def __init__(self, store: FileStore) -> None:
-        super().__init__(store, lambda sha256: None)
 
     def add_stream(self, stream: Readable) -> Content:
         """Return the checksum and the size of a stream.

@@ -43,20 +43,6 @@ def get_archive_for_change() -> Archive:
 # --- fields of items ---------------------------------------------------------------------------
 
 
-#: The elements of Dublin Core that have an option. The element "language" has no option, because
-#: --language sets the language of the item.
-OPTIONS = (
-    *("title", "creator", "subject", "description", "publisher", "contributor", "date", "type"),
-    *("source", "relation", "coverage", "rights"),
-)
-#: The fields that the options of the command add set.
-OPTION_FIELDS = {
-    **{name: f"metadata.dc.{name}" for name in OPTIONS},
-    **{name: name for name in ("title", "language", "content_type", "embargo", "same_as")},
-    "creator": "creators",
-    "network": "access.networks",
-    "others": "access.others",
-}
 #: The beginning of a text that is JSON. Cataloguers write titles such as [Untitled].
 JSON_TEXT = re.compile(r'\s*(\{|\[\s*[]["{])')
 
@@ -129,10 +115,9 @@ def _replace_part(old: Any, parts: Sequence[str], value: Any) -> Any:
 
 
 @contextmanager
-def naming_arguments(options: Mapping[str, str]) -> Iterator[None]:
+def naming_arguments() -> Iterator[None]:
     """Report an error of a field as a wrong argument, with exit status 2.
 
-    :param options: the options that set fields, and these fields.
     :raises UsageError: if the block raises an error that a wrong field has caused.
     """
     from flask_ibi_archive.archive.items.operations import name_field
@@ -144,21 +129,10 @@ def naming_arguments(options: Mapping[str, str]) -> Iterator[None]:
         wrong = error.__cause__
         if not isinstance(wrong, FieldError):
             raise
-        name, reason = name_field(wrong.field), wrong.reason
-        if name == "titles":  # it is missing or empty
-            name, reason = "title", "an item that is described by other fields needs a title"
-        names = [_name_option(option) for option in options if name.startswith(options[option])]
-        raise click.UsageError(f"{(names or [name])[0]}: {reason}") from error
+        raise click.UsageError(f"{name_field(wrong.field)}: {wrong.reason}") from error
 
 
 # --- add and edit ------------------------------------------------------------------------------
-
-
-def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the repeatable options for Dublin Core (--title, --creator and so on) to a command."""
-    for element in reversed(OPTIONS):
-        command = repeatable_option(f"--{element}")(command)
-    return command
 
 
 @click.command("add")
@@ -171,33 +145,26 @@ def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @ibi_option(
     "--reserved", help="Give the item this identifier. The command reserve has reserved it."
 )
-@dublin_core_options
+@click.option("--title", help="The title. It is the same as --set title=...")
+@repeatable_option("--creator", help='An author, such as "Silva, Ana".')
 @click.option("--language", help="The language of the item, such as pt or pt-BR.")
-@click.option("--content-type", type=click.Choice(["Data", "Metadata"]), default="Data")
-@repeatable_option("--network", help="Restrict access to the files to this network (CIDR).")
-@click.option(
-    "--others",
-    type=click.Choice(["metadata", "none"]),
-    help="What users outside the networks can see: the metadata (default) or nothing.",
-)
-@click.option(
-    "--embargo", metavar="DATE", help="The first day (UTC) on which readers may read the files."
-)
 @repeatable_option(
-    "--same-as",
-    metavar="NAME",
-    help="A Handle, DOI, ARK or URN of the item, or an address at which it used to be.",
+    "--set",
+    "assignments",
+    metavar="FIELD=VALUE",
+    help="Another field of the record, as in the command edit.",
 )
-@flag_option("--no-file-list", help="Do not publish the list of the files.")
 @group.json_option
 def add_command(
     files: tuple[Path, ...],
     edition_of: str | None,
     translation_of: str | None,
     reserved: str | None,
-    no_file_list: bool,
+    title: str | None,
+    creator: tuple[str, ...],
+    language: str | None,
+    assignments: tuple[str, ...],
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Deposit an item from local files.
 
@@ -206,14 +173,15 @@ def add_command(
     Prints the identifiers of the item: the repository name, a tab and the IBIp. Prints the
     persistent URL on standard error. With --json, the URL is part of the JSON output.
 
-    The options for Dublin Core may be repeated. A new edition or translation does not inherit
-    anything from the other item.
+    --creator and --set may be repeated. A new edition or translation does not inherit anything from
+    the other item.
 
     \b
     Example:
       flask --app example_app ibi add report.pdf data.csv \\
           --title "Annual report" --creator "Banon, Gerald" --language en
-      flask --app example_app ibi add report.pdf --title "Thesis" --embargo 2027-03-01
+      flask --app example_app ibi add report.pdf --title "Thesis" --set embargo=2027-03-01 \\
+          --set access.networks=150.163.0.0/16 --set metadata.dc.subject=hydrology
       flask --app example_app ibi add report.pdf --translation-of 8JMKD3MGP8W/35MME4E \\
           --title "Relatório anual" --language pt
     """
@@ -222,26 +190,24 @@ def add_command(
             "--edition-of can't be used with --translation-of; add the new edition first, and then "
             "add its translation"
         )
-    if translation_of is not None and options["language"] is None:
+    if translation_of is not None and language is None:
         raise click.UsageError("--translation-of needs --language, the language of the translation")
-    assignments: list[tuple[str, str]] = []
-    for name, field in OPTION_FIELDS.items():
-        texts = [options[name]] if isinstance(options[name], str) else options[name] or ()
-        if "" in texts:
-            raise click.UsageError(f"{_name_option(name)}: the text is empty; omit the option")
-        assignments += [(field, text) for text in texts]
+    stated = [("title", title), *(("creators", name) for name in creator), ("language", language)]
+    pairs = [(field, text) for field, text in stated if text is not None]
+    if "" in dict(pairs).values():
+        raise click.UsageError("an option has an empty text; omit the option")
+    fields = read_fields([*pairs, *map(_read_assignment, assignments)], {})
     for ibi in (edition_of, translation_of, reserved):
         if ibi is not None:
             parse_identifier(ibi)  # gives a more precise error than the deposit
     archive = get_archive_for_change()
-    with naming_arguments(OPTION_FIELDS):
+    with naming_arguments():
         minted = archive.deposit(
             files=files,
             previous_edition=edition_of,
             translation_of=translation_of,
-            list_files=not no_file_list,
             reserved=reserved,
-            **read_fields(assignments, {}),
+            **fields,
         )
     if reserved is None:
         group.warn_of_private_address(archive)
@@ -250,10 +216,6 @@ def add_command(
         return
     write_identifiers(minted)
     terminal.say(f"persistent URL: {archive.persistent_url(minted)}")
-
-
-def _name_option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def write_identifiers(minted: Minted) -> None:
@@ -311,7 +273,7 @@ def edit_command(ibi: str, assignments: tuple[str, ...], **options: Any) -> None
     item = group.find_item(archive, ibi)
     before = format_record(item.record)
     changes = read_fields(pairs, {**before, **before.get("metadata", {}).get("work", {})})
-    with naming_arguments({}):
+    with naming_arguments():
         archive.edit(ibi, **options, **changes)
     terminal.write(f"edited {item.record.identifiers[0]}")
 
@@ -322,8 +284,6 @@ def _read_assignment(text: str) -> tuple[str, str]:
     :raises UsageError: if the argument is not FIELD=VALUE, or if the field can't be edited.
     """
     from flask_ibi_archive.archive.items.operations import EDITABLE
-    from flask_ibi_archive.core.records.readers import FIELDS, find_column
-    from flask_ibi_archive.core.records.record import ELEMENTS
     from flask_ibi_archive.core.records.values import quoted, suggest
 
     field, sign, value = text.partition("=")
@@ -332,15 +292,7 @@ def _read_assignment(text: str) -> tuple[str, str]:
     name = field.partition(".")[0]
     known = ("files", *(known for known in EDITABLE if known != "aliases"))
     if name not in known:
-        choices = [f"metadata.dc.{name}"] if name in ELEMENTS else []
-        if column := find_column(name):
-            path = FIELDS[column.field].path.removeprefix("metadata.work.")
-            choices.insert(0, path.partition("[")[0])
         meant = suggest(name, known) or f"; the fields are {', '.join(known)}"
-        if choices:
-            meant = f"; did you mean {' or '.join(choices)}?"
-        elif name == "aliases":
-            meant = "; use the command alias"
         raise click.UsageError(f"{quoted(name)[1:-1]}: this field can't be edited{meant}")
     return field, value
 
@@ -603,8 +555,7 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
     "add --reserved" gives a reserved identifier to an item. The command "release" ends the
     reservation. A reserved identifier is never issued again.
 
-    --list prints one line for each reservation: repository name, IBIp, status (held, used or
-    released), date and note, separated by tabs.
+    --list prints a table of the reservations. A status is held, used or released.
 
     \b
     Example:
@@ -614,7 +565,16 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
     if listing:
         if count is not None or note is not None:
             raise click.UsageError("--list cannot be used with -n or --note")
-        _write_reservations(as_json)
+        rows: Iterator[dict[str, Any]] = (
+            {
+                **asdict(reservation),
+                "reserved_at": format_timestamp(reservation.reserved_at),
+                "settled_at": format_timestamp(reservation.settled_at),
+            }
+            for reservation in group.get_archive().reservations()
+        )
+        columns = ("rep", "ibip", "status", "reserved_at", "settled_at", "note")
+        terminal.write_table(columns, rows, as_json)
         return
     archive = get_archive_for_change()
     group.warn_of_private_address(archive)
@@ -624,24 +584,6 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
         return
     for new in reserved:
         write_identifiers(new)
-
-
-def _write_reservations(as_json: bool) -> None:
-    """Write all reservations, including those that are used or released."""
-    rows: list[dict[str, Any]] = [
-        {
-            **asdict(reservation),
-            "reserved_at": format_timestamp(reservation.reserved_at),
-            "settled_at": format_timestamp(reservation.settled_at),
-        }
-        for reservation in group.get_archive().reservations()
-    ]
-    if as_json:
-        terminal.write_json(rows)
-        return
-    for row in rows:
-        values = [row[name] or "" for name in ("rep", "ibip", "status", "reserved_at", "note")]
-        terminal.write("\t".join(" ".join(value.split()) for value in values))
 
 
 @click.command("release")
@@ -681,8 +623,6 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
 
 #: The number of lines that export writes to standard output at a time.
 LINES_PER_WRITE = 400
-#: The number of items after which the progress bar is updated.
-ITEMS_PER_UPDATE = 100
 
 
 @click.command("import")
@@ -883,53 +823,25 @@ def export_command(target: str, files: Path | None, with_counts: bool) -> None:
     """
     from flask_ibi_archive.archive.items import import_export as exporting
     from flask_ibi_archive.core.records.record import format_line
+    from flask_ibi_archive.server.files import new_file
 
     archive = group.get_archive()
     # closing() ends the transaction of the generator, also after an error
-    with closing(archive.list_records()) as exported, terminal.Bars(items="Exporting") as bars:
+    with closing(archive.list_records()) as exported:
         records: Iterator[Record] = exported
         if files is not None:
             base = Path() if target == "-" else Path(target).resolve().parent
             records = exporting.copy_files(records, files.resolve(), base)
-        # there is no bar if the records themselves are written to a terminal
-        is_shown = target != "-" or not terminal.standard_output().isatty()
-        total = archive.items.count() if is_shown else None
-        counted = records if total is None else _show_progress(records, bars, total)
         texts = (
-            exporting.format_with_counts(counted, archive.database, archive.served().id)
+            exporting.format_with_counts(records, archive.database, archive.served().id)
             if with_counts
-            else map(format_line, counted)
+            else map(format_line, records)
         )
         lines = (text.encode() + b"\n" for text in texts)
         if target == "-":
             while block := b"".join(islice(lines, LINES_PER_WRITE)):
                 terminal.write(block, nl=False)
-        else:
-            _write_file(Path(target), lines)
-
-
-def _show_progress(records: Iterator[Record], bars: terminal.Bars, total: int) -> Iterator[Record]:
-    """Yield the records and show a progress bar."""
-    for number, record in enumerate(records, 1):
-        yield record
-        if number % ITEMS_PER_UPDATE == 0 or number == total:
-            bars.show("items", number, total)
-
-
-def _write_file(path: Path, lines: Iterator[bytes]) -> None:
-    """Write lines to a file, a pipe or a device.
-
-    An existing file is replaced when all lines are written.
-
-    :raises StorageError: if the file cannot be written.
-    """
-    from flask_ibi_archive.server.files import new_file
-
-    try:
-        is_special = path.exists() and not path.is_file()
+            return
         # resolve() keeps a symbolic link; the umask restricts the permissions of a new file
-        opened = path.open("wb") if is_special else new_file(path.resolve(), mode=0o666)
-        with opened as stream:
+        with new_file(Path(target).resolve(), mode=0o666) as stream:
             stream.writelines(lines)
-    except OSError as error:
-        raise StorageError(f"{path} can't be written: {error.strerror}") from error

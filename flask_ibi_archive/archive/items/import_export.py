@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -26,22 +26,20 @@ from sqlalchemy.exc import IntegrityError
 from flask_ibi_archive.archive.items import operations, write
 from flask_ibi_archive.archive.items.files import Content, FileStore, copy_and_measure, measure
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.archive.items.read import ItemReader, Owner, find_owners_and_originals
+from flask_ibi_archive.archive.items.read import ItemReader, Owner
 from flask_ibi_archive.archive.items.relations import STORING, lock_items
-from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
+from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import (
     AccessCount,
     ArchiveAccessCount,
     Item,
     ItemIdentifier,
 )
-from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records.offer_messages import DailyCount, format_counts, parse_counts
 from flask_ibi_archive.core.records.record import (
     FileRecord,
-    ItemView,
     Record,
     check_record,
     find_errors,
@@ -164,15 +162,12 @@ class Line:
     :param number: the number of the line. The first line has the number 1.
     :param contents: the checksum and size of each file that the record adds, by path.
     :param counts: the daily counts of accesses to the item; None if the line has none.
-    :param heads: if the relations are stored after the last line: the heads of the groups that the
-        item has left, and its language there.
     """
 
     number: int
     record: Record
     contents: dict[str, Content] = field(default_factory=dict)
     counts: tuple[DailyCount, ...] | None = None
-    heads: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(slots=True)
@@ -287,8 +282,6 @@ BATCH = 500
 BATCH_BYTES = 4 << 20
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
-#: The fields that may contradict other items until a later line changes these items.
-RELATIONS = ("next_edition", "translations", "language")
 
 
 def find_field(record: Record, text: str | None) -> str | None:
@@ -310,11 +303,14 @@ class Counts:
 class ImportPass:
     """Stores the lines of a file, in the order of the file, in the transaction of the caller.
 
+    The next editions and the translations are set after the last line, because the lines are in any
+    order: two of them may swap their next editions or their languages. Those of the items that the
+    file updates are removed before the first line (:meth:`clear`). So the result does not depend on
+    the order. An item that is listed by the record of an item outside of the file stays in its
+    group.
+
     Lines are stored in batches. If the database refuses a batch, its lines are stored one by one,
-    to find the wrong one. A line whose relations contradict those of other items is stored without
-    them: its next edition and its translations are set after the last line (:meth:`finish`),
-    because a later line may change the other items. So two lines may swap their next editions or
-    their languages.
+    to find the wrong one.
 
     :param name: the name of the file in messages.
     :param now: the timestamp of items whose records have no timestamp.
@@ -329,39 +325,62 @@ class ImportPass:
     counts: Counts = field(default_factory=Counts)
     #: The row IDs of the items that were present before the import, and that a line has named.
     _named: set[int] = field(default_factory=set)
-    #: The row IDs of the items and the lines whose relations are stored after the last line.
-    _postponed: list[tuple[int, Line]] = field(default_factory=list)
-    #: The heads of the groups that items have left because their relations are postponed.
-    _left: set[str] = field(default_factory=set)
-    #: The row IDs of the items whose lines state no language.
+    #: The former records of the items whose relations were removed.
+    _former: dict[int, Record] = field(default_factory=dict)
+    #: The row IDs of the items that had languages in groups that were removed.
+    _members: set[int | None] = field(default_factory=set)
+    #: The row IDs of those of them whose lines state no language.
     _without_language: set[int] = field(default_factory=set)
+    #: The row IDs of items, and what their lines say about relations.
+    _related: list[tuple[int, Line]] = field(default_factory=list)
+
+    def clear(self, identifiers: Iterable[str]) -> None:
+        """Remove the next editions and the translations of present items of the Archive."""
+        relations = self.store.relations
+        for part in dialects.batched(identifiers, BATCH):
+            ids = {owner.id for owner in self.store.find_owners(part).values()}
+            for item_id, item in self.store.reader.read_items(ids).items():
+                record = item.record
+                if record.next_edition is not None or record.translations:
+                    self._former[item_id] = record
+                if record.next_edition is not None:
+                    relations.set_next_edition(item_id, None)
+                if record.translations:
+                    members = relations.find_members(record.identifiers[0])
+                    self._members.update(
+                        member.item_id for member in members if member.item_id != item_id
+                    )
+                    relations.dissolve(record.identifiers[0])
 
     def write(self, lines: Sequence[Line]) -> None:
         """Store a batch of lines."""
         for part in [[line] for line in lines] if self.importer.collects else [lines]:
-            self._attempt(part)
+            self._attempt(self._write, part, part)
 
-    def _attempt(self, lines: Sequence[Line], postpones: bool = False) -> None:
-        """Store lines in a savepoint; if they are refused, one by one and without their relations.
+    def finish(self) -> None:
+        """Set the relations."""
+        self.store.clear_languages(self._without_language)  # they get those of their groups
+        for part in dialects.batched(self._related, BATCH):
+            self._attempt(self._relate, part, [line for _, line in part])
 
-        :param postpones: whether the relations of the lines are set after the last line.
-        """
-        before = replace(self.counts), len(self.store.notices), len(self._postponed)
+    def _attempt(
+        self, store: Callable[[Sequence[Any]], None], parts: Sequence[Any], lines: Sequence[Line]
+    ) -> None:
+        """Store something of each line in a savepoint; if it is refused, of one after the other."""
+        before = replace(self.counts), len(self.store.notices), len(self._related)
         try:
             with self.store.connection.begin_nested():
-                self._write(lines, postpones)
+                store(parts)
         except (IntegrityError, StorageError) as error:
-            self.counts, notices, postponed = before
-            del self.store.notices[notices:], self._postponed[postponed:]
-            if len(lines) > 1:
-                for line in lines:
-                    self._attempt([line])
+            self.counts, notices, related = before
+            del self.store.notices[notices:]
+            if store == self._write:
+                del self._related[related:]
+            if len(lines) == 1:
+                self.importer.handle(self._explain(lines[0], error))
                 return
-            explained = self._explain(lines[0], error)
-            if postpones or explained.field not in RELATIONS:
-                self.importer.handle(explained)
-            else:
-                self._attempt(lines, postpones=True)
+            for part, line in zip(parts, lines, strict=True):
+                self._attempt(store, [part], [line])
 
     def _explain(self, line: Line, error: IntegrityError | StorageError) -> RecordError:
         """Return the error of a line."""
@@ -376,77 +395,31 @@ class ImportPass:
         field = error.field or FIELD_OF_RULE.get(error.rule) or find_field(line.record, error.ibi)
         return RecordError(self.name, line.number, field, str(error))
 
-    def _write(self, lines: Sequence[Line], postpones: bool) -> None:
+    def _write(self, lines: Sequence[Line]) -> None:
         store = self.store
         texts = [text for line in lines for text in line.record.identifiers]
-        owners, elsewhere = find_owners_and_originals(store.connection, store.archive_id, texts)
-        new, named, seen = self._sort(lines, owners)
-        if len(lines) == 1 and (new or named):
-            self._check(lines[0], owners, elsewhere)
-        if postpones:
-            self._leave(lines[0])
-        # the updates first, because they end groups that new items may join
-        self._update(named, postpones)
-        stored = dict(named)
-        if new:
-            stored.update(zip(self._insert(new, postpones), new, strict=True))
-        if postpones:
-            self._postponed += stored.items()
-        else:
-            self._check_groups(stored.values(), self._named | seen)
+        new, named, seen = self._sort(lines, store.find_owners(texts))
+        self._update(named)
+        stored = {**named, **dict(zip(self._insert(new), new, strict=True))}
         counts = {item_id: line.counts for item_id, line in stored.items() if line.counts}
         if counts:
             replace_counts(store.connection, store.archive_id, counts)
         self._named |= seen
 
-    def _check_groups(self, lines: Collection[Line], named: Collection[int]) -> None:
-        """Check that no later line may end a group that the translations of a line have joined.
-
-        The head of such a group is an item that was present before the import.
-
-        :param named: the row IDs of the items that lines have named so far.
-        :raises RuleBroken: rule 8, so that the relations of the line are stored after the last one.
-        """
-        listing = [line.record.identifiers[0] for line in lines if line.record.translations]
-        heads = self.store.relations.find_heads(listing) if listing else {}
-        owners = self.store.find_owners(heads.values()) if heads else {}
-        for ibi, head in heads.items():
-            if head in owners and owners[head].id not in named and owners[head].id <= self.newest:
-                raise RuleBroken(8, ibi, RULES[8], "translations")
-
-    def _insert(self, lines: Sequence[Line], postpones: bool) -> list[int]:
+    def _insert(self, lines: Sequence[Line]) -> list[int]:
         """Insert the items of lines whose identifiers are unknown, and return their row IDs."""
-        records = [without_relations(line.record) if postpones else line.record for line in lines]
+        if not lines:
+            return []
+        records = [without_relations(line.record) for line in lines]
         ids = self.store.insert(records, [line.contents for line in lines], self.now)
         self.counts.added += len(ids)
-        silent = {
-            record.identifiers[0]: item_id
-            for record, item_id in zip(records, ids, strict=True)
-            if record.language is None
-        }
-        self._without_language |= {silent[ibi] for ibi in self.store.relations.find_heads(silent)}
-        for record in records:
-            if record.state == State.ORIGINAL.value:
-                operations.note_signal(self.store, item_deposited, record)
+        for item_id, line in zip(ids, lines, strict=True):
+            self._note_relations(item_id, line.number, line.record)
+            if line.record.state == State.ORIGINAL.value:
+                operations.note_signal(self.store, item_deposited, line.record)
             else:
-                operations.note_change(self.store, None, record)
+                operations.note_change(self.store, None, line.record)
         return ids
-
-    def _leave(self, line: Line) -> None:
-        """Remove the item of a line from its groups; store the heads and the language there.
-
-        An item without a language stays in its group: no other record can list it.
-        """
-        texts = line.record.identifiers
-        members = [
-            member
-            for text in texts
-            for member in self.store.relations.find_members(text)
-            if member.ibi in texts and member.head not in texts and member.language is not None
-        ]
-        self.store.relations.remove([member.ibi for member in members])
-        line.heads = [(member.head, str(member.language)) for member in members]
-        self._left.update(head for head, _ in line.heads)
 
     def _sort(
         self, lines: Sequence[Line], owners: Mapping[str, Owner]
@@ -488,58 +461,42 @@ class ImportPass:
             named[items.pop()] = line
         return new, named, seen
 
-    def _update(self, lines: Mapping[int, Line], postpones: bool) -> None:
+    def _update(self, lines: Mapping[int, Line]) -> None:
         """Update items from lines. An item that does not change is not written."""
-        store, relations = self.store, self.store.relations
+        if not lines:
+            return
+        store = self.store
         lock_items(store.connection, list(lines))
-        views = store.reader.read_items(list(lines)) if lines else {}
-        updates, lists, left = [], {}, []
-        for item_id, view in views.items():
-            line, before = lines[item_id], view.record
+        updates = []
+        for item_id, view in store.reader.read_items(list(lines)).items():
+            line, before = lines[item_id], self._former.get(item_id, view.record)
             try:
                 record = self._merge(line, before)
             except FieldError as error:
                 raise RecordError(self.name, line.number, error.field, error.reason) from error
             [record] = store.resolve([record])
-            ibi = before.identifiers[0]
-            if view.head is not None and before.language is not None:
-                # the record of another item lists this item
-                record = self._join_present(view, record)
+            self._note_relations(item_id, line.number, record)
+            ibi, language = before.identifiers[0], before.language
+            if view.head is not None and language is not None:
+                # the record of an item outside of the file lists this item
+                write.check_language(ibi, record.language, language)
+                record = structs.replace(record, language=language)
+            elif record.language is None and item_id in self._members:
+                self._without_language.add(item_id)
+                record = structs.replace(record, language=language)
             # a line may omit the timestamp
-            stated = structs.replace(record, timestamp=record.timestamp or before.timestamp)
-            if before == stated and ibi not in self._left:
+            record = structs.replace(record, timestamp=record.timestamp or before.timestamp)
+            if before == record:
                 self.counts.skipped += 1
                 continue
-            if view.head is not None and before.language is None:
-                relations.leave(ibi)  # no other record can list the item any more
             store.check_no_copies(item_id, record)
-            if postpones:
-                record = without_relations(record)
-            if record.translations != before.translations or ibi in self._left:
-                left += self._dissolve(ibi)
-                if record.translations:
-                    lists[record.identifiers[0]] = record.translations
-            updates.append(write.Update(item_id, before, record, line.contents))
+            new = without_relations(record)
+            updates.append(write.Update(item_id, without_relations(before), new, line.contents))
             # the line of another item of the group may change the translations, too
             record = structs.replace(record, translations=before.translations)
             operations.note_change(store, before, record)
         store.replace(updates, self.now)
-        # they had their languages from the groups
-        store.clear_languages([item_id for item_id in left if item_id in self._without_language])
-        if lists:
-            relations.join(lists)
         self.counts.updated += len(updates)
-
-    def _dissolve(self, head: str) -> list[int]:
-        """Delete the group whose head is an item, also for the items that have left it.
-
-        :returns: the row IDs of the members in this Archive.
-        """
-        members = self.store.relations.find_members(head)
-        self.store.relations.dissolve(head)
-        for _, line in self._postponed:
-            line.heads = [left for left in line.heads if left[0] != head]
-        return [one.item_id for one in members if one.head == head and one.item_id is not None]
 
     def _merge(self, line: Line, before: Record) -> Record:
         """Return the new record of an item: that of the line, with what the item always keeps."""
@@ -567,72 +524,21 @@ class ImportPass:
             target_file=None if record.target_file == first else record.target_file,
         )
 
-    def _join_present(self, view: ItemView, record: Record) -> Record:
-        """Return the record of an item that the record of another item lists as a translation.
+    def _note_relations(self, item_id: int, number: int, record: Record) -> None:
+        """Note the relations of an item, to set them after the last line."""
+        if record.next_edition is not None or record.translations:
+            names = ("rep", "ibip", "aliases", "next_edition", "translations")
+            relations = Record(**{name: getattr(record, name) for name in names})
+            self._related.append((item_id, Line(number, relations)))
 
-        The item keeps the language of the list, and stays in its group.
-
-        :raises RuleBroken: rule 8, if the line states another language.
-        """
-        before, ibi = view.record, view.record.identifiers[0]
-        others = self.store.relations.find_others(ibi)
-        listed = {
-            language: text
-            for language, text in record.translations.items()
-            if others.get(language) != text
-        }
-        write.check_language(ibi, record.language, before.language)
-        if record.language is None and view.id is not None:
-            self._without_language.add(view.id)
-        return structs.replace(record, language=before.language, translations=listed)
-
-    def _check(self, line: Line, owners: Mapping[str, Owner], elsewhere: Collection[str]) -> None:
-        """Check what the database would refuse without naming the field.
-
-        :raises RecordError: if the line conflicts with another item.
-        """
-        record, store = line.record, self.store
-        own = {None, *(owner.id for owner in owners.values())}
-        for text in record.identifiers:
-            if text in elsewhere and record.state == State.ORIGINAL:
-                raise RuleBroken(3, text, RULES[3])
-        store.check_original_of(record)
-        keys = [] if record.key is None else [record.key]
-        for key, holder in write.find_holders(store.connection, store.archive_id, keys).items():
-            if holder.item_id not in own:
-                reason = f"the item {holder.ibi} of the Archive already has the key {quoted(key)}"
-                raise RecordError(self.name, line.number, "key", reason)
-        digests = [parse_foreign(text).digest for text in record.same_as]
-        holders = write.find_same_as_holders(store.connection, store.archive_id, digests)
-        for number, digest in enumerate(digests):
-            holder_id, holder_ibi = holders.get(digest, (None, ""))
-            if holder_id not in own:
-                reason = write.explain_taken(record.same_as[number], holder_ibi)
-                raise RecordError(self.name, line.number, f"same_as[{number}]", reason)
-
-    def finish(self) -> None:
-        """Set the relations that were postponed."""
-        for item_id, line in self._postponed:
-            try:
-                with self.store.connection.begin_nested():
-                    self._set_relations(item_id, line)
-            except (IntegrityError, StorageError) as error:
-                self.importer.handle(self._explain(line, error))
-
-    def _set_relations(self, item_id: int, line: Line) -> None:
-        relations = self.store.relations
-        record = self.store.reader.read_record(item_id)
-        ibi = record.identifiers[0]
-        relation = {name: getattr(line.record, name) for name in ("next_edition", "translations")}
-        [stated] = self.store.resolve([structs.replace(record, **relation)])
-        if stated.next_edition is not None:
-            relations.set_next_edition(item_id, stated.next_edition)
-        for head, language in () if relations.find_heads([ibi]) else line.heads:
-            if relations.find_members(head):
-                write.check_language(ibi, record.language, language)
-                relations.join({head: {language: ibi}})
-        if stated.translations:
-            relations.join({ibi: stated.translations})
+    def _relate(self, items: Sequence[tuple[int, Line]]) -> None:
+        """Set the relations of items."""
+        records = self.store.resolve([line.record for _, line in items])
+        for (item_id, _), record in zip(items, records, strict=True):
+            if record.next_edition is not None:
+                self.store.relations.set_next_edition(item_id, record.next_edition)
+        lists = {record.identifiers[0]: record.translations for record in records}
+        self.store.relations.join({ibi: listed for ibi, listed in lists.items() if listed})
 
 
 def without_relations(record: Record) -> Record:
@@ -697,6 +603,10 @@ class Importer:
                     store.lock_relations(limited=False)
                     newest = connection.scalar(select(func.max(Item.id))) or 0
                     lines = ImportPass(store, source.name, self, context.now(), newest)
+                    if self.on_conflict == "update":
+                        position = source.stream.tell()
+                        lines.clear(self._read_identifiers(source))
+                        source.stream.seek(position)
                     for number, batch in enumerate(chain([first], batches), 1):
                         if number.bit_count() == 1:  # before the batches 1, 2, 4, 8 and so on
                             write.examine_tables(connection)
@@ -714,6 +624,15 @@ class Importer:
         context.notifier.send(notices)
         self.progress(self.stage, size, size)
         return counts
+
+    def _read_identifiers(self, source: ImportSource) -> Iterator[str]:
+        """Yield the identifiers of the records. Wrong lines are reported later."""
+        for _, text in source.read_lines():
+            with suppress(FieldError):
+                data = read_json(text)
+                if isinstance(data, dict):
+                    data.pop("counts", None)
+                yield from parse_record(data).identifiers
 
     def _read_batches(self, source: ImportSource, add_file: AddFile) -> Iterator[list[Line]]:
         lines: list[Line] = []

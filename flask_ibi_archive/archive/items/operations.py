@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
@@ -418,6 +417,8 @@ def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None
 FILE_FORMS = (
     "a path (text or Path), a file open in binary mode, an upload, or a name with one of these"
 )
+
+
 #: The maximum number of seconds to wait for locks. If a lock is not free, the files are deleted
 #: after the next rollback, or with ``flask ibi verify --prune``.
 LOCK_TIMEOUT = 0.1
@@ -824,19 +825,11 @@ def validate_record(
     :param given: the new fields.
     :param name: the identifier of the item, for messages. None if the item has no identifier yet.
     :param before: the record that has the other fields.
-    :raises RuleBroken: rule 8, if the record lists a translation that has the language of the item.
     :raises StorageError: if a field is wrong. The message names the field.
     """
     try:
         parsed = convert("", format_fields(Record, given), Record)
         checked = replace(before, **{field: getattr(parsed, field) for field in given})
-        listed = checked.translations.get(str(checked.language))
-        if listed is not None and listed not in checked.identifiers:
-            raise RuleBroken(
-                8,
-                name,
-                f"{listed} can't be a translation of this item: both have the same language",
-            )
         check_record(checked, has_identifier=name is not None)
         return checked
     except FieldError as error:

@@ -20,7 +20,7 @@ have the primary form, and members with another language than their item.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -116,30 +116,22 @@ _LOCKS = {
     .with_for_update(key_share=True)
     for model in (ArchiveRow, Item)
 }
-#: The references to identifiers: the kind, the text, the item that refers, the head of the group
-#: and the language in the group. A metadata item has one row only.
+#: The references to identifiers: the column, the text, the head of the group, and the language in
+#: the group. A metadata item has one row only.
 _REFERENCES = sa.union_all(
     *(
         sa.select(
-            sa.literal(kind).label("kind"),
+            sa.literal(column.key).label("column"),
             column.label("text"),
-            ibi.label("ibi"),
             head.label("head"),
             language.label("language"),
         )
-        .where(archive == ARCHIVE, is_listed(column, "texts"))
+        .where(column.class_.archive_id == ARCHIVE, is_listed(column, "texts"))
         .distinct()
-        for kind, archive, column, ibi, head, language in (
-            ("edition", Item.archive_id, Item.next_edition, primary_form(), sa.null(), sa.null()),
-            ("metadata", Item.archive_id, Item.metadata_ibi, sa.null(), sa.null(), sa.null()),
-            (
-                "translation",
-                Translation.archive_id,
-                Translation.ibi,
-                sa.null(),
-                Translation.head,
-                Translation.language,
-            ),
+        for column, head, language in (
+            (Item.next_edition, sa.null(), sa.null()),
+            (Item.metadata_ibi, sa.null(), sa.null()),
+            (Translation.ibi, Translation.head, Translation.language),
         )
     )
 )
@@ -171,18 +163,6 @@ _NEXT = (
 _REMOVE, _INSERT = sa.delete(Translation).where(_IS_MEMBER), sa.insert(Translation)
 
 
-def _check_languages(ibi: str, languages: Sequence[str | None]) -> None:
-    """Check that the members of a group have different languages (rule 8).
-
-    :param ibi: an identifier of a member, for the message.
-    """
-    for language in set(languages) - {None}:
-        if languages.count(language) > 1:
-            raise RuleBroken(
-                8, ibi, f"the group of translations has two items in the language {language}"
-            )
-
-
 @dataclass(frozen=True, slots=True)
 class Relations:
     """The relations between the items of one Archive.
@@ -205,30 +185,16 @@ class Relations:
 
         :param names: all identifiers of each item, by its primary form.
         :returns: the languages of the items that are in groups of translations.
-        :raises RuleBroken: rule 7, if two items have one of these items as their next edition; rule
-            8, if its groups have it in different languages, or have another common language.
+        :raises RuleBroken: rule 8, if its groups have an item in different languages.
         """
         primary = {text: ibi for ibi, texts in names.items() for text in texts}
-        editions: dict[str, sa.Row[Any]] = {}
         members: dict[str, list[sa.Row[Any]]] = {}
-        references = self._execute(_REFERENCES, primary).all()
-        for row in references:
+        for row in self._execute(_REFERENCES, primary).all():
             ibi = primary[row.text]
-            if row.kind == "edition":
-                other = editions.setdefault(ibi, row)
-                if other is not row:
-                    raise RuleBroken(
-                        7,
-                        ibi,
-                        f"{other.ibi} and {row.ibi} both have this item as their next edition; "
-                        "edit one of them",
-                    )
-            elif row.kind == "translation":
+            if row.column == Translation.ibi.key:
                 members.setdefault(ibi, []).append(row)
-        for row in references:
-            ibi = primary[row.text]
-            if row.text != ibi and row.kind != "translation":
-                column = Item.next_edition if row.kind == "edition" else Item.metadata_ibi
+            elif row.text != ibi:
+                column = getattr(Item, row.column)
                 self.connection.execute(
                     sa.update(Item)
                     .where(Item.archive_id == self.archive_id, column == row.text)
@@ -256,9 +222,6 @@ class Relations:
         heads = sorted({ibi if row.head in texts else row.head for row in rows})
         is_group = Translation.archive_id == self.archive_id
         self.connection.execute(sa.delete(Translation).where(is_group, Translation.ibi.in_(texts)))
-        if len(rows) > 1:
-            members = self._read_groups([row.head for row in rows])
-            _check_languages(ibi, [rows[0].language, *(member.language for member in members)])
         self.connection.execute(
             sa.update(Translation)
             .where(is_group, Translation.head.in_([row.head for row in rows]))
@@ -323,8 +286,7 @@ class Relations:
         list. All items of this Archive must be stored.
 
         :param lists: the translations by language, by the item whose record lists them.
-        :raises RuleBroken: rule 8, if a member states another language than the list, or if a group
-            has two items in the same language.
+        :raises RuleBroken: rule 8, if a member states another language than the list.
         """
         named = {text for head, members in lists.items() for text in (head, *members.values())}
         items = find_owners(self.connection, self.archive_id, named)
@@ -340,10 +302,6 @@ class Relations:
         for ibi, head in groups.items():
             members_of.setdefault(head, set()).add(ibi)
         for head, listed in lists.items():
-            if len({*listed.values()}) < len(listed):
-                raise RuleBroken(
-                    8, head, "the item lists one translation twice, with two different languages"
-                )
             for language, ibi in listed.items():
                 stated = languages[ibi]
                 if stated not in (None, language):
@@ -353,10 +311,9 @@ class Relations:
                         f"the item lists a translation into {language}, but this translation "
                         f"states the language {stated}",
                     )
-            languages.update({ibi: language for language, ibi in listed.items()})
+                languages[ibi] = language
             present = {groups[ibi] for ibi in (head, *listed.values()) if ibi in groups}
             everybody = {head, *listed.values()}.union(*(members_of[group] for group in present))
-            _check_languages(head, [languages[ibi] for ibi in everybody])
             if len(everybody) < 2:  # the item lists itself
                 continue
             group = groups.get(head) or min(present, default=head)
@@ -387,18 +344,8 @@ class Relations:
         """Put a new item into the group of another item.
 
         :param language: the language of the new item.
-        :raises RuleBroken: rule 8, if the group already has an item in this language.
         """
-        members = self.find_members(other)
-        for member in members:
-            if member.language == language:
-                raise RuleBroken(
-                    8,
-                    ibi,
-                    f"the group of translations already has an item in the language {language}: "
-                    f"{member.ibi}",
-                )
-        self.join({members[0].head if members else other: {language: ibi}})
+        self.join({self.find_heads([other]).get(other, other): {language: ibi}})
 
     def leave(self, ibi: str) -> None:
         """Remove an item from its group permanently.

@@ -24,7 +24,6 @@ from flask_ibi_archive.archive.items.read import (
     primary_form,
 )
 from flask_ibi_archive.archive.items.relations import Member, Relations, lock_relations
-from flask_ibi_archive.archive.items.rules import RULES
 from flask_ibi_archive.archive.items.tables import (
     ArchiveRow,
     File,
@@ -237,35 +236,6 @@ def find_same_as_holders(
     return holders
 
 
-def add_same_as(
-    connection: sa.Connection, archive_id: int, aliases: Sequence[tuple[int, int, str]]
-) -> None:
-    """Store aliases of items.
-
-    :param aliases: the row ID of the item, the position in its list, and the canonical text.
-    :raises StorageError: if another item has one of the aliases.
-    """
-    for part in batched(aliases):
-        rows: list[dict[str, Any]] = [
-            {
-                "digest": parse_foreign(text).digest,
-                "archive_id": archive_id,
-                "item_id": item_id,
-                "position": position,
-                "text": text,
-            }
-            for item_id, position, text in part
-        ]
-        taken = find_same_as_holders(connection, archive_id, [row["digest"] for row in rows])
-        for row in rows:
-            if row["digest"] in taken:
-                _, holder = taken[row["digest"]]
-                raise StorageError(f"same_as: {explain_taken(row['text'], holder)}")
-            taken[row["digest"]] = row["item_id"], "another item that is stored with this one"
-        connection.execute(_INSERT[SameAs], rows)
-        _addresses.clear()
-
-
 def explain_taken(alias: str, holder: str) -> str:
     """Return the message that an alias belongs to another item.
 
@@ -330,11 +300,6 @@ _UPDATE_ITEM = (
     )
 )
 
-_ARCHIVE_OF_SERVICE = (
-    sa.select(ArchiveRow.id)
-    .join(ItemIdentifier, ItemIdentifier.item_id == ArchiveRow.service_item_id)
-    .where(ItemIdentifier.text == sa.bindparam("service"))
-)
 #: The Archives that have the Originals of identifiers.
 _ORIGINALS = sa.select(ItemIdentifier.archive_id).where(
     is_listed(ItemIdentifier.text, "texts"), ItemIdentifier.state == State.ORIGINAL.value
@@ -440,31 +405,6 @@ class ItemStore:
 
     # --- Originals and Copies in other Archives of the database ----------------------------------
 
-    def check_original_of(self, record: Record) -> None:
-        """Check that the Original of a Copy exists, if its Archive is in this database.
-
-        The record of a Copy names the Archive of the Original. Other records are not checked.
-
-        :raises RuleBroken: rule 4, if the Archive is in this database and does not have the
-            Original, or if the Copy and the Original are in the same Archive.
-        """
-        if record.original_archive is None:
-            return
-        values = {"service": record.original_archive}
-        archive_id = self.connection.scalar(_ARCHIVE_OF_SERVICE, values)
-        if archive_id is None:
-            return
-        ibi = record.identifiers[0]
-        if archive_id == self.archive_id:
-            raise RuleBroken(4, ibi, "a Copy and its Original can't be in the same Archive")
-        forms = [text for text in (record.rep, record.ibip) if text is not None]
-        if archive_id not in self.connection.scalars(_ORIGINALS, {"texts": forms}).all():
-            raise RuleBroken(
-                4,
-                ibi,
-                f"the Archive {record.original_archive} does not have the Original of this Copy",
-            )
-
     def find_archive_of_original(self, ibi: str) -> int | None:
         """Return the row ID of the Archive of the database that has the Original of an item."""
         return self.connection.scalar(_ORIGINALS, {"texts": [ibi]})
@@ -518,7 +458,6 @@ class ItemStore:
         :param is_service: True if the item is the service of the Archive.
         :param is_minted: True if the identifiers were just minted and therefore are not reserved.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
-        :raises StorageError: if another item has an alias in ``same_as``.
         """
         _check_names(records)
         names = {own[0]: own for own in (record.identifiers for record in records)}
@@ -587,7 +526,6 @@ class ItemStore:
             ``identifiers``, and fields in :data:`_PARTS`.
         """
         rows: dict[Any, list[dict[str, Any]]] = {model: [] for model in _INSERT}
-        same_as: list[tuple[int, int, str]] = []
         for item_id, record, contents, parts in items:
             if "identifiers" in parts:
                 rows[ItemIdentifier] += self._list_identifiers(item_id, record)
@@ -606,8 +544,16 @@ class ItemStore:
                         "source_modified": source.modified if source else None,
                     }
                 )
-            if "same_as" in parts:
-                same_as += [(item_id, number, text) for number, text in enumerate(record.same_as)]
+            for position, text in enumerate(record.same_as if "same_as" in parts else ()):
+                rows[SameAs].append(
+                    {
+                        "digest": parse_foreign(text).digest,
+                        "archive_id": self.archive_id,
+                        "item_id": item_id,
+                        "position": position,
+                        "text": text,
+                    }
+                )
             if "tombstone" in parts and record.tombstone is not None:
                 rows[TombstoneRow].append(
                     {
@@ -620,8 +566,8 @@ class ItemStore:
         for model, values in rows.items():
             if values:
                 self.connection.execute(_INSERT[model], values)
-        if same_as:
-            add_same_as(self.connection, self.archive_id, same_as)
+        if rows[SameAs]:
+            _addresses.clear()
 
     def _list_identifiers(self, item_id: int, record: Record) -> list[dict[str, Any]]:
         """Return the rows of the identifiers of an item."""
@@ -647,7 +593,6 @@ class ItemStore:
 
         :param now: the timestamp of records without a timestamp.
         :raises RuleBroken: if a rule does not allow a change.
-        :raises StorageError: if another item has an alias in ``same_as``.
         """
         if any(new.relates for new in updates):
             records = self.resolve([new.record for new in updates])
@@ -667,8 +612,6 @@ class ItemStore:
                 if text not in new.before.identifiers
             ]
             check_not_reserved(self.connection, texts)
-            for text in self.find_owners(texts):
-                raise RuleBroken(1, text, RULES[1])
         # an item whose language changes leaves its group until it has the new language
         languages = {
             new.before.identifiers[0]: new.record.language
