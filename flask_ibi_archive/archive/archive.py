@@ -130,7 +130,7 @@ class Archive:
         """The objects that the operations need, also if the items are in a host's catalogue."""
         return OperationContext(
             self.database,
-            self.served(),
+            (self._served or self._find())[0],
             self.files_folder,
             lambda: self.minter,
             self.session,
@@ -144,7 +144,8 @@ class Archive:
 
         :raises StorageError: if the items are in the catalogue of the host.
         """
-        self.check_has_items()
+        if self.catalogue is not None:
+            self.check_has_items()
         return self.own_context
 
     @cached_property

@@ -142,11 +142,14 @@ class Staging:
     @cached_property
     def _folder(self) -> Path:
         """The path of the staging folder. The first use creates the folder."""
-        self.store.folder.mkdir(parents=True, exist_ok=True)
-        if self.name is None:
-            return Path(tempfile.mkdtemp(prefix=STAGING, dir=self.store.folder))
         folder = self.store.folder / f"{STAGING}{self.name}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            self.store.folder.mkdir(parents=True, exist_ok=True)
+            if self.name is None:
+                return Path(tempfile.mkdtemp(prefix=STAGING, dir=self.store.folder))
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise self.store.explain(error, "written") from error
         return folder
 
     @contextmanager
@@ -155,8 +158,7 @@ class Staging:
 
         :raises StorageError: if another process uses the folder.
         """
-        with self.store.explain_errors("written"):
-            folder = self._folder
+        folder = self._folder
         if os.name != "posix":  # no locks of folders
             yield
             return
@@ -219,18 +221,17 @@ class Staging:
         :raises StorageError: if the copy cannot be written.
         """
         source = _Source(stream)
+        new = self._folder / "new"
         try:
-            with self.store.explain_errors("written"):
-                new = self._folder / "new"
-                with new.open("wb") as file:
-                    content = copy_and_measure(source, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                new.replace(self._folder / content.sha256)
-        except StorageError:
-            if source.error is not None:
-                raise source.error from None
-            raise
+            with new.open("wb") as file:
+                content = copy_and_measure(source, file)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._folder / content.sha256)
+        except OSError as error:
+            if error is source.error:
+                raise
+            raise self.store.explain(error, "written") from error
         return content
 
     def move_to_store(self, content: Content) -> None:
@@ -243,9 +244,8 @@ class Staging:
 
         :raises StorageError: if the file cannot be moved.
         """
-        path = self.store.path(content.sha256)
-        with self.store.explain_errors("written"):
-            staged = self._folder / content.sha256
+        path, staged = self.store.path(content.sha256), self._folder / content.sha256
+        try:
             self.store.create_parents(path.parent)
             # If two new items have this file, the first call has moved the file already.
             os.utime(staged if staged.exists() else path)
@@ -254,6 +254,8 @@ class Staging:
                     self.on_new(content.sha256)
                 staged.replace(path)
                 sync_folder(path.parent)
+        except OSError as error:
+            raise self.store.explain(error, "written") from error
 
     def move_all_to_store(self) -> None:
         """Move all files from the staging folder to the store, as :meth:`move_to_store` does."""
@@ -421,10 +423,14 @@ class FileStore:
         try:
             yield
         except OSError as error:
-            raise StorageError(
-                f"the folder of files {self.folder} can't be {verb}: {error.strerror or error}; "
-                f"set IBI_FILES_FOLDER to a folder that can be {verb}"
-            ) from error
+            raise self.explain(error, verb) from error
+
+    def explain(self, error: OSError, verb: str) -> StorageError:
+        """Return the error that names the folder and the setting; see :meth:`explain_errors`."""
+        return StorageError(
+            f"the folder of files {self.folder} can't be {verb}: {error.strerror or error}; "
+            f"set IBI_FILES_FOLDER to a folder that can be {verb}"
+        )
 
     def create_parents(self, parent: Path) -> None:
         """Create the folder of a stored file and all folders above this folder.

@@ -618,7 +618,7 @@ class Importer:
                         connection.rollback()
                     else:
                         staging.move_all_to_store()
-                        notices = operations.name_archives(store, {})
+                        notices = operations.name_archives(store)
         except RecordError as error:
             self.handle(error)  # some errors end a dry run, too
         context.notifier.send(notices)

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
@@ -625,15 +626,9 @@ def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) ->
         note_signal(store, signals.item_changed, record, state=record.state, fields=tuple(changed))
 
 
-def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
-    """Return the noted signals of a transaction, with service IBIs instead of row IDs.
-
-    :param known: the service IBIs of some Archives by their row IDs. If other Archives are noted,
-        the database is asked.
-    """
-    names = known
-    if any(notice.values["archive"] not in names for notice in store.notices):
-        names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
+def name_archives(store: ItemStore) -> list[Notice]:
+    """Return the noted signals of a transaction, with service IBIs instead of row IDs."""
+    names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
     return [
         dataclasses.replace(
             notice, values={**notice.values, "archive": names[notice.values["archive"]]}
@@ -702,7 +697,7 @@ class OperationContext:
                 yield store
                 if self.before_commit is not None:
                     self.before_commit(store)
-                notices = name_archives(store, {self.archive.id: self.archive.service_ibi})
+                notices = name_archives(store) if store.notices else []
         except IntegrityError as error:
             raise explain_refusal(error, ibi if store is None else store.ibi) from error
         except DBAPIError as error:
@@ -1278,7 +1273,7 @@ def _store(
                 holder = _find_key_holder(store, record.key)
                 if holder is not None and holder.is_deleted:
                     free_keys(store.connection, store.archive_id, [holder])
-            store.insert([named], [contents], now, is_minted=True)
+            store.insert([named], [contents], now, is_minted=reserved is None)
             note_signal(store, signals.item_deposited, named)
             if edition_of is not None:
                 store.relations.set_next_edition(other.id, minted.rep)

@@ -456,16 +456,17 @@ class ItemStore:
 
         :param contents: the stored contents of the files, for each record in the same order.
         :param is_service: True if the item is the service of the Archive.
-        :param is_minted: True if the identifiers were just minted and therefore are not reserved.
+        :param is_minted: True if the forms of the IBIs were just minted: they are not reserved, and
+            no reference names them.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft; rule 6, 7 or 8.
         """
         _check_names(records)
-        names = {own[0]: own for own in (record.identifiers for record in records)}
-        new = [record.aliases for record in records] if is_minted else names.values()
-        check_not_reserved(self.connection, [text for texts in new for text in texts])
+        named = [record for record in records if record.aliases or not is_minted]
+        names = {own[0]: own for own in (record.identifiers for record in named)}
         records = self.resolve(records)
-        languages = self.relations.rewrite(names)
-        if languages:
+        if names:
+            check_not_reserved(self.connection, [text for own in names.values() for text in own])
+            languages = self.relations.rewrite(names)
             records = [_assign_language(record, languages) for record in records]
         shared = {"archive_id": self.archive_id, "is_service": is_service}
         rows = [{**shared, **_columns(record, now)} for record in records]
@@ -721,7 +722,7 @@ class ItemStore:
 def _check_names(records: Iterable[Record]) -> None:
     """Check the number and the lengths of names, after those of several sources were joined."""
     for record in records:
-        for error in find_wrong_names(record):
+        for error in find_wrong_names(record) if record.aliases or record.same_as else ():
             raise StorageError(f"{record.identifiers[0]}: {error}")
 
 

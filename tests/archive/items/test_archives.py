@@ -59,15 +59,6 @@ def test_init_twice_is_harmless_and_mints_only_if_no_service_is_configured(
         assert rows(archive, "SELECT * FROM ibi_prefix") == []
 
 
-@pytest.mark.rule("R2-02")
-def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None:
-    archive = archive_of(app)
-    found = rows(archive, "SELECT rep, state, transferable, is_service FROM ibi_item")
-    assert found == [(SERVICE, "Original", False, True)]
-    [named] = rows(archive, "SELECT service_item_id = (SELECT id FROM ibi_item) FROM ibi_archive")
-    assert named == (True,)
-
-
 @pytest.mark.rule("R3-08")
 def test_init_updates_the_facts_about_the_archive(new_app: NewApp) -> None:
     sql = "SELECT address, ip, protocol, platform_version, admin_email FROM ibi_archive"

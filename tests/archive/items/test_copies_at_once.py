@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 from threading import Barrier
 
@@ -14,7 +13,6 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from support.databases import new_database
 from support.rows import REP, SECOND_SERVICE, SERVICE, Rows
 
-from flask_ibi_archive.archive.items.rules import find_constraint
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 
@@ -44,59 +42,9 @@ def postgresql(tmp_path: Path) -> Iterator[Database]:
         database.close()
 
 
-def wait_for_a_waiting_transaction(database: Database) -> None:
-    """Return when a transaction waits for a lock of another one."""
-    for _ in count():
-        with database.reading() as connection:
-            if connection.scalar(
-                text("SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database"
-                     " WHERE NOT granted AND d.datname = current_database()")
-            ) or connection.scalar(
-                text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                     " AND datname = current_database()")
-            ):  # fmt: skip
-                return
-
-
 def stray_copies(database: Database) -> int:
     with database.reading() as connection:
         return int(connection.execute(text(STRAY)).scalar_one())
-
-
-@pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
-def test_a_Copy_is_refused_if_its_Original_is_removed_at_the_same_time(
-    postgresql: Database, leave: Leave
-) -> None:
-    with postgresql.writing() as connection:
-        rows = Rows(connection)
-        original, second = rows.item(rows.archive()), rows.archive(SECOND_SERVICE)
-    with ThreadPoolExecutor(1) as pool, postgresql.engine.connect() as connection:
-        leave(Rows(connection), original)
-        copying = pool.submit(make_copy, postgresql, second)
-        wait_for_a_waiting_transaction(postgresql)
-        connection.commit()
-        with pytest.raises(IntegrityError) as refusal:
-            copying.result(30)
-    assert find_constraint(refusal.value) == "tr_ibi_item_copy"
-    assert stray_copies(postgresql) == 0
-
-
-@pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
-def test_an_Original_is_not_removed_if_it_is_copied_at_the_same_time(
-    postgresql: Database, leave: Leave
-) -> None:
-    with postgresql.writing() as connection:
-        rows = Rows(connection)
-        original, second = rows.item(rows.archive()), rows.archive(SECOND_SERVICE)
-    with ThreadPoolExecutor(1) as pool, postgresql.engine.connect() as connection:
-        Rows(connection).copy(second)
-        leaving = pool.submit(remove_original, postgresql, leave, original)
-        wait_for_a_waiting_transaction(postgresql)
-        connection.commit()
-        with pytest.raises(IntegrityError) as refusal:
-            leaving.result(30)
-    assert find_constraint(refusal.value) == "tr_ibi_item_original"
-    assert stray_copies(postgresql) == 0
 
 
 @pytest.mark.rule("R3-05")

@@ -14,9 +14,6 @@ from support.commands import Outcome, command, show, unchanged
 from support.pages import see
 from support.web import NOBODY, ask, ask_urls
 
-from flask_ibi_archive.archive.items.commands import OPTIONS
-from flask_ibi_archive.core.records.record import ELEMENTS
-
 NewApp = Callable[..., Flask]
 
 
@@ -52,44 +49,25 @@ def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, rep
     assert show(app, added["persistent_url"])["ibip"] == added["ibip"]
 
 
-def test_add_takes_several_files_and_the_first_is_the_target(app: Flask, tmp_path: Path) -> None:
-    names = ["b.txt", "a b+c@1%20.csv", "Relatório Final.pdf", "日本語 😀.txt"]
-    for name in names:
-        (tmp_path / name).write_text(name, encoding="utf-8")
-    item = shown(app, command(app, "add", *(tmp_path / name for name in names)))
-    assert [file["path"] for file in item["files"]] == names
-    [url] = ask_urls(app, item["ibip"])["url"]
-    assert url.endswith(f"/col/{item['rep']}/doc/b.txt")
-
-
 def test_the_options_are_stored(app: Flask, report: Path) -> None:
-    words = [word for name in OPTIONS for word in (f"--{name}", f"{name} é", f"--{name}", "2")]
-    item = shown(
-        app,
-        command(
-            app, "add", report, *words, "--language", "pt-BR",
-            "--content-type", "Metadata", "--network", "150.163.0.0/16",
-            "--network", "2001:db8::/32", "--others", "none", "--no-file-list",
-            "--embargo", "2027-03-01", "--same-as", "10.5281/zenodo.1", "--same-as", "hdl:20.500/1",
-        ),
-    )  # fmt: skip
-    assert item["language"] == "pt-BR"
-    assert item["metadata"]["dc"] == {name: [f"{name} é", "2"] for name in OPTIONS}
-    # the item has identifier and language in other fields; format has no option
-    assert set(ELEMENTS) - set(OPTIONS) == {"identifier", "language", "format"}
-    assert item["access"] == {"networks": ["150.163.0.0/16", "2001:db8::/32"], "others": "none"}
-    assert (item["content_type"], item["embargo"]) == ("Metadata", "2027-03-01")
+    fields = ("content_type=Metadata", "embargo=2027-03-01", "list_files=false")
+    lists = ("access.networks=150.163.0.0/16", "same_as=10.5281/zenodo.1", "same_as=hdl:20.500/1")
+    words = [word for text in (*fields, *lists) for word in ("--set", text)]
+    names = ("--title", "é", "--creator", "Banon", "--creator", "Costa", "--language", "pt-BR")
+    item = shown(app, command(app, "add", report, *names, *words))
+    assert item["metadata"]["dc"] == {"title": ["é"], "creator": ["Banon", "Costa"]}
+    assert (item["language"], item["content_type"]) == ("pt-BR", "Metadata")
+    assert (item["embargo"], item["list_files"]) == ("2027-03-01", False)
+    assert item["access"] == {"networks": ["150.163.0.0/16"]}
     assert item["same_as"] == ["doi:10.5281/zenodo.1", "hdl:20.500/1"]
-    assert item["list_files"] is False
 
 
 def test_add_with_a_wrong_argument_writes_nothing(app: Flask, report: Path) -> None:
     both = ("--edition-of", NOBODY, "--translation-of", NOBODY, "--language", "pt")
     for words, reason in (
-        (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
-        (("--others", "none"), "--network: the list must have at least one network"),
-        (("--others", "everything"), "'everything' is not one of"),
-        (("--title", ""), "--title: the text is empty; omit the option"),
+        (("--set", "access.networks=all"), "access.networks[0]: 'all' is not a network"),
+        (("--set", "titel=A"), "titel: this field can't be edited; did you mean title?"),
+        (("--title", ""), "an option has an empty text; omit the option"),
         (("--translation-of", NOBODY), "--translation-of needs --language, the language of the"),
         (both, "--edition-of can't be used with --translation-of"),
         ((report.parent / "none.pdf",), "does not exist"),
@@ -207,7 +185,7 @@ def test_delete_leaves_a_tombstone_and_perhaps_no_description(here: Flask, repor
 
 
 def test_a_removed_item_is_cited_by_its_description(here: Flask, report: Path) -> None:
-    ibi, ibip = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
+    ibi, ibip = add(here, report, "--creator", "Banon, G.", "--set", "metadata.dc.date=2009-07-21")
     with unchanged(here):
         assert command(here, "delete", ibi, "--reason", "Withdrawn").error == (
             f"Delete {ibi} (A report)? This cannot be undone. Nothing was done, "

@@ -10,21 +10,17 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
 from support.archives import SERVICE, import_records
 from support.operations import record_of, view_of
 from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.minting import Minter
-from flask_ibi_archive.core.records.record import DublinCoreMetadata, Record
-from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.errors import StorageError
 
 
 def no_date_is_used(archive: Archive) -> bool:
@@ -48,27 +44,6 @@ def test_the_first_file_is_the_target(archive: Archive, tmp_path: Path) -> None:
     for file in view.record.files:
         assert file.sha256 == hashlib.sha256(file.path.encode()).hexdigest()
         assert archive.files_folder.path(file.sha256).read_text() == file.path
-
-
-def test_a_file_need_not_be_in_a_list(archive: Archive, tmp_path: Path) -> None:
-    path, other = tmp_path / "report.pdf", tmp_path / "other.pdf"
-    path.write_bytes(b"%PDF")
-    other.write_bytes(b"other")
-    with path.open("rb") as opened:
-        for files in (str(path), opened, iter([str(path)])):
-            minted = archive.deposit(ItemRecord(), files)
-            assert names_of(archive, minted.rep) == ["report.pdf"]
-    digest = hashlib.sha256(b"%PDF").hexdigest()
-    assert archive.files_folder.path(digest).read_bytes() == b"%PDF"
-    edition = archive.new_edition(minted.rep, ItemRecord(language="en"), str(path))
-    archive.add_translation(edition.rep, ItemRecord(language="pt"), [str(path)])
-    with other.open("rb") as opened:
-        archive.edit(minted.rep, files=opened)
-    assert names_of(archive, minted.rep) == ["other.pdf"]
-    archive.edit(minted.rep, files=str(path), metadata={"dc": {"title": "A report"}})
-    metadata = DublinCoreMetadata({"title": (("A report", None),)})
-    assert record_of(archive, minted.rep).metadata == metadata
-    assert names_of(archive, minted.rep) == ["report.pdf"]
 
 
 #: Values that are not files, and the error message (a pattern).
@@ -162,28 +137,3 @@ def test_a_new_item_replaces_a_stub_that_another_process_has_just_stored(archive
     assert archive.deposit(ItemRecord(title="The next edition")) == expected
     assert view_of(archive, expected.ibip).title == "The next edition"
     assert record_of(archive, earlier["rep"]).next_edition == expected.rep
-
-
-@pytest.mark.postgresql
-def test_an_identifier_that_another_process_has_just_used_is_refused(archive: Archive) -> None:
-    expected = archive.minter.build(Fraction(1_790_000_100))
-    wait_with(archive, lambda: import_records(archive, [{"rep": expected.rep}]))
-    with pytest.raises(StorageError, match=expected.rep):
-        archive.deposit(ItemRecord(title="Another item"))
-    assert len(list(archive.find())) == 2
-
-
-@pytest.mark.postgresql
-def test_a_transaction_that_cannot_begin_names_the_broken_rule(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constraint = "UNIQUE constraint failed: ibi_identifier.text, ibi_identifier.archive_id"
-    failing = MagicMock()
-    failing.__enter__.side_effect = IntegrityError("SAVEPOINT", None, Exception(constraint))
-    minted = archive.mint()
-    monkeypatch.setattr(Minter, "mint", lambda *arguments: minted)
-    # the savepoint of a host also writes the host's pending changes
-    monkeypatch.setattr(Database, "writing", lambda database: failing)
-    with pytest.raises(RuleBroken) as refused:
-        archive.deposit(ItemRecord())
-    assert refused.value.rule == 1

@@ -11,18 +11,15 @@ import pytest
 from flask import Flask
 from msgspec.structs import replace
 from support.accesses import insert_accesses
-from support.archives import SERVICE, archive_of, import_file, import_records, open_app
+from support.archives import archive_of, import_file, import_records, open_app
 from support.archives import export as export_objects
-from support.cases import for_each
 from support.commands import command
 from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, rep_of
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.import_export import export_records
-from flask_ibi_archive.core.records.record import Record, format_line, parse_line
+from flask_ibi_archive.core.records.record import Record, format_line
 
-#: An export of a development version, with its files.
-DATA = Path(__file__).with_name("data")
 A, B, C, D = (rep_of(number) for number in range(4))
 
 
@@ -90,14 +87,6 @@ def test_an_export_equals_the_import_and_can_be_imported_again(
     assert [line.replace(there, here) for line in second] == [format_line(one) for one in first]
 
 
-def test_items_are_exported_in_the_order_of_their_creation(archive: Archive) -> None:
-    reps = [rep_of(number) for number in (7, 3, 900, 1)]
-    import_records(archive, [{"rep": reps[0], "next_edition": B, "metadata": {"ibi": SERVICE}}])
-    import_records(archive, [{"rep": rep} for rep in reps[1:]])
-    # without the service item and without items that are only mentioned
-    assert [record.rep for record in export(archive)] == reps
-
-
 def test_the_description_of_a_removed_item_is_exported_and_imported(archive: Archive) -> None:
     description = {"metadata": {"dc": {"title": ["On rain"]}}}
     rule = {"access": {"networks": ["10.0.0.0/8"], "others": "none"}}
@@ -119,24 +108,19 @@ HEADS: list[list[dict[str, Any]]] = [
 ]
 
 
-@for_each(
-    ("records", "exported"),
-    [
+def test_a_group_of_translations_is_exported_with_its_head(backend: str, tmp_path: Path) -> None:
+    for records, exported in [
         # a group is exported with its first item
         (HEADS[0], {A: ({"pt": B, "fr": C}, "en"), B: ({}, "pt"), C: ({}, "fr")}),
         # members that state no language stay in their group
         (HEADS[1], {A: (BOTH, None), B: ({}, "pt"), C: (BOTH, None), D: ({}, "en")}),
-    ],
-)
-def test_a_group_of_translations_is_exported_with_its_head(
-    backend: str, tmp_path: Path, records: list[dict[str, Any]], exported: dict[str, Any]
-) -> None:
-    named = [record["rep"] for record in records]
-    others = [{"rep": rep} for rep in exported if rep not in named]
-    with open_app(backend, tmp_path) as app:
-        import_records(archive_of(app), [*records, *others])
-        found = export(archive_of(app))
-    assert {one.rep: (one.translations, one.language) for one in found} == exported
+    ]:
+        named = [record["rep"] for record in records]
+        others = [{"rep": rep} for rep in exported if rep not in named]
+        with open_app(backend, tmp_path) as app:
+            import_records(archive_of(app), [*records, *others])
+            found = export(archive_of(app))
+        assert {one.rep: (one.translations, one.language) for one in found} == exported
 
 
 def test_defaults_are_omitted_and_paths_of_files_are_absolute(
@@ -156,16 +140,6 @@ def test_defaults_are_omitted_and_paths_of_files_are_absolute(
     archive.files_folder.folder = archive.files_folder.folder.relative_to(tmp_path)
     [line] = export_objects(archive)
     assert Path(line["files"][0]["source"]).is_absolute()
-
-
-def test_an_export_made_before_is_imported(archive: Archive) -> None:
-    def without_sources(record: Record) -> Record:
-        return replace(record, files=tuple(replace(file, source=None) for file in record.files))
-
-    path = DATA / "export-1.jsonl"
-    import_file(archive, path)
-    records = [parse_line(line) for line in path.read_bytes().splitlines()]
-    assert list(map(without_sources, export(archive))) == list(map(without_sources, records))
 
 
 @pytest.mark.postgresql

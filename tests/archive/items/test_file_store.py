@@ -50,11 +50,6 @@ def test_storing_a_file_again_repairs_and_renews_it(folder: FileStore, tmp_path:
         assert place.stat().st_mtime > DAY
 
 
-def test_a_file_that_was_not_staged_cannot_be_stored(folder: FileStore) -> None:
-    with folder.staging() as staging, pytest.raises(StorageError, match="No such file"):
-        staging.move_to_store(Content("0" * 64, 1))
-
-
 def test_every_folder_above_a_new_file_is_forced_to_the_disk_first(
     folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

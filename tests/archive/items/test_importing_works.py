@@ -5,24 +5,18 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
 from support.archives import archive_of, everything_in, export
-from support.cases import for_each
 from support.commands import Outcome, command
-from support.works import make_csl_items, make_rows, write_table
+from support.works import make_rows, write_table
 
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.core.identifiers.parse import decode_identifier, parse_identifier
-from flask_ibi_archive.core.records.readers import read_csl_json
-from flask_ibi_archive.core.records.record import parse_record
-from flask_ibi_archive.signals import item_deposited, item_minted
 
 
 def mint(app: Flask, path: Path, *words: object) -> Outcome:
@@ -113,20 +107,6 @@ def test_an_item_has_what_the_row_says(app: Flask, path: Path) -> None:
     assert parse_identifier(deposited.rep).prefix == minted[0].prefix
 
 
-def test_the_signals_are_those_of_deposits(app: Flask, path: Path) -> None:
-    path.write_text("title\nA\nB\n", "utf-8")
-    received: list[tuple[str, str]] = []
-
-    def receive(kind: str) -> Callable[..., None]:
-        return lambda sender, ibi, **values: received.append((kind, ibi))
-
-    minted, deposited = receive("minted"), receive("deposited")
-    with item_minted.connected_to(minted), item_deposited.connected_to(deposited):
-        mint(app, path)
-    names = [item["ibip"] for item in export(archive_of(app))]
-    assert received == [(kind, ibi) for kind in ("minted", "deposited") for ibi in names]
-
-
 WRONG = """\
 Título;Autores;Ano;Tipo;DOI;Arquivo;Chave
 A;Silva, Ana;2009;Tese;10.1590/a;missing.pdf;a
@@ -148,7 +128,7 @@ ERRORS = [
     ("row 4", "Ano", "is not a date such as"),
     ("row 4", "Tipo", "is not a known type of works, such as article"),
     ("row 5", "Autores", "contains an ORCID whose check digit is wrong"),
-    ("row 7", "DOI", "already belongs to"),
+    ("row 7", "DOI", "another item of this Archive already has one of the aliases"),
 ]
 
 
@@ -169,13 +149,14 @@ def test_all_errors_are_reported_and_nothing_is_changed(app: Flask, path: Path) 
 AGAIN = "".join(f"T{number};10.1590/{number}\n" for number in range(9))
 
 
-@for_each(
-    ("name", "content", "said"),
-    [
+def test_one_error_is_one_line_that_names_its_place(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content, said in [
         (
             "w.csv",
             f"title;DOI\n{AGAIN}Again;https://doi.org/10.1590/7\n",
-            "row 11, DOI: doi:10.1590/7 already belongs to ",
+            "row 11, DOI: another item of this Archive already has ",
         ),
         ("w.csv", "title;year\nA;2009\nB;\nA;2009\n", "row 4: this is the same work as in row 2"),
         (
@@ -187,53 +168,41 @@ AGAIN = "".join(f"T{number};10.1590/{number}\n" for number in range(9))
         ("w.jsonl", '{"key": ' + "[" * 101 + "]" * 101 + "}", "line 1: the "),
         ("w.json", r'[{"type": "book", "title": "\ud800"}]', "item 1, title: the "),
         ("w.json", "\n" + "[" * 100_000, "item 1: the "),
-    ],
-)
-def test_one_error_is_one_line_that_names_its_place(
-    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, said: str
-) -> None:
-    monkeypatch.setattr(importing, "BATCH", 2)
-    path = tmp_path / name
-    path.write_text(content)
-    outcome = mint(app, path)
-    assert outcome.err == f"Error: {path} has 1 error; nothing was changed\n"
-    assert outcome.out.startswith(f"{path}, {said}")
-    assert outcome.out.count("\n") == 1
-    assert export(archive_of(app)) == []
+    ]:
+        monkeypatch.setattr(importing, "BATCH", 2)
+        path = tmp_path / name
+        path.write_text(content)
+        outcome = mint(app, path)
+        assert outcome.err == f"Error: {path} has 1 error; nothing was changed\n"
+        assert outcome.out.startswith(f"{path}, {said}")
+        assert outcome.out.count("\n") == 1
+        assert export(archive_of(app)) == []
 
 
-@for_each(
-    ("words", "message"),
-    [
+def test_wrong_options_are_refused(app: Flask) -> None:
+    for words, message in [
         (["-", "--mint"], "--mint requires a file"),
         (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),
         (["w.csv", "--mint", "--map", "title"], "write FIELD=COLUMN"),
         (["w.json", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
         (["w.jsonl", "--ignore", "A"], "require --mint"),
-    ],
-)
-def test_wrong_options_are_refused(app: Flask, words: list[str], message: str) -> None:
-    assert message in command(app, "import", *words).usage
+    ]:
+        assert message in command(app, "import", *words).usage
 
 
-@for_each(
-    ("name", "content", "message"),
-    [
+def test_wrong_files_are_refused(app: Flask, tmp_path: Path) -> None:
+    for name, content, message in [
         ("works.xlsx", b"", "its name must end with .csv, .tsv"),
         ("works.csv", b"Autor\nA\n", "the table has no column title"),
         ("works.ris", b"", "export CSL JSON from Zotero, or run: pandoc -f ris -t csljson "),
         ("works.json", b'[{"title": "\xe1"}]', "is not UTF-8 text (byte 13)"),
         ("works.json", b"title,year\n", "the text is not CSL-JSON"),
-    ],
-)
-def test_wrong_files_are_refused(
-    app: Flask, tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    error = mint(app, path).error
-    assert error.startswith(str(path))
-    assert message in error
+    ]:
+        path = tmp_path / name
+        path.write_bytes(content)
+        error = mint(app, path).error
+        assert error.startswith(str(path))
+        assert message in error
 
 
 def test_a_corrected_table_updates_its_items(app: Flask, path: Path) -> None:
@@ -264,35 +233,5 @@ def test_an_error_after_the_check_names_the_row_and_nothing_is_imported(
         return find(*values)
 
     monkeypatch.setattr(importing.WorksImporter, "_import", deposit_in_between)
-    assert mint(app, path).error.startswith(f"{path}, row 4, DOI: doi:10.1590/c already belongs to")
+    assert mint(app, path).error.startswith(f"{path}, row 4, DOI: another item of this Archive")
     assert [item.get("key") for item in export(archive_of(app))] == [None]
-
-
-def normalise(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an item of CSL-JSON without what the export writes in another way.
-
-    ``custom`` says what the type does not: whether a ``thesis`` is a doctoral thesis, for example.
-    """
-    return {name: value for name, value in item.items() if name not in ("id", "URL", "custom")}
-
-
-def test_a_library_of_csl_json_survives_import_and_export(app: Flask, tmp_path: Path) -> None:
-    library = make_csl_items(60)
-    assert len({item["type"] for item in library}) == 20
-    path, out = tmp_path / "library.json", tmp_path / "new.csv"
-    path.write_text(json.dumps(library, ensure_ascii=False), "utf-8")
-    assert mint(app, path, "--identifiers", out).data == "added 60, updated 0, skipped 0\n"
-    web = app.test_client()
-    exported = []
-    for row, item in zip(read_table(out), library, strict=True):
-        answer = web.get(f"/col/{row['ibip']}/metadata?choice=csl-json")
-        [found] = json.loads(answer.text)
-        assert normalise(found) == normalise(item)
-        assert (found["id"], found["URL"]) == (row["ibip"], row["url"])
-        exported.append(found)
-    # what was exported is read again as the same description
-    again = [entry.data for entry in read_csl_json(json.dumps(exported)).entries]
-    first = [entry.data for entry in read_csl_json(json.dumps(library)).entries]
-    for one, other in zip(first, again, strict=True):
-        assert other["metadata"]["work"].pop("related")[0]["identifier"].startswith("http")
-        assert parse_record(other, has_identifier=False) == parse_record(one, has_identifier=False)

@@ -10,7 +10,6 @@ import click
 import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
-from support.cases import for_each
 from support.commands import command, show
 from support.web import (
     CLOSED,
@@ -41,20 +40,20 @@ NewApp = Callable[..., Flask]
 # --- show ----------------------------------------------------------------------------------------
 
 
-@for_each("text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
-def test_show_finds_an_item_by_any_identifier_in_any_case(web: Flask, text: str) -> None:
-    output = command(web, "show", text).lines
-    assert output[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
-    assert {
-        f"aliases {REPORT_ALIAS}",
-        "timestamp 2009-07-21T13:23:45Z",
-        "language en",
-        "metadata.dc.title.value A report",
-        "metadata.dc.creator Banon",
-        "files.path Relatório Final.txt",
-        "files.path 日本語.txt",
-        "state Original",
-    } <= set(output)
+def test_show_finds_an_item_by_any_identifier_in_any_case(web: Flask) -> None:
+    for text in [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()]:
+        output = command(web, "show", text).lines
+        assert output[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
+        assert {
+            f"aliases {REPORT_ALIAS}",
+            "timestamp 2009-07-21T13:23:45Z",
+            "language en",
+            "metadata.dc.title.value A report",
+            "metadata.dc.creator Banon",
+            "files.path Relatório Final.txt",
+            "files.path 日本語.txt",
+            "state Original",
+        } <= set(output)
 
 
 def test_show_prints_the_same_record_as_export(web: Flask) -> None:
@@ -106,9 +105,8 @@ def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
 
 
 @pytest.mark.postgresql
-@for_each(
-    ("words", "number"),
-    [
+def test_list_selects_by_state_and_text(five: Flask) -> None:
+    for words, number in [
         (("--search", "relatório"), 3),
         (("--search", "abzc/7"), 1),
         # no search in other elements or languages, and no wildcards
@@ -116,13 +114,11 @@ def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
         (("--search", "%"), 1),
         (("--state", "Original", "--search", "chico"), 2),
         (("--limit", "2", "--search", "relatório"), 2),
-    ],
-)
-def test_list_selects_by_state_and_text(five: Flask, words: tuple[str, ...], number: int) -> None:
-    lines = command(five, "list", *words).lines
-    assert len(lines) == number
-    output = json.loads(command(five, "list", "--json", *words).data)
-    assert [item["rep"] for item in output] == [line.split("\t")[0] for line in lines]
+    ]:
+        lines = command(five, "list", *words).lines
+        assert len(lines) == number
+        output = json.loads(command(five, "list", "--json", *words).data)
+        assert [item["rep"] for item in output] == [line.split("\t")[0] for line in lines]
 
 
 def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
@@ -137,37 +133,34 @@ def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
 # --- url-list ------------------------------------------------------------------------------------
 
 
-@for_each(
-    ("text", "options"),
-    [
+def test_url_list_prints_what_the_service_answers(kept: NewApp) -> None:
+    for text, options in [
         (REPORT, {}),
         (REPORT, {"filepath": "日本語.txt"}),
         (OLD, {"verbs": "GetLastEdition GetMetadata(oai_dc)"}),
         (CLOSED, {"ip": OUTSIDE}),
         (NOBODY, {}),
-    ],
-)
-@for_each("filtered", [True, False])
-def test_url_list_prints_what_the_service_answers(
-    web_with: NewApp, text: str, options: dict[str, str], filtered: bool
-) -> None:
-    app = web_with(IBI_FILTER_URL_LIST=filtered)
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    outcome = command(app, "url-list", text, *words)
-    printed = outcome.out
-    message = f"no item of this Archive has the identifier {text}: the answer is empty\n"
-    assert (outcome.status, outcome.err) == (0, "" if printed else message)
-    answer = ask_service(
-        app,
-        ("servicesubject", "urlRequest"),
-        ("clientinformation.ipaddress", options.get("ip", "127.0.0.1")),
-        ("parsedibiurl.ibi", text),
-        ("parsedibiurl.filepath", options.get("filepath", "")),
-        ("parsedibiurl.verblist", options.get("verbs", "")),
-    )
-    assert answer.status == 200
-    answered = answer.text.replace("\r\n", "\n")
-    assert without_key(printed.encode()) == without_key((answered and answered + "\n").encode())
+    ]:
+        for filtered in [True, False]:
+            app = kept(IBI_FILTER_URL_LIST=filtered)
+            words = [word for name, value in options.items() for word in (f"--{name}", value)]
+            outcome = command(app, "url-list", text, *words)
+            printed = outcome.out
+            message = f"no item of this Archive has the identifier {text}: the answer is empty\n"
+            assert (outcome.status, outcome.err) == (0, "" if printed else message)
+            answer = ask_service(
+                app,
+                ("servicesubject", "urlRequest"),
+                ("clientinformation.ipaddress", options.get("ip", "127.0.0.1")),
+                ("parsedibiurl.ibi", text),
+                ("parsedibiurl.filepath", options.get("filepath", "")),
+                ("parsedibiurl.verblist", options.get("verbs", "")),
+            )
+            assert answer.status == 200
+            answered = answer.text.replace("\r\n", "\n")
+            assert without_key(printed.encode()) == without_key(
+                (answered and answered + "\n").encode()
+            )
 
 
 def test_url_list_prints_the_same_pairs_as_json(web: Flask) -> None:
@@ -189,35 +182,29 @@ def test_url_list_prints_the_same_pairs_as_json(web: Flask) -> None:
     assert unknown.err.endswith(f"has the identifier {NOBODY}: the answer is empty\n")
 
 
-@for_each(
-    ("words", "reason"),
-    [
+def test_url_list_refuses_wrong_requests(web: Flask) -> None:
+    for words, reason in [
         (("report",), "parsedibiurl.ibi: 'report' is not an IBI"),
         (("",), "parsedibiurl.ibi is missing"),
         ((REPORT, "--ip", "x"), "clientinformation.ipaddress: 'x' is not an IP address"),
         ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
-    ],
-)
-def test_url_list_refuses_wrong_requests(web: Flask, words: tuple[str, ...], reason: str) -> None:
-    assert command(web, "url-list", *words).error.startswith(reason)
+    ]:
+        assert command(web, "url-list", *words).error.startswith(reason)
 
 
 # --- persistent URLs: every command that accepts an IBI accepts one ------------------------------
 
 
-@for_each(
-    "text",
-    [
+def test_the_ibi_of_a_persistent_url_is_used(web: Flask) -> None:
+    for text in [
         f"http://urlib.net/{REPORT}",
         f"https://resolver.example.org:8443/{REPORT.upper()}",
         f"HTTP://LOCALHOST/{REPORT}/",
         f"http://urlib.net/{REPORT_IBIP.lower()}#page=2",
-    ],
-)
-def test_the_ibi_of_a_persistent_url_is_used(web: Flask, text: str) -> None:
-    for name in ("show", "url-list", "decode", "stats"):
-        assert command(web, name, text).status == 0
-    assert command(web, "show", text).lines[0] == f"rep {REPORT}"
+    ]:
+        for name in ("show", "url-list", "decode", "stats"):
+            assert command(web, name, text).status == 0
+        assert command(web, "show", text).lines[0] == f"rep {REPORT}"
 
 
 def test_a_modifier_or_path_that_has_no_effect_is_refused(web: Flask) -> None:

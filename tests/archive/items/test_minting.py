@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 from support.archives import archive_of, import_records
-from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive import ItemRecord
@@ -113,23 +111,23 @@ def test_table_6_2_is_reproduced_with_the_database(bench: Bench) -> None:
 
 
 @pytest.mark.rule("G5-04")
-@for_each("case", load("identifiers.json")["generated"])
-def test_both_forms_have_one_date(bench: Bench, case: dict[str, Any]) -> None:
-    bench.empty()
-    prefixes = (
-        build_repository_prefix(case["host"], case["port"]),
-        build_ibip_prefix(case["ip"], case["ip_port"]),
-    )
-    bench.now = parse_decimal(case["unix"])
-    granularity = "0.01" if "." in case["unix"] else "1"
-    for step in range(60):  # shorter identifiers are issued first
-        [minted] = bench.minter(granularity, prefixes=prefixes).mint()
+def test_both_forms_have_one_date(bench: Bench) -> None:
+    for case in load("identifiers.json")["generated"]:
+        bench.empty()
+        prefixes = (
+            build_repository_prefix(case["host"], case["port"]),
+            build_ibip_prefix(case["ip"], case["ip_port"]),
+        )
         bench.now = parse_decimal(case["unix"])
-        if minted.rep == case["rep"]:
-            break
-        assert step < 59
-    assert minted == Minted(case["rep"], case["ibip"])
-    assert len(set(bench.stored().values())) == 1
+        granularity = "0.01" if "." in case["unix"] else "1"
+        for step in range(60):  # shorter identifiers are issued first
+            [minted] = bench.minter(granularity, prefixes=prefixes).mint()
+            bench.now = parse_decimal(case["unix"])
+            if minted.rep == case["rep"]:
+                break
+            assert step < 59
+        assert minted == Minted(case["rep"], case["ibip"])
+        assert len(set(bench.stored().values())) == 1
 
 
 tenths = st.integers(-2, 1200).map(lambda number: Fraction(number, 10))
@@ -153,55 +151,33 @@ def test_processes_that_take_turns_issue_the_dates_of_one_distributor(
 
 
 @pytest.mark.postgresql
-def test_threads_that_share_a_minter_never_issue_the_same_date(bench: Bench) -> None:
-    minter = Minter(bench.database, PREFIXES, Fraction(1, 10**6))
-    with ThreadPoolExecutor(4) as threads:
-        minted = [new for batch in threads.map(minter.mint, [1, 2, 1, 3] * 10) for new in batch]
-    assert len(set(suffixes(minted))) == len(minted) == 70
+def test_a_minter_notices_a_later_date_under_one_prefix(bench: Bench) -> None:
+    for prefix in [REP, IBIP]:
+        bench.empty()
+        minter = bench.minter("0.1")
+        for _ in range(4):
+            minter.mint()
+        later = bench.now + 1
+        with bench.database.writing() as connection:
+            store_last_date(connection, (prefix, prefix), later, [])
+        before = bench.stored()
+        minter.max_wait = 0
+        with pytest.raises(MintingError):
+            minter.mint()
+        assert bench.stored() == before
+        minter.max_wait = 10
+        assert minter.mint() == [minter.build(later + Fraction(1, 10))]
 
 
-@pytest.mark.postgresql
-@for_each("prefix", [REP, IBIP])
-def test_a_minter_notices_a_later_date_under_one_prefix(bench: Bench, prefix: str) -> None:
-    bench.empty()
-    minter = bench.minter("0.1")
-    for _ in range(4):
+def test_a_minter_whose_last_dates_are_lost_issues_later_dates(bench: Bench) -> None:
+    for fault in ["DELETE FROM ibi_prefix", "UPDATE ibi_prefix SET last_date = ''"]:
+        bench.empty()
+        minter = bench.minter("0.1")
         minter.mint()
-    later = bench.now + 1
-    with bench.database.writing() as connection:
-        store_last_date(connection, (prefix, prefix), later, [])
-    before = bench.stored()
-    minter.max_wait = 0
-    with pytest.raises(MintingError):
-        minter.mint()
-    assert bench.stored() == before
-    minter.max_wait = 10
-    assert minter.mint() == [minter.build(later + Fraction(1, 10))]
-
-
-@for_each("fault", ["DELETE FROM ibi_prefix", "UPDATE ibi_prefix SET last_date = ''"])
-def test_a_minter_whose_last_dates_are_lost_issues_later_dates(bench: Bench, fault: str) -> None:
-    bench.empty()
-    minter = bench.minter("0.1")
-    minter.mint()
-    bench.run(fault)
-    bench.now += 60
-    assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.5"]
-    assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.6"]
-
-
-def test_a_count_below_one_issues_nothing(bench: Bench) -> None:
-    assert bench.minter().mint(0) == bench.minter().mint(-1) == []
-    assert bench.stored() == {}
-
-
-@pytest.mark.rule("G6-19")
-def test_an_identifier_is_issued_when_its_date_has_come(bench: Bench) -> None:
-    bench.minter().mint(2)
-    bench.waited.clear()
-    bench.minter().mint(3)
-    assert sum(bench.waited) == 3
-    assert bench.now == Fraction(1287588119)
+        bench.run(fault)
+        bench.now += 60
+        assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.5"]
+        assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.6"]
 
 
 @pytest.mark.rule("G6-23")
@@ -219,59 +195,54 @@ def test_others_can_mint_while_one_waits(uri: str, bench: Bench) -> None:
 
 
 @pytest.mark.rule("G6-19")
-@for_each("seconds", [20, 3600, 10**8])
-def test_a_clock_that_was_set_back_is_an_error(bench: Bench, seconds: int) -> None:
-    bench.empty()
-    bench.minter().mint(2)
-    before = bench.stored()
-    bench.now -= seconds
-    bench.waited.clear()
-    with pytest.raises(MintingError) as refusal:
-        bench.minter().mint()
-    assert "2010-10-20T15:21:56Z, is later than the time of the clock" in str(refusal.value)
-    assert "but IBI_MINT_MAX_WAIT allows only 10 s; " in str(refusal.value)
-    assert "\n" not in str(refusal.value)
-    assert bench.waited == []
-    assert bench.stored() == before
-    bench.now += seconds
-    assert suffixes(bench.minter().mint()) == ["2010/10.20.15.21.57"]
+def test_a_clock_that_was_set_back_is_an_error(bench: Bench) -> None:
+    for seconds in [20, 3600, 10**8]:
+        bench.empty()
+        bench.minter().mint(2)
+        before = bench.stored()
+        bench.now -= seconds
+        bench.waited.clear()
+        with pytest.raises(MintingError) as refusal:
+            bench.minter().mint()
+        assert "2010-10-20T15:21:56Z, is later than the time of the clock" in str(refusal.value)
+        assert "but IBI_MINT_MAX_WAIT allows only 10 s; " in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+        assert bench.waited == []
+        assert bench.stored() == before
+        bench.now += seconds
+        assert suffixes(bench.minter().mint()) == ["2010/10.20.15.21.57"]
 
 
-@for_each(
-    ("granularity", "count", "ahead", "advice"),
-    [
+def test_an_error_about_too_many_identifiers_names_a_finer_granularity(bench: Bench) -> None:
+    for granularity, count, ahead, advice in [
         ("1", 50, None, "mint fewer at a time, or set IBI_GRANULARITY to 0.1"),
         ("60", 3, "1", "mint fewer at a time, or set IBI_GRANULARITY to 1"),
         ("0.1", 5000, "9.9", "mint fewer at a time, or set IBI_GRANULARITY to 0.00001"),
         ("60", 1, "9.9", "set IBI_GRANULARITY to 0.1"),
         ("60", 1, "10", "wait, or increase IBI_MINT_MAX_WAIT"),
-    ],
-)
-def test_an_error_about_too_many_identifiers_names_a_finer_granularity(
-    bench: Bench, granularity: str, count: int, ahead: str | None, advice: str
-) -> None:
-    bench.empty()
-    if ahead is not None:
-        bench.minter().mint()
-        date = format_decimal(NOW + Fraction(ahead))
-        bench.run("UPDATE ibi_prefix SET last_date = :date", date=date)
-    before = bench.stored()
-    with pytest.raises(MintingError) as refusal:
-        bench.minter(granularity).mint(count)
-    assert bench.stored() == before
-    assert str(refusal.value).partition("; ")[2] == advice
-    _, is_finer, finer = advice.partition("IBI_GRANULARITY to ")
-    if is_finer:
-        assert len({one.rep for one in bench.minter(finer).mint(count)}) == count
+    ]:
+        bench.empty()
+        if ahead is not None:
+            bench.minter().mint()
+            date = format_decimal(NOW + Fraction(ahead))
+            bench.run("UPDATE ibi_prefix SET last_date = :date", date=date)
+        before = bench.stored()
+        with pytest.raises(MintingError) as refusal:
+            bench.minter(granularity).mint(count)
+        assert bench.stored() == before
+        assert str(refusal.value).partition("; ")[2] == advice
+        _, is_finer, finer = advice.partition("IBI_GRANULARITY to ")
+        if is_finer:
+            assert len({one.rep for one in bench.minter(finer).mint(count)}) == count
 
 
-@for_each("now", [0, 807235199, -(10**12), 10**12])
-def test_an_impossible_date_of_the_clock_is_an_error(bench: Bench, now: int) -> None:
-    bench.now = Fraction(now)
-    with pytest.raises(MintingError, match="the clock of the server is wrong") as refusal:
-        bench.minter().mint()
-    assert "\n" not in str(refusal.value)
-    assert bench.stored() == {}
+def test_an_impossible_date_of_the_clock_is_an_error(bench: Bench) -> None:
+    for now in [0, 807235199, -(10**12), 10**12]:
+        bench.now = Fraction(now)
+        with pytest.raises(MintingError, match="the clock of the server is wrong") as refusal:
+            bench.minter().mint()
+        assert "\n" not in str(refusal.value)
+        assert bench.stored() == {}
 
 
 @pytest.mark.no_tables
@@ -294,25 +265,27 @@ def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
 
 @pytest.mark.postgresql
 @pytest.mark.parametrize("kind", ["item", "reservation", "item while others mint"])
-@for_each("bearer", ["rep", "ibip"])
-def test_an_identifier_that_appears_is_skipped(app: Flask, bearer: str, kind: str) -> None:
-    archive, minter = archive_of(app), minter_with_items(app, [])
-    if kind == "item while others mint":
-        minter.mint()
-        other = Minter(minter.database, PREFIXES, Fraction(1, 10), 10, minter.clock, minter.wait)
-        other.mint()
-        taken, following = minter.build(NOW), "2010/10.20.15.21.55.6"
-    else:
-        minter.mint(3)
-        taken, following = minter.build(NOW + Fraction(1, 10)), "2010/10.20.15.21.55.7"
-    if kind == "reservation":
-        pair = (taken.rep, "X/2") if bearer == "rep" else ("x.y/z/2001/01.01.00.00", taken.ibip)
-        with archive.database.writing() as connection:
-            now = datetime.now(timezone.utc)
-            add_reservation(connection, archive.served().id, *pair, None, now)
-    else:
-        import_records(archive, [{bearer: getattr(taken, bearer)}])
-    assert suffixes(minter.mint()) == [following]
+def test_an_identifier_that_appears_is_skipped(app: Flask, kind: str) -> None:
+    for bearer in ["rep", "ibip"]:
+        archive, minter = archive_of(app), minter_with_items(app, [])
+        if kind == "item while others mint":
+            minter.mint()
+            other = Minter(
+                minter.database, PREFIXES, Fraction(1, 10), 10, minter.clock, minter.wait
+            )
+            other.mint()
+            taken, following = minter.build(NOW), "2010/10.20.15.21.55.6"
+        else:
+            minter.mint(3)
+            taken, following = minter.build(NOW + Fraction(1, 10)), "2010/10.20.15.21.55.7"
+        if kind == "reservation":
+            pair = (taken.rep, "X/2") if bearer == "rep" else ("x.y/z/2001/01.01.00.00", taken.ibip)
+            with archive.database.writing() as connection:
+                now = datetime.now(timezone.utc)
+                add_reservation(connection, archive.served().id, *pair, None, now)
+        else:
+            import_records(archive, [{bearer: getattr(taken, bearer)}])
+        assert suffixes(minter.mint()) == [following]
 
 
 @pytest.mark.rule("D3-03")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from threading import Barrier
 from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import SERVICE, archive_of, import_records
+from support.archives import SERVICE
 from support.operations import SECOND, THIRD, editions_of, make_archives, record_of
 
 from flask_ibi_archive import ItemRecord
@@ -123,21 +122,3 @@ def test_a_deposit_without_relations_does_not_wait_for_the_lock(archives: list[A
         with ThreadPoolExecutor(1) as threads:
             item = threads.submit(first.deposit, ItemRecord(language="en")).result(30)
     assert record_of(first, item.rep).language == "en"
-
-
-def test_links_of_one_chain_made_at_once_are_all_stored(
-    app: Flask, new_app: Callable[..., Flask]
-) -> None:
-    processes = [archive_of(app), *(archive_of(new_app()) for _ in range(3))]
-    chain = [f"a.br/x/{2000 + number}/01.01.00.00" for number in range(24)]
-    import_records(processes[0], [{"rep": rep} for rep in chain])
-    links = list(pairwise(chain))
-
-    def link(number: int) -> None:
-        record = dict(zip(("rep", "next_edition"), links[number], strict=True))
-        import_records(processes[number % 4], [record], on_conflict="update")
-
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(link, range(len(links))))
-    for rep, following in links:
-        assert record_of(processes[0], rep).next_edition == following

