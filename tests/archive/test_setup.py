@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from flask import Flask
 from sqlalchemy import create_engine, inspect
 from support.archives import SERVICE
-from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive.core.identifiers.grammar import Form
@@ -67,7 +67,7 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
     assert command(new_app(IBI_ARCHIVE_SERVICE_IBI=minted.strip()), "init").data == minted
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("settings", "key", "origin"),
     [
         ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set", ""),
@@ -153,31 +153,20 @@ def test_each_command_before_init_advises_init(new_app: NewApp) -> None:
 
 
 #: Calls that fail if the database is missing; check writes this to standard output.
-MISSING = [
-    *NEED_ARCHIVE,
-    ("mint",),
-    ("stats",),
-    ("verify",),
-    ("reserve", "--list"),
-    ("downgrade", "--yes"),
-]
+MISSING = [*NEED_ARCHIVE, ("mint",), ("stats",), ("verify",), ("downgrade", "--yes"), ("check",)]
 
 
-@for_each("words", [*MISSING, ("check",)])
 @pytest.mark.parametrize("uri", [""])
-def test_a_missing_sqlite_file_is_named_and_not_created(
-    new_app: NewApp, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_missing_sqlite_file_is_named_and_not_created(new_app: NewApp, tmp_path: Path) -> None:
     file = tmp_path / "instance" / "ibi.sqlite"
-    app = new_app(
-        IBI_DATABASE_URI=f"sqlite:///{file}", IBI_RESOLVER_URL="http://127.0.0.1:1",
-        IBI_ARCHIVE_ADDRESS="127.0.0.1:1", IBI_MINT_HOST="a.br",
-    )  # fmt: skip
-    outcome = command(app, *words)
-    said = outcome.out if words == ("check",) else outcome.err
-    assert outcome.status == 1
-    assert f"the database file is missing ({file}); run: flask ibi init\n" in said
-    assert list(tmp_path.iterdir()) == []
+    here = {"IBI_RESOLVER_URL": "http://127.0.0.1:1", "IBI_ARCHIVE_ADDRESS": "127.0.0.1:1"}
+    app = new_app(IBI_DATABASE_URI=f"sqlite:///{file}", IBI_MINT_HOST="a.br", **here)
+    for words in MISSING:
+        outcome = command(app, *words)
+        said = outcome.out if words == ("check",) else outcome.err
+        assert outcome.status == 1
+        assert f"the database file is missing ({file}); run: flask ibi init\n" in said
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_several_archives_without_a_setting_are_an_error_that_names_it(
@@ -189,24 +178,12 @@ def test_several_archives_without_a_setting_are_an_error_that_names_it(
     assert command(unnamed, "list").error.startswith("IBI_ARCHIVE_SERVICE_IBI is not set")
 
 
-@for_each("words", [*SETUP.values(), *CALLS.values()])
-@for_each(
-    ("settings", "key"),
-    [
-        ({"IBI_GRANULARITY": 7}, "IBI_GRANULARITY is 7; it should be"),
-        ({"IBI_DATABASE_URI": "nonsense"}, "IBI_DATABASE_URI is 'nonsense'; it should be"),
-        ({"SECRET_KEY": None}, "SECRET_KEY is not set; it should be"),
-    ],
-)
 @pytest.mark.parametrize("uri", ["sqlite://"])
-def test_a_wrong_setting_is_an_error_of_every_command(
-    new_app: NewApp, words: tuple[str, ...], settings: dict[str, object], key: str
-) -> None:
-    assert command(lambda: new_app(**settings), *words).error.startswith(key)
-
-
-@for_each("words", [*SETUP.values(), *CALLS.values()])
-def test_an_app_without_an_archive_is_an_error_with_advice(words: tuple[str, ...]) -> None:
-    assert command(Flask("bare"), *words).error == (
-        "this app has no IBIArchive; call IBIArchive(app) where the app is created"
-    )
+def test_a_wrong_setting_is_an_error_of_every_command(new_app: NewApp) -> None:
+    bare = "this app has no IBIArchive; call IBIArchive(app) where the app is created"
+    wrong = {"IBI_GRANULARITY": (7, "is 7"), "SECRET_KEY": (None, "is not set")}
+    for words in (*SETUP.values(), *CALLS.values()):
+        assert command(Flask("bare"), *words).error == bare
+        for key, (value, text) in wrong.items():
+            error = command(partial(new_app, **{key: value}), *words).error
+            assert error.startswith(f"{key} {text}; it should be")

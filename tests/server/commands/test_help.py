@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 import pytest
 from flask import Flask
-from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive.archive.commands import ibi
@@ -22,7 +21,6 @@ GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver)
 #: Each group with the names of its commands.
 NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
 IDS = [f"{group.package}:{group.name}" for group in GROUPS]
-EVERY = for_each(("group", "name"), NAMES)
 
 
 def app_of(group: IBIGroup) -> str:
@@ -50,51 +48,45 @@ def no_app() -> Flask:
 @pytest.mark.parametrize("group", GROUPS, ids=IDS)
 def test_the_group_lists_the_commands_and_shows_an_example(group: IBIGroup) -> None:
     text = command(no_app, "--help", group=group).data
-    listed = re.findall(r"^  ([a-z-]+) +\S", text.partition("--help ")[2], re.MULTILINE)
-    assert listed == [name for of, name in NAMES if of is group]
+    listed = dict(re.findall(r"^  ([a-z-]+) +(\S.*)$", text.partition("--help ")[2], re.MULTILINE))
+    names = [name for of, name in NAMES if of is group]
+    assert list(listed) == names
+    for name in names:
+        assert inspect.cleandoc(command_of(group, name).help or "").startswith(
+            f"{listed[name]}\n\n"
+        )
+    assert command(no_app, "--version", group=group).data == (
+        f"flask_ibi_archive {version('flask_ibi_archive')}\n"
+    )
     for title in group.sections:
         assert f"\n{title}:\n  " in text
     assert re.search(rf"Example:\n +flask --app {app_of(group)} .*{group.name} ", text)
 
 
-@EVERY
-def test_the_list_of_commands_contains_each_summary_completely(group: IBIGroup, name: str) -> None:
-    summary, _, rest = inspect.cleandoc(command_of(group, name).help or "").partition("\n")
-    assert re.fullmatch("[A-Z].*[.]", summary)
-    assert len(summary) <= 60
-    assert rest.startswith("\n")
-    listing = command(no_app, "--help", group=group).data
-    assert re.search(rf"^  {name} +{re.escape(summary)}$", listing, re.MULTILINE)
-
-
-@for_each("group", [ibi, ibi_resolver])
-def test_the_version_option_prints_the_version_of_the_package(group: IBIGroup) -> None:
-    assert command(no_app, "--version", group=group).data == (
-        f"flask_ibi_archive {version('flask_ibi_archive')}\n"
-    )
-
-
-@EVERY
-def test_each_command_accepts_the_examples_of_its_help(
-    group: IBIGroup, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_each_command_has_a_summary_and_accepts_the_examples_of_its_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = command(no_app, name, "--help", group=group).data
-    assert re.search(rf"Example:\n +flask .*{group.name} {name}\b", text)
-    assert examples_of(group, name)
-    for words in examples_of(group, name):
-        for word in words:
-            if word.endswith((".pdf", ".csv")):
-                (tmp_path / word).touch()
-        assert words[:2] == ["--app", app_of(group)] or words[0] == group.name
-        options = words[words.index(str(group.name)) + 1 :]
-        assert options[0] == name
-        parent = click.Context(group, info_name=group.name)
-        with command_of(group, name).make_context(name, options[1:], parent=parent):
-            pass
+    for group, name in NAMES:
+        summary, _, rest = inspect.cleandoc(command_of(group, name).help or "").partition("\n")
+        assert re.fullmatch("[A-Z].{,58}[.]", summary), name
+        assert rest.startswith("\n")
+        text = command(no_app, name, "--help", group=group).data
+        assert re.search(rf"Example:\n +flask .*{group.name} {name}\b", text), name
+        assert examples_of(group, name)
+        for words in examples_of(group, name):
+            for word in words:
+                if word.endswith((".pdf", ".csv")):
+                    (tmp_path / word).touch()
+            assert words[:2] == ["--app", app_of(group)] or words[0] == group.name
+            options = words[words.index(str(group.name)) + 1 :]
+            assert options[0] == name
+            parent = click.Context(group, info_name=group.name)
+            with command_of(group, name).make_context(name, options[1:], parent=parent):
+                pass
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("group", "word", "said"),
     [
         (ibi, "showw", "No such command 'showw'. Did you mean show?"),
