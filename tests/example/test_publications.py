@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import archive_of
-from support.cases import for_each
 from support.example import Visitor, example_repository, form_fields, path_of, pdf
 
 from example_app.extensions import ibi
@@ -55,18 +53,12 @@ def test_a_published_thesis_is_found_cited_read_and_resolved(
     page = reader.get(path_of(thesis))
     for text in ("SILVA, Ana; SOUZA, Davi.", "Lima, Rui", "How it rains."):
         assert text in page
+    for text in (thesis.ibi_rep, thesis.ibi_ibip):
+        assert "How to cite" in reader.get(f"/col/{text}/")
     assert reader.get(f"{path_of(thesis)}doc/rain.pdf").startswith("%PDF-")
     assert reader.client.get(f"/{thesis.ibi}").location.endswith("/doc/rain.pdf")
     assert "/doc/rain.pdf" in urls_of(app, thesis)
     assert "Lima, Rui" in reader.get(f"{path_of(thesis)}metadata?choice=oai_dc")
-
-
-def test_the_page_has_an_address_with_each_form_of_the_identifier(
-    reader: Visitor, publish: Callable[..., Publication]
-) -> None:
-    thesis = publish()
-    for text in (thesis.ibi_rep, thesis.ibi_ibip):
-        assert "How to cite" in reader.get(f"/col/{text}/")
 
 
 def test_a_new_edition_is_linked_when_it_is_published(
@@ -190,17 +182,6 @@ def test_an_embargo_ends_on_its_day_and_does_not_bind_owner_and_librarian(
         assert "rain.pdf" in urls_of(app, thesis)
 
 
-def test_old_links_belong_to_one_publication(
-    app: Flask, reader: Visitor, ana: Visitor, publish: Callable[..., Publication]
-) -> None:
-    thesis = publish(old_links=" doi:10.5281/zenodo.12 \n\nhttp://old.example.org/7")
-    assert "doi:10.5281/zenodo.12" in reader.get(path_of(thesis))
-    item = archive_of(app).get(str(thesis.ibi))
-    assert item is not None
-    assert item.record.same_as == ("doi:10.5281/zenodo.12", "http://old.example.org/7")
-    assert "zenodo" not in ana.get(f"/publications/{thesis.id}/edition")
-
-
 def test_a_complete_description_is_kept_shown_and_harvested(
     app: Flask, reader: Visitor, ana: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -222,9 +203,11 @@ def test_a_complete_description_is_kept_shown_and_harvested(
         funding="Vale Foundation; 2024/1; Rain",
         related="IsSupplementedBy doi:10.5555/12345678",
         publisher="Vale University Press",
+        old_links=" doi:10.5281/zenodo.12 \n\nhttp://old.example.org/7",
     )
     item = archive_of(app).get(str(thesis.ibi))
     assert item is not None
+    assert item.record.same_as == ("doi:10.5281/zenodo.12", "http://old.example.org/7")
     work = item.description
     assert work is not None
     assert [title.value for title in work.titles] == ["On rain", "Sobre a chuva"]
@@ -249,6 +232,7 @@ def test_a_complete_description_is_kept_shown_and_harvested(
         "Como chove.",
         "Vale Foundation",
         "CC BY 4.0",
+        "doi:10.5281/zenodo.12",
     ):
         assert text in page, text
     form = ana.get(f"/publications/{thesis.id}/edition")
@@ -256,78 +240,23 @@ def test_a_complete_description_is_kept_shown_and_harvested(
         assert text in form, text
 
 
-def test_programs_read_who_may_read_the_files(
-    app: Flask, reader: Visitor, publish: Callable[..., Publication]
+def test_what_the_archive_refuses_is_beside_the_field(
+    librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
-    for embargo, right in (("", "c_abf2"), ("2999-01-01", "c_f1cf")):
-        page = reader.get(path_of(publish(kind="Dataset", licence="CC0-1.0", embargo=embargo)))
-        [text] = re.findall(r'<script type="application/ld\+json">(.*)', page)
-        found = json.loads(text.removesuffix("</script>"))
-        rights = found["conditionsOfAccess"]
-        first = rights if isinstance(rights, str) else rights[0]
-        assert first == f"http://purl.org/coar/access_right/{right}"
-        assert found["isAccessibleForFree"] is not bool(embargo)
-        assert found["license"] == "https://creativecommons.org/publicdomain/zero/1.0/"
-        # readers do not see the files before the end of an embargo
-        assert ("distribution" in found) is not bool(embargo)
-
-
-def test_an_article_has_its_journal(app: Flask, publish: Callable[..., Publication]) -> None:
-    fields = {"journal": "Clouds", "volume": "3", "issue": "2", "pages": "7-18"}
-    article = publish(kind="Article", issn="0378-5955", **fields)
-    item = archive_of(app).get(str(article.ibi))
-    assert item is not None
-    assert item.description is not None
-    container = item.description.container
-    assert container is not None
-    assert (container.title, container.volume, container.number, container.pages) == (
-        "Clouds",
-        "3",
-        "2",
-        "7-18",
-    )
-    assert item.description.issn == "0378-5955"
-
-
-@for_each(
-    ("field", "value"),
-    [
+    thesis = publish()
+    for field, value in (
         ("authors", "Silva, Ana; 0000-0002-1825-0098"),
         ("funding", "; ; A grant without a funder"),
         ("related", "a book"),
         ("issn", "1234"),
         ("old_links", "doi:none"),
-    ],
-)
-def test_what_the_archive_refuses_is_beside_the_field(
-    librarian: Visitor, publish: Callable[..., Publication], field: str, value: str
-) -> None:
-    thesis = publish()
-    fields = form_fields(**{field: value}, uploads=(BytesIO(), ""))
-    page = librarian.send(f"/publications/{thesis.id}/edit", **fields).text
-    about = page.partition(f'id="{field}-about">')[2].partition("</p>")[0]
-    assert 'class="wrong"' in about
-    assert value in unescape(page)
-    assert "On rain" in librarian.get(path_of(thesis))
-
-
-def test_programs_get_from_the_page_what_the_pages_of_the_package_give(
-    app: Flask, publish: Callable[..., Publication]
-) -> None:
-    thesis = publish(authors="Silva, Ana; 0000-0002-1825-0097")
-    client = app.test_client()
-    page = client.get(path_of(thesis))
-    assert '<meta name="citation_title" content="On rain">' in page.text
-    assert '<script type="application/ld+json">' in page.text
-    assert 'rel="cite-as"' in page.headers["Link"]
-    for accept, start in (
-        ("application/x-bibtex", "@"),
-        ("application/vnd.citationstyles.csl+json", "["),
-        ("application/ld+json", "{"),
     ):
-        answer = client.get(path_of(thesis), headers={"Accept": accept}, follow_redirects=True)
-        assert answer.mimetype == accept
-        assert answer.text.lstrip().startswith(start)
+        fields = form_fields(**{field: value}, uploads=(BytesIO(), ""))
+        page = librarian.send(f"/publications/{thesis.id}/edit", **fields).text
+        about = page.partition(f'id="{field}-about">')[2].partition("</p>")[0]
+        assert 'class="wrong"' in about, field
+        assert value in unescape(page)
+    assert "On rain" in librarian.get(path_of(thesis))
 
 
 def test_the_librarian_withdraws_imported_items_and_is_sent_to_the_form_of_publications(

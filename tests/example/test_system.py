@@ -17,7 +17,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-import requests
 from support.commands import ROOT, Outcome, environment, python
 from support.loopback import PATIENCE, free_ports
 
@@ -106,8 +105,6 @@ def test_the_running_system(system: System) -> None:
     check_example_of_the_page(system)
     check_translations(system)
     check_local_resolution(system)
-    check_negotiation(system)
-    check_unknown_item(system)
     check_publications(system)
 
 
@@ -188,38 +185,6 @@ def check_local_resolution(system: System) -> None:
     for target in (NEW_EDITION, f"{IBI}!"):
         answer, _ = system.get(f"{first}/{target}")
         assert answer.getheader("Location") == f"http://localhost:{system.port}/{target}"
-
-
-def check_negotiation(system: System) -> None:
-    """Check that a client gets metadata from all addresses of an item by following redirects.
-
-    The metadata of the item are an item of their own.
-    """
-    resolver, archive = (f"http://localhost:{system.port + number}" for number in (0, 1))
-    ibi = "8JMKD3MGP8W/35MME4E"
-    page, _, file = system.leads_to(ibi).partition("/doc/")
-    addresses = (f"{resolver}/{ibi}", f"{archive}/{ibi}", f"{page}/", f"{page}/doc/{file}")
-    for url in (*addresses, f"{page}/metadata?choice="):
-        for accept, start in (
-            ("application/x-bibtex", f"@misc{{{ibi},"),
-            ("application/vnd.citationstyles.csl+json", f'[\n {{\n  "id": "{ibi}"'),
-            ("application/json", '{\n "@context": "https://schema.org"'),
-        ):
-            with requests.get(url, headers={"Accept": accept}, timeout=30) as answer:
-                media_type = answer.headers["Content-Type"].partition(";")[0]
-                assert (answer.status_code, media_type) == (200, accept.partition(";")[0])
-                assert answer.text.startswith(start)
-                assert ibi in answer.text
-    with requests.get(f"{page}/", headers={"Accept": "image/png"}, timeout=30) as answer:
-        assert answer.status_code == 406
-        assert "application/x-bibtex http://" in answer.text
-
-
-def check_unknown_item(system: System) -> None:
-    """Check that the resolver answers 404 for an identifier that no Archive knows."""
-    answer, body = system.get(f"http://localhost:{system.port}/8JMKD3MGP8W/35MMLL9")
-    assert answer.status == 404
-    assert body.startswith(b"alert {")
 
 
 def check_publications(system: System) -> None:

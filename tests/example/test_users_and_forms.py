@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of
-from support.cases import for_each
 from support.databases import new_database
 from support.example import Visitor, close_example, form_fields, path_of, pdf
 
@@ -19,9 +18,8 @@ from example_app.models import Publication
 from example_app.seed import PASSWORD, seed
 
 
-@for_each(
-    ("fields", "message"),
-    [
+def test_a_wrong_field_is_named_and_nothing_is_stored(ana: Visitor, tmp_path: Path) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"title": " "}, "This field is required."),
         ({"year": "soon"}, "Not a valid integer value."),
         ({"language": "xx"}, "Not a valid choice."),
@@ -30,14 +28,11 @@ from example_app.seed import PASSWORD, seed
         ({"uploads": (BytesIO(b"%PDF-"), "a.exe")}, "Choose PDF or CSV files."),
         ({"uploads": (BytesIO(b"GIF89a"), "a.pdf")}, "a.pdf is not a PDF file."),
         ({"uploads": [pdf("a.pdf"), pdf("a.pdf")]}, "Choose files with different names."),
-    ],
-)
-def test_a_wrong_field_is_named_and_nothing_is_stored(
-    ana: Visitor, tmp_path: Path, fields: dict[str, Any], message: str
-) -> None:
-    response = ana.send("/deposit", **form_fields(**fields))
-    assert message in response.text
-    assert 'aria-invalid="true"' in response.text
+    ]
+    for fields, message in wrong:
+        response = ana.send("/deposit", **form_fields(**fields))
+        assert message in response.text
+        assert 'aria-invalid="true"' in response.text
     assert "On rain" not in ana.get("/mine")
     assert not (tmp_path / "uploads").exists()
 
@@ -151,9 +146,3 @@ def test_the_users_and_the_publications_are_added_once(app: Flask) -> None:
             seed()
     assert Visitor(app).get("/?q=Amazon").count("Ice clouds over the Amazon basin") == 2
     assert "withdrawn" in Visitor(app, "librarian").get("/mine")
-
-
-def test_harvesters_may_use_post_in_spite_of_the_csrf_protection(app: Flask) -> None:
-    response = app.test_client().post("/ibi/oai", data={"verb": "Identify"})
-    assert response.status_code == 200
-    assert "<Identify>" in response.text
