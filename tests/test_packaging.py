@@ -72,13 +72,6 @@ def test_every_folder_with_code_is_a_package_of_the_distribution(
             assert (path.parent / "__init__.py").is_file(), path
 
 
-def test_the_migrations_are_shipped_inside_the_package(setup: configparser.ConfigParser) -> None:
-    assert lines_of(setup["options"]["package_dir"]) == [
-        "flask_ibi_archive = flask_ibi_archive",
-        "flask_ibi_archive.migrations = migrations",
-    ]
-
-
 def test_every_file_that_is_not_code_is_package_data(setup: configparser.ConfigParser) -> None:
     wanted: set[str] = set()
     for package, patterns in setup["options.package_data"].items():
@@ -113,26 +106,6 @@ def test_the_version_is_the_newest_one_in_the_changes(setup: configparser.Config
     changes = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
     newest = re.findall(r"^(\d+\.\d+\.\d+)(?: \([^)]+\))?\n-+$", changes, re.MULTILINE)[0]
     assert setup["metadata"]["version"] == newest
-
-
-def test_python_and_the_imported_libraries_are_required(setup: configparser.ConfigParser) -> None:
-    assert setup["options"]["python_requires"] == ">=3.10"
-    required = {
-        re.split(r"[<>=!~ ]", line)[0].lower()
-        for line in lines_of(setup["options"]["install_requires"])
-    }
-    assert {"flask", "sqlalchemy", "alembic", "click", "itsdangerous", "requests"} <= required
-    assert {"werkzeug", "jinja2", "markupsafe", "urllib3"} <= required
-
-
-def test_a_source_distribution_contains_tests_example_and_migrations() -> None:
-    lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
-    folders = {"benchmarks", "docs", "example_app", "migrations", "tests"}
-    assert {f"graft {folder}" for folder in folders} <= set(lines)
-    [included] = [line.split()[1:] for line in lines if line.startswith("include ")]
-    assert {"CHANGES.rst", "LICENSE"} <= set(included)
-    for name in included:
-        assert (ROOT / name).is_file()
 
 
 @pytest.fixture(scope="module")
@@ -206,9 +179,7 @@ def check_host(site: Path, host: Path) -> None:
         "from flask.cli import cli\n"
         "cli.main(['ibi', 'init'], standalone_mode=False)\n"
         "print(flask_ibi_archive.__file__)\n"
-        "client = app.app.test_client()\n"
-        f"for path in ('/ibi/health/ready', '/col/{SERVICE}/'):\n"
-        "    print(client.get(path).status_code)\n"
+        "print(app.app.test_client().get('/ibi/health/ready').status_code)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -216,13 +187,9 @@ def check_host(site: Path, host: Path) -> None:
         env={**inherited, **settings},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    created, location, ready, page = done.stdout.splitlines()
-    assert created == SERVICE
-    assert (host / "instance/ibi_archive.sqlite").is_file()
+    created, location, ready = done.stdout.splitlines()
+    assert (created, ready) == (SERVICE, "200")
     assert Path(location).is_relative_to(site)
-    assert ready == "200"
-    assert page in ("200", "302", "303", "308")

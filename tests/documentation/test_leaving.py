@@ -27,9 +27,10 @@ from sqlalchemy import create_engine, text
 from support.archives import archive_of
 from support.commands import ROOT, command
 from support.databases import new_database
-from support.documentation import DOCS, FILES, Shell, commands, read
+from support.documentation import DOCS, FILES, Shell, commands
 from support.loopback import free_port, serving
 from support.metadata import load_schema
+from support.vectors import load
 
 PAGE = "howto/leave-another-system.rst"
 SCRIPTS = DOCS / "howto/leaving"
@@ -42,127 +43,12 @@ CONVERSIONS = {
     for one in commands(PAGE)
     for name, arguments in re.findall(r"^python3 (dspace|eprints|ojs)\.py (.*)$", one)
 }
-MOST_LINES = 100
 
 #: For the name of each item: title, authors, language, who may read, and the files with their first
-#: word.
-RECORDS: dict[str, tuple[Any, ...]] = {
-    "hdl:20.500.12345/12": (
-        "Sobre a chuva: medições & dados",
-        ["Silva, Ana", "Müller, Jörg"],
-        "pt",
-        {},
-        {"Sobre a chuva.txt": "Choveu", "medições.csv": "dia,mm"},
-    ),
-    "hdl:20.500.12345/13": (
-        "Sobre la nieve",
-        ["Ñáñez, José"],
-        "es",
-        {"embargo": "2099-01-01"},
-        {"nieve.txt": "Nevó."},
-    ),
-    "hdl:20.500.12345/14": (
-        "On wind",
-        ["Souza, Davi"],
-        None,
-        {"access": {"networks": ["192.0.2.0/24"]}},
-        {"wind.txt": "It", "1_wind.txt": "It"},
-    ),
-    "hdl:20.500.12345/15": (
-        "A map of the stations, never digitised",
-        ["Silva, Ana"],
-        None,
-        {},
-        {},
-    ),
-    "http://eprints.example.org/12/": (
-        "Whistling ducks & men",
-        ["Toda, Y.", "Αφροδίτη, O."],
-        "en",
-        {},
-        {"1/paper one.txt": "Ducks", "2/data.csv": "duck,Hz"},
-    ),
-    # one of its two files is under an embargo
-    "http://eprints.example.org/13/": (
-        "On geese",
-        ["Ωραία, Ελένη"],
-        "de",
-        {"embargo": "2099-05-01"},
-        {"1/thesis.txt": "Geese.", "2/abstract.txt": "On"},
-    ),
-    "http://eprints.example.org/14/": (
-        "Minutes of a meeting",
-        ["Ornithological Society"],
-        "en",
-        {"access": {"networks": ["192.0.2.0/24"]}},
-        {"1/minutes.txt": "We"},
-    ),
-    "http://eprints.example.org/15/": (
-        "On swans",
-        ["Toda, Y."],
-        None,
-        {
-            "state": "Deleted",
-            "timestamp": "2011-02-03T04:05:06Z",
-            "tombstone": {"reason": "The item was withdrawn in EPrints."},
-        },
-        {},
-    ),
-    # the second version; the first one has another title
-    f"{JOURNAL}/article/view/12": (
-        "On rain",
-        ["Silva, Ana", "Müller, Jörg", "Rapper"],
-        "pt-BR",
-        {},
-        {"34/chuva.txt": "Choveu.", "35/rain.txt": "It"},
-    ),
-    # in an issue for subscribers
-    f"{JOURNAL}/article/view/13": (
-        "Sobre la nieve",
-        ["Ñáñez, José"],
-        "es-ES",
-        {"embargo": "2099-03-04"},
-        {"36/nieve.txt": "Nevó."},
-    ),
-}
-
-#: Old identifiers and addresses, as the systems print them, and the item that each leads to.
-OLD_LINKS = [
-    ("hdl:20.500.12345/12", "hdl:20.500.12345/12"),
-    ("doi:10.5555/CHUVA.2014", "hdl:20.500.12345/12"),
-    ("http://old.example.org/handle/20.500.12345/12", "hdl:20.500.12345/12"),
-    ("https://old.example.org/handle/20.500.12345/13", "hdl:20.500.12345/13"),
-    (
-        "http://old.example.org/bitstream/handle/20.500.12345/12/medi%C3%A7%C3%B5es.csv"
-        "?sequence=2&isAllowed=y",
-        "hdl:20.500.12345/12",
-    ),
-    (
-        "http://old.example.org/bitstream/20.500.12345/12/1/Sobre%20a%20chuva.txt",
-        "hdl:20.500.12345/12",
-    ),
-    (
-        "http://old.example.org/bitstreams/5e6f0d9c-7b1a-4c52-9f7e-0a9b0f3c0004/download",
-        "hdl:20.500.12345/14",
-    ),
-    ("http://old.example.org/handle/20.500.12345/15", "hdl:20.500.12345/15"),
-    (
-        "http://old.example.org/items/5e6f0d9c-7b1a-4c52-9f7e-0a9b0f3c1015",
-        "hdl:20.500.12345/15",
-    ),
-    ("http://eprints.example.org/12/", "http://eprints.example.org/12/"),
-    ("http://eprints.example.org/id/eprint/12", "http://eprints.example.org/12/"),
-    ("http://eprints.example.org/12/2/data.csv", "http://eprints.example.org/12/"),
-    ("http://eprints.example.org/id/eprint/13/", "http://eprints.example.org/13/"),
-    ("http://eprints.example.org/15/", "http://eprints.example.org/15/"),
-    ("doi:10.5555/ducks.12", "http://eprints.example.org/12/"),
-    (f"{JOURNAL}/article/view/12", f"{JOURNAL}/article/view/12"),
-    (f"{JOURNAL}/article/view/sobre-a-chuva", f"{JOURNAL}/article/view/12"),
-    (f"{JOURNAL}/article/view/12/34", f"{JOURNAL}/article/view/12"),
-    (f"{JOURNAL}/article/download/12/35", f"{JOURNAL}/article/view/12"),
-    (f"{JOURNAL}/article/viewFile/13/36", f"{JOURNAL}/article/view/13"),
-    ("doi:10.5555/rain.v44i1.12", f"{JOURNAL}/article/view/12"),
-]
+#: word; old identifiers and addresses with the item that each leads to; what is harvested from each
+#: system; and for each file in a database of DSpace: its bundle, its policies (group, action, first
+#: day, last day), and the answer.
+EXPECTED = load("leaving.json")
 
 
 class Move:
@@ -228,12 +114,12 @@ def move(
     sys.modules.pop("leaving", None)
 
 
-def describe(record: dict[str, Any], folder: Path) -> tuple[Any, ...]:
-    """Return the facts of a record that RECORDS states."""
+def describe(record: dict[str, Any], folder: Path) -> list[Any]:
+    """Return the facts of a record that the JSON file states."""
     dc = record["metadata"]["dc"]
     title = dc["title"][0]
     rules = ("embargo", "access", "state", "timestamp", "tombstone")
-    return (
+    return [
         title if isinstance(title, str) else title["value"],
         dc["creator"],
         record.get("language"),
@@ -242,18 +128,14 @@ def describe(record: dict[str, Any], folder: Path) -> tuple[Any, ...]:
             file["path"]: (folder / file["source"]).read_text(encoding="utf-8").split()[0]
             for file in record.get("files", [])
         },
-    )
-
-
-def test_the_scripts_are_short() -> None:
-    for script in SCRIPTS.glob("*.py"):
-        assert len(script.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
-        assert f"literalinclude:: leaving/{script.name}" in read(PAGE)
+    ]
 
 
 def test_the_conversions_write_these_records(move: Move) -> None:
     records = move.convert()
-    assert {name: describe(one, move.folder) for name, one in records.items()} == RECORDS
+    assert {name: describe(one, move.folder) for name, one in records.items()} == EXPECTED[
+        "records"
+    ]
     rain = records["hdl:20.500.12345/12"]["metadata"]["dc"]
     assert rain["subject"][1] == {"value": "Precipitação", "lang": "pt-BR"}
     assert rain["description"][0] == {"value": "Choveu em 12 dias de março.", "lang": "pt-BR"}
@@ -275,7 +157,7 @@ def test_each_old_link_leads_to_its_item(move: Move, capsys: pytest.CaptureFixtu
     records = move.convert()
     move.import_all()
     client = move.app.test_client()
-    for old, name in OLD_LINKS:
+    for old, name in EXPECTED["old_links"]:
         address = old if "://" in old else f"http://localhost/{old}"
         answer = client.get(address, headers={"Accept": "text/html"})
         ibi = records[name]["ibip"]
@@ -392,75 +274,13 @@ def test_withdrawn_items_come_by_oai_pmh(move: Move, old_systems: str) -> None:
     assert move.app.test_client().get(f"/{record['ibip']}").status_code == 410
 
 
-@pytest.mark.parametrize(
-    ("interface", "templates", "expected"),
-    [
-        (
-            "/oai/request",
-            ["hdl:{}", "http://old.example.org/handle/{}"],
-            {
-                "hdl:20.500.12345/12": (
-                    "Sobre a chuva: medições & dados",
-                    [
-                        "hdl:20.500.12345/12",
-                        "http://old.example.org/handle/20.500.12345/12",
-                        "doi:10.5555/Chuva.2014",
-                    ],
-                    "pt",
-                    [],
-                )
-            },
-        ),
-        (
-            "/cgi/oai2",
-            ["HERE/{}/", "HERE/id/eprint/{}"],
-            {
-                "HERE/12/": (
-                    "Whistling ducks & men",
-                    [
-                        "HERE/12/",
-                        "HERE/id/eprint/12",
-                        "HERE/12/1/paper%20one.txt",
-                        "doi:10.5555/DUCKS.12",
-                    ],
-                    "en",
-                    ["1/paper one.txt"],
-                ),
-                # its file is not public
-                "HERE/14/": (
-                    "Minutes of a meeting",
-                    ["HERE/14/", "HERE/id/eprint/14", "HERE/14/1/minutes.txt"],
-                    None,
-                    [],
-                ),
-            },
-        ),
-        (
-            "/index.php/rain/oai",
-            ["HERE/index.php/rain/article/view/{}"],
-            {
-                "HERE/index.php/rain/article/view/12": (
-                    "On rain",
-                    [
-                        "HERE/index.php/rain/article/view/12",
-                        "doi:10.5555/rain.v44i1.12",
-                        "HERE/index.php/rain/article/view/12/34",
-                        "HERE/index.php/rain/article/view/12/35",
-                    ],
-                    "pt",
-                    ["34/rain-34.txt", "35/rain-35.txt"],
-                )
-            },
-        ),
-    ],
-    ids=["dspace", "eprints", "ojs"],
-)
+@pytest.mark.parametrize(("interface", "templates", "expected"), EXPECTED["harvested"])
 def test_each_system_can_be_harvested(
     move: Move,
     old_systems: str,
     interface: str,
     templates: list[str],
-    expected: dict[str, tuple[Any, ...]],
+    expected: dict[str, list[Any]],
 ) -> None:
     here = [template.replace("HERE", old_systems) for template in templates]
     assert move.run("oai_pmh", old_systems + interface, *here) == "0"
@@ -469,12 +289,12 @@ def test_each_system_can_be_harvested(
         if record.get("state") == "Deleted":
             continue
         title = record["metadata"]["dc"]["title"][0]
-        found[record["key"]] = (
+        found[record["key"]] = [
             title if isinstance(title, str) else title["value"],
             record["same_as"],
             record.get("language"),
             [file["path"] for file in record["files"]],
-        )
+        ]
     assert found == expected
     assert command(move.app, "import", move.folder / "harvested.jsonl").status == 0
 
@@ -522,23 +342,6 @@ CREATE TABLE epersongroup (uuid uuid, name varchar);
 CREATE TABLE resourcepolicy (policy_id int, action_id int, start_date date, end_date date,
                              epersongroup_id uuid, dspace_object uuid);
 """
-#: For each file: its bundle and its policies (group, action, first day, last day), and the answer.
-POLICIES = [
-    ("open.txt", "ORIGINAL", [("Anonymous", 0, None, None)], (True, None)),
-    ("later.txt", "ORIGINAL", [("Anonymous", 0, "2099-01-01", None)], (True, "2099-01-01")),
-    ("past.txt", "ORIGINAL", [("Anonymous", 0, "1999-01-01", None)], (True, None)),
-    (
-        "both.txt",
-        "ORIGINAL",
-        [("Anonymous", 0, "2099-01-01", None), ("Anonymous", 0, None, None)],
-        (True, None),
-    ),
-    ("staff.txt", "ORIGINAL", [("Administrator", 0, None, None)], (False, None)),
-    ("over.txt", "ORIGINAL", [("Anonymous", 0, None, "1999-01-01")], (False, None)),
-    ("written.txt", "ORIGINAL", [("Anonymous", 1, None, None)], (False, None)),
-    ("nobody.txt", "ORIGINAL", [], (False, None)),
-    ("license.txt", "LICENSE", [("Anonymous", 0, None, None)], None),
-]
 
 
 def test_the_database_of_dspace_knows_who_may_read(tmp_path: Path) -> None:
@@ -564,7 +367,7 @@ def test_the_database_of_dspace_knows_who_may_read(tmp_path: Path) -> None:
             insert("handle", "20.500.12345/15", 2, key(2))
             for name, uuid in groups.items():
                 insert("epersongroup", uuid, name)
-            for number, (name, bundle, policies, _) in enumerate(POLICIES, 1):
+            for number, (name, bundle, policies, _) in enumerate(EXPECTED["policies"], 1):
                 insert("item2bundle", key(100 + number), key(1))
                 insert("bundle2bitstream", key(100 + number), key(200 + number), 0)
                 insert("bitstream", key(200 + number), number, False)
@@ -583,11 +386,11 @@ def test_the_database_of_dspace_knows_who_may_read(tmp_path: Path) -> None:
     assert {(one["handle"], str(one["item"])) for one in found} == {("20.500.12345/12", key(1))}
     assert [(one["name"], one["sequence"], str(one["bitstream"])) for one in found] == [
         (name, number, key(200 + number))
-        for number, (name, bundle, *_) in enumerate(POLICIES, 1)
+        for number, (name, bundle, *_) in enumerate(EXPECTED["policies"], 1)
         if bundle == "ORIGINAL"
     ]
-    answers = [(one["public"], one["start_date"] and str(one["start_date"])) for one in found]
-    assert answers == [answer for *_, answer in POLICIES if answer]
+    answers = [[one["public"], one["start_date"] and str(one["start_date"])] for one in found]
+    assert answers == [answer for *_, answer in EXPECTED["policies"] if answer]
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ NOT_EXECUTED = {
     ("howto/gunicorn-and-systemd.rst", "pip install"): "gunicorn is part of the extra test",
     ("howto/gunicorn-and-systemd.rst", "sudo"): "needs root; systemd-analyze checks the service",
     ("howto/reverse-proxy.rst", "sudo"): "needs root; test_reverse_proxy starts both servers",
-    ("howto/container.rst", "docker"): "needs a Docker daemon; test_container runs the Dockerfile",
+    ("howto/container.rst", "docker"): "needs a Docker daemon",
     ("howto/move.rst", "flask ibi offer"): "needs two servers; archive/moving/test_guide.py",
     ("howto/move.rst", "flask ibi accept"): "needs two servers; archive/moving/test_guide.py",
     ("howto/move.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
