@@ -38,7 +38,7 @@ SECTIONS = {
     "items.commands.edit commands.show commands.list items.commands.delete "
     "items.commands.import items.commands.export "
     "joining.commands.register-archive moving.commands.offer "
-    "moving.accept_commands.accept",
+    "moving.commands.accept",
     "Items": "items.commands.copy items.commands.transfer items.commands.alias "
     "accesses.commands.stats",
     "Rows of models": "hosts.commands.adopt hosts.commands.compare",

@@ -958,17 +958,11 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("public_id", sa.String(16), nullable=False),
         sa.Column("secret_hash", sa.String(64), nullable=False),
         sa.Column("taker", sa.String(255), nullable=False),
-        sa.Column("kind", sa.String(4), nullable=False),
         sa.Column("leaves", sa.String(7)),
         sa.Column("created_at", MOMENT, nullable=False),
         sa.Column("expires_at", MOMENT, nullable=False),
         sa.Column("withdrawn_at", MOMENT),
-        sa.Column("items", sa.BigInteger(), nullable=False),
-        sa.Column("bytes", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint("kind IN ('move', 'copy')", name="ck_ibi_offer_kind"),
         sa.CheckConstraint("leaves IN ('Copy', 'Deleted')", name="ck_ibi_offer_leaves"),
-        sa.CheckConstraint("(kind = 'move') = (leaves IS NOT NULL)", name="ck_ibi_offer_move"),
-        sa.CheckConstraint("items > 0 AND bytes >= 0", name="ck_ibi_offer_size"),
         sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_offer_archive"),
         sa.UniqueConstraint("public_id", name="uq_ibi_offer_public_id"),
         sqlite_autoincrement=True,
@@ -979,73 +973,18 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("offer_id", KEY, primary_key=True, autoincrement=False),
         sa.Column("number", sa.Integer(), primary_key=True, autoincrement=False),
         sa.Column("item_id", KEY, nullable=False),
-        sa.Column("status", sa.String(8), nullable=False, server_default="offered"),
-        sa.Column("open", sa.Boolean(), nullable=False, server_default=sa.false()),
-        sa.Column("version", sa.String(64)),
-        sa.Column("settled_at", MOMENT),
-        sa.Column("confirmation", sa.JSON()),
-        sa.CheckConstraint(
-            "status IN ('offered', 'taken', 'switched')", name="ck_ibi_offered_item_status"
-        ),
-        sa.CheckConstraint(
-            "(status = 'offered') = (version IS NULL) AND (version IS NULL) = (settled_at IS NULL)",
-            name="ck_ibi_offered_item_settled",
-        ),
-        sa.CheckConstraint(
-            "(status = 'switched') = (confirmation IS NOT NULL)",
-            name="ck_ibi_offered_item_confirmation",
-        ),
-        sa.CheckConstraint("NOT open OR status = 'offered'", name="ck_ibi_offered_item_open"),
+        sa.Column("counts", sa.JSON()),
         sa.ForeignKeyConstraint(["offer_id"], ["ibi_offer.id"], name="fk_ibi_offered_item_offer"),
         sa.ForeignKeyConstraint(["item_id"], ["ibi_item.id"], name="fk_ibi_offered_item_item"),
         sa.UniqueConstraint("offer_id", "item_id", name="uq_ibi_offered_item_item"),
         sa.Index("ix_ibi_offered_item_item", "item_id"),
-        sa.Index(
-            "uq_ibi_offered_item_open",
-            "item_id",
-            unique=True,
-            sqlite_where=sa.text("open"),
-            postgresql_where=sa.text("open"),
-        ),
     )
     sa.Table(
-        "ibi_acceptance",
+        "ibi_received_item",
         metadata,
-        sa.Column("id", KEY, primary_key=True, autoincrement=True),
-        sa.Column("archive_id", KEY, nullable=False),
-        sa.Column("source", sa.String(1024), nullable=False),
+        sa.Column("item_id", KEY, primary_key=True, autoincrement=False),
         sa.Column("giver", sa.String(255), nullable=False),
-        sa.Column("kind", sa.String(4), nullable=False),
-        sa.Column("items", sa.BigInteger(), nullable=False),
-        sa.Column("bytes", sa.BigInteger(), nullable=False),
-        sa.Column("started_at", MOMENT, nullable=False),
-        sa.Column("finished_at", MOMENT),
-        sa.CheckConstraint("kind IN ('move', 'copy')", name="ck_ibi_acceptance_kind"),
-        sa.CheckConstraint("items > 0 AND bytes >= 0", name="ck_ibi_acceptance_size"),
-        sa.ForeignKeyConstraint(
-            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_acceptance_archive"
-        ),
-        sa.UniqueConstraint("archive_id", "source", name="uq_ibi_acceptance_source"),
-        sqlite_autoincrement=True,
-    )
-    sa.Table(
-        "ibi_accepted_item",
-        metadata,
-        sa.Column("acceptance_id", KEY, primary_key=True, autoincrement=False),
-        sa.Column("number", sa.Integer(), primary_key=True, autoincrement=False),
-        sa.Column("ibi", sa.String(255), nullable=False),
-        sa.Column("version", sa.String(64), nullable=False),
-        sa.Column("status", sa.String(7), nullable=False),
-        sa.Column("reason", sa.Text()),
-        sa.CheckConstraint(
-            "status IN ('stored', 'done', 'refused')", name="ck_ibi_accepted_item_status"
-        ),
-        sa.CheckConstraint(
-            "(status = 'refused') = (reason IS NOT NULL)", name="ck_ibi_accepted_item_reason"
-        ),
-        sa.ForeignKeyConstraint(
-            ["acceptance_id"], ["ibi_acceptance.id"], name="fk_ibi_accepted_item_acceptance"
-        ),
+        sa.ForeignKeyConstraint(["item_id"], ["ibi_item.id"], name="fk_ibi_received_item_item"),
     )
     return metadata
 

@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.items.tables import (
     Registration,
     metadata,
 )
-from flask_ibi_archive.archive.moving.tables import Acceptance, AcceptedItem, Offer, OfferedItem
+from flask_ibi_archive.archive.moving.offers import Offer, OfferedItem, ReceivedItem
 from flask_ibi_archive.archive.service.problems import RequestCount
 from flask_ibi_archive.server.database.database import Database
 from support.archives import FAR_SERVICE, import_records
@@ -36,14 +36,9 @@ OFFER = {
     "public_id": "0" * 16,
     "secret_hash": "0" * 64,
     "taker": SECOND,
-    "kind": "move",
     "leaves": "Copy",
     "expires_at": MOMENT,
-    "items": 1,
 }
-SETTLED = {"status": "switched", "version": "0" * 64, "confirmation": [["2024-02-29", 3]]}
-REFUSED = {"status": "refused", "reason": "the disk is full"}
-ACCEPTED = {"source": "http://g/ibi/offers/1", "giver": SECOND, "kind": "move", "items": 1}
 ISSUED = {"repeat_key": "lost", "content_hash": "0" * 64, "number": 0, "rep": "r", "ibip": "i"}
 FAULT = {"kind": "missing", "ibi": "a/b", "path": "é.pdf"}
 MORE: dict[str, dict[str, Any]] = {
@@ -96,19 +91,9 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             (ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),
             (IssuedIdentifier, {"key_id": 9, "issued_at": MOMENT, **ISSUED}),
             (RequestCount, {"sender": "9", "minute": 1, "requests": 1}),
-            (Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
-            (
-                OfferedItem,
-                {"offer_id": 6, "number": 1, "item_id": row[0], "settled_at": MOMENT, **SETTLED},
-            ),
-            (
-                Acceptance,
-                {"id": 5, "archive_id": 2, "bytes": 0, "started_at": MOMENT, **ACCEPTED},
-            ),
-            (
-                AcceptedItem,
-                {"acceptance_id": 5, "number": 1, "ibi": "i", "version": "0" * 64, **REFUSED},
-            ),
+            (Offer, {"id": 6, "archive_id": 1, "created_at": MOMENT, **OFFER}),
+            (OfferedItem, {"offer_id": 6, "number": 1, "item_id": row[0], "counts": [["d", 3]]}),
+            (ReceivedItem, {"item_id": row[0], "giver": SECOND}),
         ):
             connection.execute(insert(table).values(**{**MORE.get(table.__name__, {}), **values}))
 

@@ -1,264 +1,476 @@
-"""Accepts an offer of an Archive on another server: reads, stores and switches its items.
+"""Accepts an offer of an Archive on another server: stores its items, and makes them Originals.
 
-All items of a page are stored as Copies before the giver is asked to switch them. What is done is
-stored with the items, in the same transaction. Therefore a process that was killed goes on when the
-offer is accepted again: items that are stored are switched, items that were refused are tried
-again, and then the next page is read.
+How far an item is can be read from its state here, at the taker, and from its state at the giver.
+Nothing else is stored: ``flask ibi accept`` reads the whole offer, and does for each item what
+comes next. An item of a move has four states, and there are three events:
+
+========  =============  =================  ====================  =================  ==============
+state     here           at the giver       take                  switch             receive
+========  =============  =================  ====================  =================  ==============
+absent    nothing, or    Original           **stored** (with its  "changed"          (not asked)
+          an older Copy                     files)
+stored    Copy           Original           nothing; a newer      **given**          (not asked)
+                                            version is stored
+given     Copy           Copy or tombstone  nothing               the same answer    **done**
+                         that names us
+done      Original       Copy or tombstone  nothing               the same answer    nothing
+                         that names us
+========  =============  =================  ====================  =================  ==============
+
+*Take* is one transaction here: the Copy has the version that the giver shows (the checksum of its
+record, with its timestamp and the checksums of its files), and is written after its files are
+complete.
+*Switch* is one transaction at the giver: it gives up its Original if this has the version that the
+taker states, and stores the daily counts of accesses for the answer. *Receive* is one transaction
+here, after the answer "switched": the Copy becomes the Original, and gets the counts.
+
+There are never two Originals: the item becomes an Original here only after an answer that the giver
+sends after the commit in which its own item stopped to be one; and there it becomes an Original
+again only by a move back, in which the roles are exchanged. A switch that arrives late does
+nothing, because its version is an older one, or because the item has moved and come back.
+
+Either side can be killed at any time: a transaction is done or not, so the item is in one of the
+four states, and the next ``accept`` finds which. A lost answer is repeated from the state of the
+giver, also after the offer has expired. The counts are added once, because they are added in the
+transaction that ends the state "given". A removed item moves in the same way: instead of a Copy
+here there is a tombstone that names the giver. A copy that is offered is done when it is stored.
+
+The giver is not trusted. An offered item never replaces an item that belongs to this Archive, or
+that is a Copy of an Original in a third Archive, and does not change the relations of such items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from operator import attrgetter
+from typing import NamedTuple
 
-from flask_ibi_archive.archive.items.files import Content, Staging
-from flask_ibi_archive.archive.items.write import examine_tables
-from flask_ibi_archive.archive.moving.acceptances import (
-    DONE,
-    REFUSED,
-    STORED,
-    ItemStatus,
-    begin_acceptance,
-    count_bytes_left,
-    count_statuses,
-    find_last_number,
-    finish_acceptance,
-    read_statuses,
-    save_statuses,
-)
-from flask_ibi_archive.archive.moving.incoming import IncomingOffer, Items, refuse, separate
-from flask_ibi_archive.archive.moving.receiving import Receiver
-from flask_ibi_archive.archive.moving.taken_files import FileTaker
-from flask_ibi_archive.archive.moving.taking import Page
-from flask_ibi_archive.core.records.offer_messages import (
-    MOVE,
-    OfferedRecord,
-    StoredVersion,
-    SwitchAnswer,
-)
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from flask_ibi_archive.archive.items import operations
+from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
+from flask_ibi_archive.archive.items.files import Content, FileStore, Staging
+from flask_ibi_archive.archive.items.import_export import add_counts
+from flask_ibi_archive.archive.items.read import find_owners_and_originals
+from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier, TombstoneRow
+from flask_ibi_archive.archive.items.write import Contents, ItemStore, renew_plans
+from flask_ibi_archive.archive.moving import offers
+from flask_ibi_archive.archive.moving.client import OfferClient, UnreadableItem
+from flask_ibi_archive.archive.moving.offers import ReceivedItem
+from flask_ibi_archive.core.protocol.states import Event, State
+from flask_ibi_archive.core.records import offer_messages as messages
+from flask_ibi_archive.core.records.offer_messages import DailyCount, OfferedRecord, StoredVersion
+from flask_ibi_archive.core.records.record import ItemView, Record, Tombstone
 from flask_ibi_archive.errors import OfferError, StorageError
+from flask_ibi_archive.server.database.dialects import insert_or_update, is_one_of
+from flask_ibi_archive.signals import moved_here
 
-#: The number of times that an item that changes at the giver is read again.
-ATTEMPTS = 5
-CHANGED = "the item has changed at the giver; accept the offer again, or ask for a new offer"
-#: The number of items after which PostgreSQL examines its tables, to plan its statements.
-MANY = 5000
+#: The number of bytes that must remain free on the disk.
+RESERVE = 16 << 20
+CHANGED = "the item has changed at the giver in the meantime; accept the offer again"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The result of accepting an offer.
 
     :param done: the number of items that are here as the offer says.
-    :param stored: the number of items that the giver has given up, but which cannot be Originals.
-    :param refused: the number of items that were not taken, and stay at the giver.
+    :param refused: the number of items that were not taken.
     """
 
     done: int
-    stored: int
     refused: int
 
 
-@dataclass
 class Acceptor:
     """Accepts an offer.
 
-    :param on_progress: called with the number of items that are done, and the number of all items.
-    :param on_refused: called with each item that is not taken.
+    :ivar offer: the description of the offer.
+    :param context: the Archive that takes the items, without the session of a host.
+    :param on_progress: called with the number of items that are finished, and of all items.
+    :param on_refused: called with an identifier of each item that is not taken, and the reason.
+    :raises OfferError: if the offer is for another Archive, or from an Archive of this database.
     """
 
-    incoming: IncomingOffer
-    on_progress: Callable[[int, int], None] = lambda done, total: None
-    on_refused: Callable[[ItemStatus], None] = lambda item: None
-    _id: int = 0
-    _done: int = 0
-
-    def __post_init__(self) -> None:
-        self.context, self.source = self.incoming.context, self.incoming.source
-        self.offer = self.incoming.description
+    def __init__(
+        self,
+        context: operations.OperationContext,
+        client: OfferClient,
+        on_progress: Callable[[int, int], None],
+        on_refused: Callable[[str, str], None],
+    ) -> None:
+        self.context = context
+        self.client = client
+        self.offer = offer = client.read_description()
+        self._on_progress = on_progress
+        self._on_refused = on_refused
+        self._refused = 0
+        self._bytes_left = offer.bytes
+        own = context.archive
+        if offer.taker not in (own.rep, own.ibip):
+            reason = f"is an offer to {offer.taker}, but this Archive is {own.service_ibi}"
+            raise OfferError(client.name, reason)
+        with context.reading() as store:
+            if find_archives(store.connection, offer.giver):
+                raise OfferError(
+                    client.name,
+                    f"is an offer of {offer.giver}, which is in the same database; use flask ibi "
+                    "transfer or flask ibi copy",
+                )
 
     def run(self) -> Outcome:
         """Accept the items of the offer.
 
-        :raises OfferError: if the offer cannot be accepted.
+        :raises OfferError: if the offer cannot be accepted, or not completely.
         :raises TransportError: if the giver cannot be reached. Accept the offer again later.
         """
-        staging = Staging(self.context.folder, name=f"offer-{self.offer.offer}")
-        with staging.locked():
-            with self.context.transaction() as store:
-                self._id = begin_acceptance(
-                    store.connection,
-                    store.archive_id,
-                    self.source.name,
-                    self.offer,
-                    self.context.now(),
-                )
-            with self.context.reading() as store:
-                self._report(count_statuses(store.connection, self._id)[DONE])
-                last = find_last_number(store.connection, self._id)
-                size = count_bytes_left(store.connection, store.archive_id, self._id)
-            self._files = FileTaker(self.source, self.context.folder, staging, size)
-            self._resume()
-            while last < self.offer.items and (items := self.incoming.read_page(last)):
-                self._take(items)
-                if last < MANY <= items[-1].number:
-                    with self.context.database.writing() as connection:
-                        examine_tables(connection)
-                last = items[-1].number
-            staging.clear()
-        return self._finish()
+        self._staging = Staging(self.context.folder, name=f"offer-{self.offer.offer}")
+        with self._staging.locked():
+            outcome = self._go_through(self._accept)
+            self._staging.clear()
+        return outcome
 
-    def _finish(self) -> Outcome:
-        total = self.offer.items
-        with self.context.transaction() as store:
-            counts = count_statuses(store.connection, self._id)
-            if counts[DONE] == total:
-                finish_acceptance(store.connection, self._id, self.context.now())
-        missing = total - sum(counts.values())
-        if missing:
-            raise OfferError(self.source.name, f"has sent {total - missing} of {total} items only")
-        return Outcome(counts[DONE], counts[STORED], counts[REFUSED])
+    def examine(self) -> Outcome:
+        """Report the items that could not be taken. What is stored for this is undone."""
+        return self._go_through(self._rehearse)
 
-    def _resume(self) -> None:
-        """Switch the items that are stored already, and try the refused items again."""
-        for page in self._read_pages(STORED):
-            self._switch(page)
-        if self.incoming.end is not None:
-            raise self.incoming.end
-        for page in self._read_pages(REFUSED):
-            items = self.source.read_items([item.number for item in page])
-            numbers = {item.number for item in items}
-            self._report_refused([item for item in page if item.number not in numbers])
-            self._take(items)
+    def _go_through(self, handle: Callable[[Sequence[OfferedRecord]], None]) -> Outcome:
+        """Call a function with each page of items that can be read."""
+        last, count, total = 0, 0, self.offer.items
+        while last < total and (items := self.client.read_page(last, total)):
+            for item in items:
+                if isinstance(item, UnreadableItem):
+                    self._refuse(item.name or f"item {item.number}", item.reason)
+            handle([item for item in items if isinstance(item, OfferedRecord)])
+            last, count = items[-1].number, count + len(items)
+            self._on_progress(last, total)
+        if count < total:
+            expires = f"{self.offer.expires:%Y-%m-%d}"
+            reason = f"has sent {count} of {total} items only; the offer expires on {expires}"
+            raise OfferError(self.client.name, reason)
+        return Outcome(total - self._refused, self._refused)
 
-    def _read_pages(self, status: str) -> Iterator[list[ItemStatus]]:
-        """Yield the items with a status, in pages."""
-        after = 0
-        while page := self._read_statuses(status, after):
-            yield page
-            after = page[-1].number
+    def _refuse(self, name: str, reason: str) -> None:
+        self._refused += 1
+        self._on_refused(name, reason)
 
-    def _read_statuses(self, status: str, after: int) -> list[ItemStatus]:
+    def _refuse_items(self, items: Sequence[OfferedRecord], reasons: Mapping[int, str]) -> None:
+        for item in items:
+            if item.number in reasons:
+                self._refuse(item.record.identifiers[0], reasons[item.number])
+
+    def _rehearse(self, items: Sequence[OfferedRecord]) -> None:
+        with suppress(_Undone), self.context.transaction() as store:
+            page = Page(store, self.offer.giver, items)
+            page.write({item.number: list_contents(item) for item in items}, self.context.now())
+            raise _Undone
+        self._refuse_items(items, page.refused)
+
+    def _accept(self, items: Sequence[OfferedRecord]) -> None:
+        """Store items with their files, and ask the giver to switch them."""
         with self.context.reading() as store:
-            return read_statuses(store.connection, self._id, status, after)
-
-    def _take(self, items: Items, attempt: int = 1) -> None:
-        """Receive the files of items, store the items, and ask the giver to switch them."""
-        readable, unreadable = separate(items)
-        self._save(unreadable)
-        with self.context.reading() as store:
-            page = Page(store, self.offer.giver, readable)
-            present = page.find_present_contents()
-        refused = dict(page.refusals)
-        contents: dict[int, dict[str, Content]] = {}
-        for item in page.taken:
+            page = Page(store, self.offer.giver, items)
+            present = store.get_contents_of(page.ids.values())
+        refused, contents = page.refused, {}
+        for item in [*page.stored, *page.new]:
             try:
-                contents[item.number] = self._files.take(item, present.get(item.number, {}))
+                here = present.get(page.ids.get(item.number, 0), {})
+                contents[item.number] = self._take_files(item, here)
             except StorageError as error:
                 refused[item.number] = str(error)
-        self._switch(self._store(readable, refused, contents), attempt)
-
-    def _save(self, statuses: Sequence[ItemStatus]) -> None:
-        """Store and report that items are refused."""
-        if statuses:
-            with self.context.transaction() as store:
-                save_statuses(store.connection, self._id, statuses)
-        self._report_refused(statuses)
-
-    def _report_refused(self, statuses: Sequence[ItemStatus]) -> None:
-        for status in statuses:
-            if status.status == REFUSED:
-                self.on_refused(status)
+        if contents:
+            rest = [item for item in items if item.number in contents]
+            stored = self._store(rest, contents, refused)
+            if stored and self.offer.kind == messages.MOVE:
+                self._move(stored, refused)
+        self._refuse_items(items, refused)
 
     def _store(
         self,
         items: Sequence[OfferedRecord],
+        contents: Mapping[int, Contents],
         refused: dict[int, str],
-        contents: Mapping[int, dict[str, Content]],
-    ) -> list[ItemStatus]:
-        """Store items as Copies in one transaction, and return those that are stored."""
+    ) -> Sequence[OfferedRecord]:
+        """Store items whose files are complete, and return those that are stored.
+
+        :param refused: the reasons of items that cannot be stored are added.
+        """
         with self.context.transaction() as store:
             store.lock_relations(limited=False)
-            rest = [item for item in items if item.number not in refused]
-            # the items are checked again, because others may have changed since
-            page = Page(store, self.offer.giver, rest)
+            # the items are examined again, because others may have changed them since
+            page = Page(store, self.offer.giver, items)
             page.write(contents, self.context.now())
-            refused.update(page.refusals)
-            statuses = [
-                refuse(item, refused[item.number])
-                if item.number in refused
-                else ItemStatus(item.number, item.record.identifiers[0], item.version, STORED)
-                for item in items
-            ]
-            save_statuses(store.connection, self._id, statuses)
-            for item in page.taken:
+            for item in page.stored:
                 for content in contents[item.number].values():
-                    self._files.staging.move_to_store(content)
-        self._report_refused(statuses)
-        return [status for status in statuses if status.status == STORED]
+                    self._staging.move_to_store(content)
+        refused |= page.refused
+        return page.stored
 
-    # --- switching -------------------------------------------------------------------------------
+    def _move(self, items: Sequence[OfferedRecord], refused: dict[int, str]) -> None:
+        """Ask the giver to switch stored items, and make them Originals.
 
-    def _switch(self, items: Sequence[ItemStatus], attempt: int = 1) -> None:
-        """Ask the giver to switch stored items, and make them the Originals of this Archive."""
-        if not items:
-            return
-        answers = self.source.switch([StoredVersion(item.number, item.version) for item in items])
-        by_number = {item.number: item for item in items}
-        self._receive([(by_number[answer.number], answer) for answer in answers])
-        changed = [answer.number for answer in answers if answer.result == "changed"]
-        if not changed:
-            return
-        newer = self.source.read_items(changed) if attempt < ATTEMPTS else ()
-        newer = [
-            one for one in newer if getattr(one, "version", "") != by_number[one.number].version
-        ]
-        self._refuse_changed([by_number[one] for one in changed], {one.number for one in newer})
-        if newer:
-            self._take(newer, attempt + 1)
-
-    def _refuse_changed(self, changed: Sequence[ItemStatus], newer: set[int]) -> None:
-        """Refuse the changed items of which there is no newer version to read."""
-        self._save(
-            [
-                replace(item, status=REFUSED, reason=CHANGED)
-                for item in changed
-                if item.number not in newer
-            ]
-        )
-
-    def _receive(self, answers: Sequence[tuple[ItemStatus, SwitchAnswer]]) -> None:
-        """Do what the giver has answered, in one transaction."""
-        counts = {
-            item.ibi: answer.counts for item, answer in answers if answer.result == "switched"
-        }
-        statuses = []
-        own, giver = self.context.archive.service_ibi, self.offer.giver
+        :param refused: the reasons of items that do not become Originals are added.
+        """
+        answers = self.client.switch([StoredVersion(item.number, item.version) for item in items])
+        giver, own = self.offer.giver, self.context.archive
         with self.context.transaction() as store:
-            failed = Receiver(store, giver, own).receive(counts) if counts else {}
-            for item, answer in answers:
-                if answer.result == "refused":
+            owners = store.find_owners([item.record.identifiers[0] for item in items])
+            store.lock_relations([owner.id for owner in owners.values()], limited=False)
+            for item, answer in zip(items, answers, strict=True):
+                ibi, reason = item.record.identifiers[0], CHANGED
+                if answer.result == "switched":
+                    receiver = partial(receive, store, ibi, giver, own, answer.counts)
+                    reason = offers.try_change(store, ibi, receiver) or ""
+                elif answer.result == "refused":
                     reason = f"the giver refuses: {answer.reason}"
-                    statuses.append(replace(item, status=REFUSED, reason=reason))
-                elif answer.result == self._expected and item.ibi not in failed:
-                    statuses.append(replace(item, status=DONE, reason=None))
-                elif answer.result not in ("changed", self._expected):
-                    raise OfferError(
-                        self.source.name, f"answers {answer.result} to a {self.offer.kind}"
-                    )
-            save_statuses(store.connection, self._id, statuses)
-        # the giver has given up these items: they stay "stored", and are tried again
-        unfinished = [item for item, _ in answers if item.ibi in failed]
-        self._report_refused(
-            statuses + [replace(one, status=REFUSED, reason=failed[one.ibi]) for one in unfinished]
+                if reason:
+                    refused[item.number] = reason
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def _take_files(self, item: OfferedRecord, present: Contents) -> Contents:
+        """Return the contents of the stored files of an item, after all are complete.
+
+        Only files that the item has here already are not received: a giver must not get at files
+        whose checksums it knows.
+
+        :param present: the contents of the files that the item has here.
+        :raises StorageError: if a file cannot be taken.
+        """
+        contents = list_contents(item)
+        for path, content in contents.items():
+            if content.size > self._bytes_left:
+                raise StorageError(
+                    f"the file {path} has {content.size} bytes, but the offer states only "
+                    f"{self._bytes_left} more"
+                )
+            self._bytes_left -= content.size
+            store = self.context.folder
+            is_here = present.get(path) == content and store.has_undamaged_file(content)
+            if is_here or self._staging.has(content):
+                continue
+            free = count_free_bytes(store)
+            if content.size > free:
+                raise StorageError(
+                    f"the file {path} has {content.size} bytes, but only {free} are free in "
+                    f"{store.folder}"
+                )
+            try:
+                with self._staging.receive(content) as file:
+                    self.client.read_file(item.number, path, content.size, file)
+            except StorageError as error:
+                raise StorageError(f"the file {path}: {error}") from error
+        return contents
+
+
+class _Undone(Exception):
+    """Raised to undo a transaction."""
+
+
+def count_free_bytes(store: FileStore) -> int:
+    """Return the number of bytes that new files may occupy on the disk of the stored files."""
+    path = store.folder.absolute()
+    existing = next(path for path in (path, *path.parents) if path.exists())
+    return max(shutil.disk_usage(existing).free - RESERVE, 0)
+
+
+def list_contents(item: OfferedRecord) -> dict[str, Content]:
+    """Return the contents of the stored files of an offered item, as the giver states them."""
+    return {
+        file.path: Content(str(file.sha256), item.sizes[file.path])
+        for file in item.record.files
+        if file.path in item.sizes
+    }
+
+
+# --- storing -------------------------------------------------------------------------------------
+
+
+class Page:
+    """Items of an offer, sorted by what comes next for them.
+
+    :param store: the items of this Archive.
+    :param giver: the service IBI of the Archive that makes the offer.
+    :ivar ids: the row IDs of the items that are here, by their numbers.
+    :ivar new: the items to be stored.
+    :ivar stored: the items that are stored in the offered version.
+    :ivar refused: for the number of each item that cannot be taken, the reason.
+    """
+
+    def __init__(self, store: ItemStore, giver: str, items: Sequence[OfferedRecord]) -> None:
+        self.store, self.giver = store, giver
+        self.ids: dict[int, int] = {}
+        self.new: list[OfferedRecord] = []
+        self.stored: list[OfferedRecord] = []
+        self.refused: dict[int, str] = {}
+        texts = [text for item in items for text in item.record.identifiers]
+        owners, elsewhere = find_owners_and_originals(store.connection, store.archive_id, texts)
+        views = store.reader.read_items({owner.id for owner in owners.values()})
+        for item in items:
+            names = item.record.identifiers
+            ids = {owners[text].id for text in names if text in owners}
+            if not elsewhere.isdisjoint(names):
+                reason = "another Archive of this database has its Original"
+                self.refused[item.number] = reason
+            elif len(ids) > 1:
+                self.refused[item.number] = "its identifiers belong to several items here"
+            else:
+                self.ids |= dict.fromkeys([item.number], *ids)
+                self._sort(item, views[ids.pop()] if ids else None)
+        self._refuse_relations()
+
+    def _sort(self, item: OfferedRecord, view: ItemView | None) -> None:
+        only_tombstone = item.moved and item.record.state == State.DELETED.value
+        if view is None:
+            if only_tombstone:
+                self.refused[item.number] = "the giver has only a tombstone of it"
+            else:
+                self.new.append(item)
+            return
+        elsewhere = view.record.original_elsewhere
+        if elsewhere == self.giver:
+            shown = offers.show_item(item.number, view, self.giver)
+            is_current = shown is not None and shown.version == item.version
+            (self.stored if is_current or only_tombstone else self.new).append(item)
+        elif elsewhere is not None or not item.moved or view.is_service:
+            self.refused[item.number] = explain_ours(view)
+
+    def _refuse_relations(self) -> None:
+        """Refuse items that would change the relations of items that did not come from the giver.
+
+        Those items may be related to an offered item only if they are related already.
+        """
+        related = {
+            item.number: {
+                text
+                for text in (item.record.next_edition, *item.record.translations.values())
+                if text is not None and text not in item.record.identifiers
+            }
+            for item in self.new
+        }
+        owners = self.store.find_owners(set().union(*related.values()))
+        ids = {owner.id for owner in owners.values() if owner.state != State.DELETED.value}
+        received = self.store.connection.scalars(
+            sa.select(ReceivedItem.item_id).where(
+                is_one_of(ReceivedItem.item_id, ids), ReceivedItem.giver == self.giver
+            )
         )
-        self._report(sum(one.status == DONE for one in statuses))
+        views = self.store.reader.read_items(ids - set(received))
+        ours = {
+            text: {other.ibi for other in views[owner.id].related}
+            for text, owner in owners.items()
+            if owner.id in views and views[owner.id].record.original_archive != self.giver
+        }
+        for item in [*self.new]:
+            for text in related[item.number] & ours.keys():
+                if ours[text].isdisjoint(item.record.identifiers):
+                    reason = f"it would become related to {text}, which is ours"
+                    self._refuse(item, reason)
 
-    @property
-    def _expected(self) -> str:
-        """The answer to a switch if all is well."""
-        return "switched" if self.offer.kind == MOVE else "taken"
+    def _refuse(self, item: OfferedRecord, reason: str) -> None:
+        self.refused[item.number] = reason
+        self.new = [other for other in self.new if other is not item]
 
-    def _report(self, count: int) -> None:
-        self._done += count
-        self.on_progress(self._done, self.offer.items)
+    def write(self, contents: Mapping[int, Contents], now: datetime) -> None:
+        """Store the new items as Copies; those that cannot be stored are refused.
+
+        :param contents: the contents of the stored files, by the numbers of the items.
+        """
+        renew_plans(self.store.connection)
+        for item in self.new:
+            record = copy_record(item.record, self.giver)
+            upsert = partial(
+                operations.upsert_item,
+                self.store,
+                record,
+                contents[item.number],
+                now,
+                Event.COPY,
+            )
+            reason = offers.try_change(self.store, record.identifiers[0], upsert)
+            if reason is None:
+                self.stored.append(item)
+            else:
+                self.refused[item.number] = reason
+        self.stored.sort(key=attrgetter("number"))
+
+
+def explain_ours(view: ItemView) -> str:
+    """Return why an item of this Archive is not replaced."""
+    record = view.record
+    ibi = record.identifiers[0]
+    if view.is_service:
+        return f"{ibi} is the service of this Archive"
+    if record.original_elsewhere is not None:
+        return f"the Original of {ibi} is in {record.original_elsewhere}"
+    if record.state == State.DELETED.value:
+        return f"this Archive had the Original of {ibi}, and has removed it"
+    return f"this Archive has the Original of {ibi}"
+
+
+def copy_record(record: Record, giver: str) -> Record:
+    """Return the record of the Copy of an offered item, or the tombstone of a removed item."""
+    if record.state == State.DELETED.value:
+        tombstone = record.tombstone or Tombstone("removed")
+        return replace(record, tombstone=replace(tombstone, original_archive=giver))
+    return replace(record, state=State.COPY.value, original_archive=giver)
+
+
+# --- receiving -----------------------------------------------------------------------------------
+
+
+def receive(
+    store: ItemStore, ibi: str, giver: str, own: ServedArchive, counts: Sequence[DailyCount]
+) -> None:
+    """Make an item the Original, and add the counts of accesses that have moved along.
+
+    :param ibi: an identifier of the item.
+    :param giver: the service IBI of the Archive that had the Original.
+    :param own: this Archive.
+    :raises StorageError: if the item is not a Copy from the giver any more.
+    """
+    item_id = operations.find_item(store, ibi).id
+    before = store.reader.read_record(item_id)
+    if before.original_elsewhere != giver:
+        raise StorageError(f"the item is not a Copy from {giver} any more")
+    after = replace(before, state=State.ORIGINAL.value, original_archive=None)
+    if before.tombstone is None:
+        store.set_states([item_id], State.ORIGINAL)
+        operations.note_change(store, before, after)
+        _rename_copies(store, before, own.service_ibi)
+    else:  # a removed item stays removed; it is ours now
+        store.relations.leave(ibi)
+        store.connection.execute(
+            sa.update(TombstoneRow)
+            .where(TombstoneRow.item_id == item_id)
+            .values(original_archive=None)
+        )
+    add_counts(store.connection, own.id, {item_id: counts})
+    statement = insert_or_update(store.connection, ReceivedItem.__table__)
+    store.connection.execute(
+        statement.on_conflict_do_update(index_elements=["item_id"], set_={"giver": giver}),
+        {"item_id": item_id, "giver": giver},
+    )
+    operations.note_signal(store, moved_here, after, giver=giver)
+
+
+def _rename_copies(store: ItemStore, before: Record, own: str) -> None:
+    """Let the Copies of an item in other Archives of the database name this Archive."""
+    rows = store.connection.execute(
+        sa.select(Item.id, Item.archive_id)
+        .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
+        .where(
+            is_one_of(ItemIdentifier.text, before.identifiers),
+            Item.archive_id != store.archive_id,
+            Item.original_archive == before.original_archive,
+        )
+        .distinct()
+    ).all()
+    for copy_id, archive_id in rows:
+        store.set_states([copy_id], State.COPY, own)
+        copies = ItemStore(store.connection, archive_id, store.notices)
+        operations.note_changed_item(copies, copy_id, ["original_archive"])

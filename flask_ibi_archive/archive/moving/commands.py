@@ -1,54 +1,49 @@
-"""Commands of the giver of a move between servers: offer, offers and offers withdraw."""
+"""Commands of moves between servers: offer, offers, offers withdraw and accept."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.server.commands.group import (
-    get_archive,
-    json_option,
-    parse_period,
-    read_ibi,
-)
-from flask_ibi_archive.server.commands.terminal import (
-    say,
-    standard_input,
-    standard_output,
-    write,
-    write_table,
-)
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import offer_messages as messages
+from flask_ibi_archive.core.records.values import FieldError
+from flask_ibi_archive.server.commands import group, terminal
+from flask_ibi_archive.server.commands.terminal import say
 
-if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.moving.choosing import Terms
-    from flask_ibi_archive.archive.moving.offers import NewOffer
-
-_COLUMNS = (
+#: What remains of an item that was moved, by the values of the option --leave.
+LEFT = {"copy": State.COPY, "tombstone": State.DELETED}
+COLUMNS = [
     "offer",
-    "direction",
     "archive",
     "kind",
     "items",
     "bytes",
-    "settled",
-    "refused",
+    "moved",
     "created_at",
     "expires_at",
     "status",
+]
+#: The longest line with an address, in bytes.
+MAX_LINE = 4096
+SHOWN = (
+    "the address contains the secret after #, which other users of this computer can see in the "
+    "list of processes; run flask ibi accept without an argument, and paste the address when you "
+    "are asked"
 )
 
 
 def _parse_period(context: click.Context, parameter: click.Parameter, value: str) -> timedelta:
-    return parse_period(value)
+    return group.parse_period(value)
 
 
 @click.command("offer")
-@click.argument("identifiers", metavar="[IBI]...", type=read_ibi, nargs=-1)
+@click.argument("identifiers", metavar="[IBI]...", type=group.read_ibi, nargs=-1)
 @click.option("--all", "all_items", is_flag=True, help="Offer all items.")
 @click.option(
     "--file",
@@ -60,7 +55,7 @@ def _parse_period(context: click.Context, parameter: click.Parameter, value: str
 @click.option(
     "--to",
     required=True,
-    type=read_ibi,
+    type=group.read_ibi,
     metavar="IBI",
     help="The service IBI of the other Archive.",
 )
@@ -112,24 +107,26 @@ def offer_command(
       flask --app example_app ibi offer 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/mtc-m19@80/2009/08.21.17.02
     """
-    from flask_ibi_archive.archive.moving.choosing import Terms
-    from flask_ibi_archive.archive.moving.offers import make_offer
-    from flask_ibi_archive.core.protocol.states import State
-    from flask_ibi_archive.core.records.offer_messages import PATH, OfferAddress
+    from flask_ibi_archive.archive.moving import offers
 
-    states = {"copy": State.COPY, "tombstone": State.DELETED}
-    terms = Terms(to, states[leave] if kind == "move" else None, period)
-    archive = get_archive()
+    terms = offers.Terms(to, LEFT[leave] if kind == "move" else None, period)
+    archive = group.get_archive()
     archive.check_has_items()
-    standard_output()
+    terminal.standard_output()
     if [bool(identifiers), all_items, listed is not None].count(True) != 1:
         raise click.UsageError("choose the items with one of: IBI..., --all, --file")
     if listed is not None:
         identifiers = tuple(_read_list(listed))
-    new = make_offer(archive, terms, None if all_items else identifiers)
-    url = f"{archive.addresses.base}{PATH}/{new.public_id}"
-    write(OfferAddress(url, new.secret).text)
-    _report(new, terms)
+    new = offers.make_offer(archive, terms, None if all_items else identifiers)
+    offer = new.offer
+    url = f"{archive.addresses.base}{messages.PATH}/{offer.public_id}"
+    terminal.write(messages.OfferAddress(url, new.secret).text)
+    added = f", {new.added} of them metadata items that were added" if new.added else ""
+    size = f"{offer.items} items ({offer.bytes} bytes)"
+    say(f"offer {offer.public_id}: {size} to {offer.taker}{added}")
+    if new.left_out:
+        say(f"{new.left_out} items can't be offered, and were left out")
+    say("Give the address to the administrator of the other Archive; it cannot be shown again.")
     if terms.leaves is State.DELETED:
         say("Once an item is moved, the other Archive has the only Original, and no copy is here.")
 
@@ -137,7 +134,7 @@ def offer_command(
 def _read_list(path: str) -> Iterator[str]:
     """Yield the identifiers in a file."""
     try:
-        stream = standard_input() if path == "-" else Path(path).open("rb")  # noqa: SIM115
+        stream = terminal.standard_input() if path == "-" else Path(path).open("rb")  # noqa: SIM115
         with stream:
             for number, line in enumerate(stream, 1):
                 try:
@@ -145,27 +142,19 @@ def _read_list(path: str) -> Iterator[str]:
                 except UnicodeDecodeError as error:
                     raise click.ClickException(f"{path}, line {number}: not UTF-8") from error
                 if text:
-                    yield read_ibi(text)
+                    yield group.read_ibi(text)
     except OSError as error:
         raise click.ClickException(f"{path} can't be read: {error.strerror}") from error
 
 
-def _report(new: NewOffer, terms: Terms) -> None:
-    added = f", {new.added} of them metadata items that were added" if new.added else ""
-    say(f"offer {new.public_id}: {new.items} items ({new.bytes} bytes) to {terms.to}{added}")
-    if new.left_out:
-        say(f"{new.left_out} items can't be offered, and were left out")
-    say("Give the address to the administrator of the other Archive; it cannot be shown again.")
-
-
 @click.group("offers", invoke_without_command=True)
-@json_option
+@group.json_option
 @click.pass_context
 def offers_command(context: click.Context, as_json: bool) -> None:
-    """List the offers made and accepted, with their progress.
+    """List the offers that were made, with their progress.
 
-    Prints one line for each offer. "settled" is the number of items that were moved or copied, and
-    "refused" the number of items that could not be taken; accept lists them.
+    Prints one line for each offer. "moved" is the number of items that the other Archive has taken
+    over. What was refused is written by accept, at the other Archive.
 
     \b
     Example:
@@ -173,50 +162,26 @@ def offers_command(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    archive = get_archive()
-    standard_output()
-    write_table(_COLUMNS, [*_list_made(archive), *_list_accepted(archive)], as_json)
+    from flask_ibi_archive.archive.moving import offers
 
-
-def _list_made(archive: Archive) -> Iterator[dict[str, Any]]:
-    from flask_ibi_archive.archive.moving.offers import list_offers
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
-
+    archive = group.get_archive()
+    terminal.standard_output()
     now = archive.clock()
-    for offer in list_offers(archive):
-        yield {
+    rows = [
+        {
             "offer": offer.public_id,
-            "direction": "made",
             "archive": offer.taker,
             "kind": offer.kind,
             "items": offer.items,
             "bytes": offer.bytes,
-            "settled": offer.settled,
-            "refused": None,
+            "moved": offer.moved,
             "created_at": format_timestamp(offer.created_at),
             "expires_at": format_timestamp(offer.expires_at),
             "status": offer.get_status(now),
         }
-
-
-def _list_accepted(archive: Archive) -> Iterator[dict[str, Any]]:
-    from flask_ibi_archive.archive.moving.offers import list_acceptances
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
-
-    for acceptance in list_acceptances(archive):
-        yield {
-            "offer": acceptance.public_id,
-            "direction": "accepted",
-            "archive": acceptance.giver,
-            "kind": acceptance.kind,
-            "items": acceptance.items,
-            "bytes": acceptance.bytes,
-            "settled": acceptance.done,
-            "refused": acceptance.refused,
-            "created_at": format_timestamp(acceptance.started_at),
-            "expires_at": None,
-            "status": "open" if acceptance.finished_at is None else "done",
-        }
+        for offer in offers.list_offers(archive)
+    ]
+    terminal.write_table(COLUMNS, rows, as_json)
 
 
 @offers_command.command("withdraw")
@@ -228,7 +193,101 @@ def withdraw_command(offer: str) -> None:
     Example:
       flask --app example_app ibi offers withdraw 0123456789abcdef
     """
-    from flask_ibi_archive.archive.moving.offers import withdraw_offer
+    from flask_ibi_archive.archive.moving import offers
 
-    withdraw_offer(get_archive(), offer)
+    offers.withdraw_offer(group.get_archive(), offer)
     say(f"withdrawn: {offer}")
+
+
+@click.command("accept")
+@click.argument("source", required=False, metavar="[ADDRESS|-]")
+@click.option("--dry-run", is_flag=True, help="Read the offer, and report conflicts only.")
+def accept_command(source: str | None, dry_run: bool) -> None:
+    """Accept the items that an Archive on another server offers.
+
+    The giver has created the offer with flask ibi offer, and sent its address. Without an argument,
+    the command asks for this address and does not show it, because it ends with a secret. With -,
+    it reads the address from standard input. With the ADDRESS without the part from # on, it asks
+    for the secret.
+
+    The items are stored as Copies, with their files. If they move, the giver then gives up its
+    Originals, and the Copies become the Originals. Items that cannot be taken stay at the giver:
+    the command writes their identifiers and the reasons to standard output, and its exit status is
+    1. If the command was interrupted, run it again: it continues.
+
+    With --dry-run, nothing is changed.
+
+    \b
+    Example:
+      flask --app example_app ibi accept --dry-run
+      flask --app example_app ibi accept
+    """
+    from flask_ibi_archive.archive.moving import accepting
+    from flask_ibi_archive.archive.moving.client import OfferClient
+
+    archive = group.get_archive()
+    archive.check_has_items()
+    archive.served()
+    terminal.standard_output()
+    address = _read_address(source)
+    with terminal.Bars(work="Checking" if dry_run else "Accepting") as bars:
+
+        def refuse(name: str, reason: str) -> None:
+            bars.clear()
+            terminal.write(f"{name}\t{reason}")
+
+        acceptor = accepting.Acceptor(
+            archive.context,
+            OfferClient(address, archive.config.archive_address, archive.config.inner_hosts),
+            lambda done, total: bars.show("work", done, total),
+            refuse,
+        )
+        offer = acceptor.offer
+        verb = "moves" if offer.kind == messages.MOVE else "copies"
+        files = f"{offer.files} files, {offer.bytes} bytes"
+        say(f"{offer.giver} {verb} {offer.items} items with {files}")
+        done, refused = acceptor.examine() if dry_run else acceptor.run()
+    free = accepting.count_free_bytes(archive.context.folder)
+    is_full = dry_run and offer.bytes > free
+    if is_full:
+        say(f"the files have {offer.bytes} bytes, but only {free} bytes are free")
+    if dry_run:
+        say(f"would take {done} items; {refused} cannot be taken")
+    else:
+        say(f"{done} items are here; {refused} were not taken")
+    if refused or is_full:
+        raise click.exceptions.Exit(1)
+
+
+def _read_address(source: str | None) -> messages.OfferAddress:
+    """Return the address of an offer with its secret.
+
+    :raises ClickException: if the address is wrong. The message does not contain the secret.
+    """
+    if source is not None and "#" in source:
+        raise click.UsageError(SHOWN)
+    try:
+        if source is None:
+            address = messages.parse_address(_ask("Address of the offer"))
+        elif source == "-":
+            line = terminal.standard_input().readline(MAX_LINE)
+            address = messages.parse_address(line.decode("utf-8", "replace"))
+        else:
+            url = messages.parse_address(source).url
+            secret = messages.parse_secret(_ask("Secret of the offer").strip())
+            address = messages.OfferAddress(url, secret)
+        if address.secret is None:
+            raise FieldError("", "the address has no secret; it should end with # and the secret")
+    except FieldError as error:
+        raise click.ClickException(error.reason) from None
+    return address
+
+
+def _ask(name: str) -> str:
+    """Return what the user types without showing it."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.ClickException(
+            "there is no terminal for the address of the offer; write the address to standard "
+            "input: flask ibi accept -"
+        )
+    return terminal.prompt(name)

@@ -1,59 +1,309 @@
-"""The offers of an Archive: they are made, listed and withdrawn.
+"""The offers of an Archive: they are made, listed and withdrawn, and their items are read.
 
 The secret of an offer is a random text of 256 bits. It is shown once, and the database contains its
 SHA-256. A hash that is slow to compute is not needed, because nobody can guess 256 bits.
+
+An offer promises nothing: an item stays as it is, and can be in several offers. The first taker
+that asks for it gets it.
 """
 
 from __future__ import annotations
 
+import hmac
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, literal, select, update
+import sqlalchemy as sa
+from msgspec.structs import replace
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.operations import HasContext, canonicalize
-from flask_ibi_archive.archive.items.tables import File, Item
-from flask_ibi_archive.archive.items.write import ItemStore
-from flask_ibi_archive.archive.moving.choosing import (
-    Terms,
-    find_all,
-    find_metadata_items,
-    find_named,
+from flask_ibi_archive.archive.items.read import primary_form
+from flask_ibi_archive.archive.items.rules import explain_refusal
+from flask_ibi_archive.archive.items.tables import (
+    Base,
+    File,
+    Item,
+    ItemIdentifier,
+    TombstoneRow,
 )
-from flask_ibi_archive.archive.moving.tables import Acceptance, AcceptedItem, Offer, OfferedItem
-from flask_ibi_archive.core.records.offer_messages import hash_secret
-from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.server.database.dialects import is_one_of
+from flask_ibi_archive.archive.items.write import ItemStore
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import offer_messages as messages
+from flask_ibi_archive.core.records.record import ItemView
+from flask_ibi_archive.errors import StorageError, UnknownItem
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime, is_one_of
+
+
+class Offer(Base):
+    """An offer of items to an Archive on another server. Its secret is not stored, only a hash."""
+
+    __tablename__ = "ibi_offer"
+    __table_args__ = (
+        sa.UniqueConstraint("public_id", name="uq_ibi_offer_public_id"),
+        sa.CheckConstraint("leaves IN ('Copy', 'Deleted')", name="ck_ibi_offer_leaves"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, sa.ForeignKey("ibi_archive.id", name="fk_ibi_offer_archive")
+    )
+    #: The last part of the address: 16 hexadecimal digits.
+    public_id: Mapped[str] = mapped_column(sa.String(16))
+    #: The SHA-256 of the secret in hexadecimal digits.
+    secret_hash: Mapped[str] = mapped_column(sa.String(64))
+    #: The service IBI of the Archive that may take the items.
+    taker: Mapped[str] = mapped_column(sa.String(255))
+    #: The state of what remains here after a move; None: copies are offered.
+    leaves: Mapped[str | None] = mapped_column(sa.String(7))
+    created_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    expires_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    withdrawn_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+
+class OfferedItem(Base):
+    """An item of an offer."""
+
+    __tablename__ = "ibi_offered_item"
+    __table_args__ = (
+        sa.UniqueConstraint("offer_id", "item_id", name="uq_ibi_offered_item_item"),
+        sa.Index("ix_ibi_offered_item_item", "item_id"),
+    )
+
+    offer_id: Mapped[int] = mapped_column(
+        Key, sa.ForeignKey("ibi_offer.id", name="fk_ibi_offered_item_offer"), primary_key=True
+    )
+    #: The position in the offer, from 1.
+    number: Mapped[int] = mapped_column(sa.Integer, primary_key=True, autoincrement=False)
+    item_id: Mapped[int] = mapped_column(
+        Key, sa.ForeignKey("ibi_item.id", name="fk_ibi_offered_item_item")
+    )
+    #: The daily counts of accesses that have moved with the item; None until it has moved.
+    counts: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+
+
+class ReceivedItem(Base):
+    """An item that has moved here, and the Archive that gave it.
+
+    Later offers of this Archive may relate their items to it.
+    """
+
+    __tablename__ = "ibi_received_item"
+
+    item_id: Mapped[int] = mapped_column(
+        Key, sa.ForeignKey("ibi_item.id", name="fk_ibi_received_item_item"), primary_key=True
+    )
+    #: The service IBI of the Archive that had the Original.
+    giver: Mapped[str] = mapped_column(sa.String(255))
+
+
+class StoredOffer(NamedTuple):
+    """An offer of this Archive with its progress.
+
+    :param leaves: the state of what remains here after a move; None: copies are offered.
+    :param items: the number of items.
+    :param moved: the number of items that have moved with this offer.
+    :param files: the number of the stored files of the items now.
+    :param bytes: their size.
+    """
+
+    id: int
+    public_id: str
+    secret_hash: str
+    taker: str
+    leaves: str | None
+    created_at: datetime
+    expires_at: datetime
+    withdrawn_at: datetime | None
+    items: int
+    moved: int
+    files: int
+    bytes: int
+
+    @property
+    def kind(self) -> str:
+        """What is offered: "move" or "copy"."""
+        return messages.COPY if self.leaves is None else messages.MOVE
+
+    def find_end(self, now: datetime) -> str | None:
+        """Return why the offer is no longer open; None if it is open."""
+        if self.withdrawn_at is not None:
+            return "the offer was withdrawn"
+        return None if now < self.expires_at else "the offer has expired"
+
+    def get_status(self, now: datetime) -> str:
+        """Return the status: open, done, withdrawn or expired."""
+        if self.withdrawn_at is not None:
+            return "withdrawn"
+        if self.moved == self.items:
+            return "done"
+        return "open" if now < self.expires_at else "expired"
+
+
+def _count(column: Any, *conditions: Any) -> sa.ScalarSelect[int]:
+    """Return an expression with an aggregate of the items of an offer."""
+    return (
+        sa.select(sa.cast(sa.func.coalesce(column, 0), Key))
+        .select_from(OfferedItem)
+        .outerjoin(File, sa.and_(File.item_id == OfferedItem.item_id, File.size.is_not(None)))
+        .where(OfferedItem.offer_id == Offer.id, *conditions)
+        .scalar_subquery()
+    )
+
+
+_NUMBERS = sa.func.count(OfferedItem.number.distinct())
+_OFFERS = (
+    sa.select(
+        *(getattr(Offer, name) for name in StoredOffer._fields[:8]),
+        _count(_NUMBERS),
+        _count(_NUMBERS, OfferedItem.counts.is_not(None)),
+        _count(sa.func.count(File.size)),
+        _count(sa.func.sum(File.size)),
+    )
+    .where(Offer.archive_id == sa.bindparam("archive_id"))
+    .order_by(Offer.id)
+)
+
+
+def list_offers(archive: HasContext) -> list[StoredOffer]:
+    """Return the offers that the Archive has made, the oldest first."""
+    with archive.context.reading() as store:
+        rows = store.connection.execute(_OFFERS, {"archive_id": store.archive_id})
+        return [StoredOffer._make(row) for row in rows]
+
+
+def _read_offer(store: ItemStore, public_id: str) -> StoredOffer | None:
+    statement = _OFFERS.where(Offer.public_id == public_id)
+    row = store.connection.execute(statement, {"archive_id": store.archive_id}).first()
+    return None if row is None else StoredOffer._make(row)
+
+
+def find_offer(archive: HasContext, public_id: str, secret: str) -> StoredOffer | None:
+    """Return the offer with an id and a secret; None if there is none.
+
+    The same is computed whether the offer exists or not, so that the time of the answer does not
+    tell which offers exist.
+    """
+    with archive.own_context.reading() as store:
+        offer = _read_offer(store, public_id)
+    stored = messages.hash_secret("") if offer is None else offer.secret_hash
+    return offer if hmac.compare_digest(stored, messages.hash_secret(secret)) else None
+
+
+def lock_offer(store: ItemStore, public_id: str) -> StoredOffer:
+    """Return an offer, and lock it until the end of the transaction.
+
+    :raises StorageError: if the Archive has no such offer.
+    """
+    # locked first, because the numbers may have changed when the lock is free
+    store.connection.execute(
+        sa.select(Offer.id).where(Offer.public_id == public_id).with_for_update()
+    )
+    offer = _read_offer(store, public_id)
+    if offer is None:
+        raise StorageError(
+            f"this Archive has made no offer {public_id}; flask ibi offers lists the offers"
+        )
+    return offer
+
+
+def withdraw_offer(archive: HasContext, public_id: str) -> None:
+    """Withdraw an offer. The other Archive can take no more of its items.
+
+    :raises StorageError: if there is no such offer, or if an item was moved.
+    """
+    context = archive.context
+    with context.transaction() as store:
+        offer = lock_offer(store, public_id)
+        if offer.withdrawn_at is not None:
+            raise StorageError(f"the offer {public_id} was withdrawn before")
+        if offer.moved:
+            raise StorageError(
+                f"{offer.moved} of the {offer.items} items of the offer {public_id} were moved "
+                f"already; to get them back, ask the administrator of {offer.taker} to run there: "
+                f"flask ibi offer --file LIST --to {context.archive.service_ibi}"
+            )
+        withdrawn = {"withdrawn_at": context.now()}
+        store.connection.execute(sa.update(Offer).where(Offer.id == offer.id).values(withdrawn))
+
+
+def try_change(store: ItemStore, ibi: str, change: Callable[[], object]) -> str | None:
+    """Change an item in a savepoint.
+
+    :param ibi: an identifier of the item, for the message.
+    :returns: why the database or a rule refuses the change, which is then undone; None if it is
+        done.
+    """
+    notices = len(store.notices)
+    try:
+        with store.connection.begin_nested():
+            change()
+        return None
+    except IntegrityError as error:
+        reason = str(explain_refusal(error, ibi))
+    except StorageError as error:
+        reason = str(error)
+    del store.notices[notices:]
+    return reason
+
+
+# --- making an offer -----------------------------------------------------------------------------
+
+#: The Deleted items that were Originals of this Archive when they were deleted.
+_IS_OWN_TOMBSTONE = sa.and_(
+    Item.state == State.DELETED.value,
+    ~sa.exists().where(TombstoneRow.item_id == Item.id, TombstoneRow.original_archive.is_not(None)),
+)
+_CAN_BE_COPIED = sa.and_(Item.state == State.ORIGINAL.value, ~Item.is_service)
+_CAN_BE_MOVED = sa.and_(
+    sa.or_(Item.state == State.ORIGINAL.value, _IS_OWN_TOMBSTONE),
+    Item.transferable,
+    ~Item.is_service,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class NewOffer:
+class Terms:
+    """The terms of an offer.
+
+    :param to: the service IBI of the Archive that may take the items.
+    :param leaves: the state of what remains here after a move; None: copies are offered.
+    :param period: the time until the offer expires.
+    """
+
+    to: str
+    leaves: State | None
+    period: timedelta
+
+    @property
+    def condition(self) -> sa.ColumnElement[bool]:
+        """The items that can be offered."""
+        return _CAN_BE_COPIED if self.leaves is None else _CAN_BE_MOVED
+
+
+class NewOffer(NamedTuple):
     """An offer that was just made.
 
-    :param public_id: the last part of its address.
     :param secret: the secret, which cannot be shown again.
-    :param items: the number of items.
-    :param bytes: the size of their stored files.
     :param added: the number of metadata items that were added, because items refer to them.
     :param left_out: the number of chosen items that cannot be offered.
     """
 
-    public_id: str
+    offer: StoredOffer
     secret: str
-    items: int
-    bytes: int
     added: int
     left_out: int
 
 
 def make_offer(
-    archive: HasContext,
-    terms: Terms,
-    identifiers: Collection[str] | None = None,
+    archive: HasContext, terms: Terms, identifiers: Collection[str] | None = None
 ) -> NewOffer:
     """Offer items to an Archive on another server.
 
@@ -66,211 +316,198 @@ def make_offer(
         be offered, or if there are no items.
     :raises UnknownItem: if no item has one of the identifiers.
     """
-    context = archive.context
-    now = context.now()
+    context, taker, secret = archive.context, canonicalize(terms.to), secrets.token_urlsafe(32)
+    now, public_id = context.now(), secrets.token_hex(8)
     with context.transaction() as store:
-        to = _check_taker(store, terms.to)
-        store.lock_relations()  # another offer could have the same items
-        _close_expired(store.connection, now)
+        if find_archives(store.connection, taker):
+            raise StorageError(
+                f"the Archive {taker} is in this database; use flask ibi transfer or flask ibi copy"
+            )
         if identifiers is None:
-            chosen, left_out = find_all(store, terms)
+            chosen, left_out = _find_all(store, terms)
         else:
-            chosen, left_out = find_named(store, identifiers, terms), 0
-        added = find_metadata_items(store, chosen, terms)
-        items = sorted({*chosen, *added})
-        if not items:
+            chosen, left_out = _find_named(store, identifiers, terms), 0
+        added = _find_metadata_items(store, chosen, terms)
+        if not chosen:
             raise StorageError("there are no items that can be offered")
-        secret = secrets.token_urlsafe(32)
-        size = _measure(store.connection, items)
         row = {
             "archive_id": store.archive_id,
-            "public_id": secrets.token_hex(8),
-            "secret_hash": hash_secret(secret),
-            "taker": to,
-            "kind": terms.kind,
+            "public_id": public_id,
+            "secret_hash": messages.hash_secret(secret),
+            "taker": taker,
             "leaves": None if terms.leaves is None else terms.leaves.value,
             "created_at": now,
             "expires_at": now + terms.period,
-            "items": len(items),
-            "bytes": size,
         }
-        offer_id = store.connection.scalar(insert(Offer).values(row).returning(Offer.id))
-        numbered = select(
-            literal(offer_id),
-            func.row_number().over(order_by=Item.id),
-            Item.id,
-            literal(terms.leaves is not None),
-        ).where(is_one_of(Item.id, items))
-        columns = ["offer_id", "number", "item_id", "open"]
-        store.connection.execute(insert(OfferedItem).from_select(columns, numbered))
-    return NewOffer(str(row["public_id"]), secret, len(items), size, len(added), left_out)
+        offer_id = store.connection.scalar(sa.insert(Offer).values(row).returning(Offer.id))
+        numbered = sa.select(
+            sa.literal(offer_id), sa.func.row_number().over(order_by=Item.id), Item.id
+        ).where(is_one_of(Item.id, {*chosen, *added}))
+        columns = ["offer_id", "number", "item_id"]
+        store.connection.execute(sa.insert(OfferedItem).from_select(columns, numbered))
+        return NewOffer(lock_offer(store, public_id), secret, len(added), left_out)
 
 
-def withdraw_offer(archive: HasContext, public_id: str) -> None:
-    """Withdraw an offer. The other Archive can take no more of its items.
-
-    :raises StorageError: if there is no such offer, or if an item was moved.
-    """
-    context = archive.context
-    with context.transaction() as store:
-        row = lock_offer(store, public_id)
-        if row.withdrawn_at is not None:
-            raise StorageError(f"the offer {public_id} was withdrawn before")
-        is_offered = OfferedItem.offer_id == row.id
-        moved = store.connection.scalar(
-            select(func.count()).where(is_offered, OfferedItem.status == "switched")
-        )
-        if moved:
-            raise StorageError(
-                f"{moved} of the {row.items} items of the offer {public_id} were moved already; "
-                f"to get them back, ask the administrator of {row.taker} to run there: "
-                f"flask ibi offer --file LIST --to {context.archive.service_ibi}"
-            )
-        store.connection.execute(update(OfferedItem).where(is_offered).values(open=False))
-        withdrawn = {"withdrawn_at": context.now()}
-        store.connection.execute(update(Offer).where(Offer.id == row.id).values(withdrawn))
-
-
-def lock_offer(store: ItemStore, public_id: str) -> Any:
-    """Return the row of an offer, and lock it until the end of the transaction.
-
-    :raises StorageError: if the Archive has no such offer.
-    """
-    row = store.connection.execute(
-        select(Offer.__table__)
-        .where(Offer.public_id == public_id, Offer.archive_id == store.archive_id)
-        .with_for_update()
+def _find_named(store: ItemStore, identifiers: Collection[str], terms: Terms) -> list[int]:
+    """Return the row IDs of the items with some identifiers, all of which must be offerable."""
+    names = {canonicalize(text): text for text in identifiers}
+    owners = store.find_owners(names)
+    items: dict[int, str] = {}
+    for text, stated in names.items():
+        if text not in owners:
+            raise UnknownItem(stated)
+        items[owners[text].id] = text
+    refused = store.connection.execute(
+        sa.select(Item.id, Item.state, Item.is_service, Item.transferable)
+        .where(is_one_of(Item.id, items), ~terms.condition)
+        .order_by(Item.id)
     ).first()
-    if row is None:
-        raise StorageError(
-            f"this Archive has made no offer {public_id}; flask ibi offers lists the offers"
+    if refused is not None:
+        raise StorageError(f"{items[refused.id]} can't be offered: {_explain(refused, terms)}")
+    return list(items)
+
+
+def _explain(item: Any, terms: Terms) -> str:
+    """Return why an item can't be offered."""
+    if item.is_service:
+        return "it is the service of the Archive"
+    if item.state == State.COPY.value:
+        return "it is a Copy; the Archive that has the Original can offer it"
+    if item.state == State.DELETED.value and terms.leaves is None:
+        return "it is deleted, and a deleted item can only be moved"
+    if not item.transferable:
+        return "it is not transferable; set its field transferable to true first"
+    return "it is deleted, and its Original was in another Archive"
+
+
+def _find_all(store: ItemStore, terms: Terms) -> tuple[list[int], int]:
+    """Return the row IDs of all items that can be offered, and the number of the others."""
+    rows = store.connection.execute(
+        sa.select(Item.id, terms.condition).where(
+            Item.archive_id == store.archive_id, ~Item.is_service
         )
-    return row
+    ).all()
+    items = [item_id for item_id, can_be_offered in rows if can_be_offered]
+    return items, len(rows) - len(items)
 
 
-class ListedOffer(NamedTuple):
-    """An offer with its progress, as the administrator sees it.
+def _find_metadata_items(store: ItemStore, chosen: Collection[int], terms: Terms) -> list[int]:
+    """Return the row IDs of the metadata items that are offered together with other items."""
+    described, staying = aliased(Item), aliased(Item)
+    needed = (
+        sa.select(ItemIdentifier.item_id)
+        .join(described, described.metadata_ibi == ItemIdentifier.text)
+        .where(is_one_of(described.id, chosen), ItemIdentifier.archive_id == described.archive_id)
+    )
+    conditions = [Item.id.in_(needed), ~is_one_of(Item.id, chosen), terms.condition]
+    if terms.leaves is State.DELETED:
+        others = (
+            staying.archive_id == Item.archive_id,
+            staying.metadata_ibi == primary_form(),
+            staying.state != State.DELETED.value,
+            ~is_one_of(staying.id, chosen),
+        )
+        conditions.append(~sa.exists().where(*others))
+    return list(store.connection.scalars(sa.select(Item.id).where(*conditions)))
 
-    :param settled: the number of items that were moved or copied.
+
+# --- what the taker may read: the items and their files, as they are now -------------------------
+
+
+def describe_offer(archive: HasContext, offer: StoredOffer) -> messages.OfferDescription:
+    """Return what an offer contains now."""
+    return messages.OfferDescription(
+        offer=offer.public_id,
+        kind=offer.kind,
+        leaves=offer.leaves,
+        giver=archive.context.archive.service_ibi,
+        taker=offer.taker,
+        expires=offer.expires_at,
+        items=offer.items,
+        bytes=offer.bytes,
+        files=offer.files,
+    )
+
+
+def _select_items(archive: HasContext, offer: StoredOffer, *columns: Any) -> sa.Select[Any]:
+    """Return a statement that reads the items of an offer.
+
+    When the offer has ended, it has only the items that have moved: the taker may not know yet that
+    they have.
     """
-
-    public_id: str
-    taker: str
-    kind: str
-    items: int
-    bytes: int
-    settled: int
-    created_at: datetime
-    expires_at: datetime
-    withdrawn_at: datetime | None
-
-    def get_status(self, now: datetime) -> str:
-        """Return the status: open, done, withdrawn or expired."""
-        if self.withdrawn_at is not None:
-            return "withdrawn"
-        if self.settled == self.items:
-            return "done"
-        return "open" if now < self.expires_at else "expired"
+    statement = sa.select(*columns).select_from(OfferedItem).where(OfferedItem.offer_id == offer.id)
+    has_ended = offer.find_end(archive.context.now()) is not None
+    return statement.where(OfferedItem.counts.is_not(None)) if has_ended else statement
 
 
-def list_offers(archive: HasContext) -> list[ListedOffer]:
-    """Return the offers that the Archive has made, the oldest first."""
-    settled = (
-        select(func.count())
-        .where(OfferedItem.offer_id == Offer.id, OfferedItem.status != "offered")
-        .scalar_subquery()
+def read_page(archive: HasContext, offer: StoredOffer, after: int) -> list[bytes]:
+    """Return the lines of the items that follow a number.
+
+    Items that this Archive does not have any more, and items that cannot be read, are left out.
+
+    :returns: lines of at most :data:`.MAX_ITEMS` items and :data:`.MAX_PAGE` bytes. The list is
+        only empty if no items follow.
+    """
+    lines: list[bytes] = []
+    size = 0
+    statement = (
+        _select_items(archive, offer, OfferedItem.number, OfferedItem.item_id)
+        .where(OfferedItem.number > sa.bindparam("after"))
+        .order_by(OfferedItem.number)
+        .limit(messages.MAX_ITEMS)
     )
     with archive.context.reading() as store:
-        rows = store.connection.execute(
-            select(
-                Offer.public_id,
-                Offer.taker,
-                Offer.kind,
-                Offer.items,
-                Offer.bytes,
-                settled,
-                Offer.created_at,
-                Offer.expires_at,
-                Offer.withdrawn_at,
-            )
-            .where(Offer.archive_id == store.archive_id)
-            .order_by(Offer.id)
-        )
-        return [ListedOffer(*row) for row in rows]
+        while not lines and (rows := store.connection.execute(statement, {"after": after}).all()):
+            views = store.reader.read_items([row.item_id for row in rows])
+            for after, item_id in rows:
+                offered = show_item(after, views[item_id], offer.taker)
+                line = b"" if offered is None else messages.format_offered(offered)
+                size += len(line)
+                if lines and size > messages.MAX_PAGE:
+                    break
+                if 0 < len(line) <= messages.MAX_LINE:
+                    lines.append(line)
+    return lines
 
 
-class ListedAcceptance(NamedTuple):
-    """An offer of another Archive that this Archive has accepted, with its progress.
+def show_item(number: int, view: ItemView, other: str) -> messages.OfferedRecord | None:
+    """Return an item as an offer describes it; None if it cannot be taken.
 
-    :param source: the address of the offer without its secret.
+    The record lists the translations of the item, also if another item is the head of the group.
+    What remains here of an item that has moved to the other Archive is shown as if it were the
+    Original.
+
+    :param other: the service IBI of the other Archive.
     """
+    record = view.record
+    elsewhere = record.original_elsewhere
+    if elsewhere not in (None, other):
+        return None
+    if elsewhere is not None and record.tombstone is not None:
+        record = replace(record, tombstone=replace(record.tombstone, original_archive=None))
+    elif elsewhere is not None:
+        record = replace(record, state=State.ORIGINAL.value, original_archive=None)
+    translations = {
+        member.language: member.ibi
+        for member in view.related
+        if member.kind == "translation" and member.language is not None
+    }
+    record = replace(record, translations=translations)
+    return messages.offer_record(number, record, view.sizes, elsewhere is not None)
 
-    source: str
-    giver: str
-    kind: str
-    items: int
-    bytes: int
-    done: int
-    refused: int
-    started_at: datetime
-    finished_at: datetime | None
 
-    @property
-    def public_id(self) -> str:
-        """The public id of the offer."""
-        return self.source[-16:]
+def find_content(
+    archive: HasContext, offer: StoredOffer, number: int, path: str
+) -> tuple[Path, str] | None:
+    """Return the stored file of an offered item, and its SHA-256.
 
-
-def list_acceptances(archive: HasContext) -> list[ListedAcceptance]:
-    """Return the offers that the Archive has accepted, the oldest first."""
-    done, refused = (
-        select(func.count())
-        .where(AcceptedItem.acceptance_id == Acceptance.id, AcceptedItem.status == status)
-        .scalar_subquery()
-        for status in ("done", "refused")
+    :returns: None if the item has no such stored file now, or is not in the offer.
+    """
+    statement = (
+        _select_items(archive, offer, File.sha256)
+        .join(File, File.item_id == OfferedItem.item_id)
+        .where(OfferedItem.number == number, File.path == path, File.size.is_not(None))
     )
     with archive.context.reading() as store:
-        rows = store.connection.execute(
-            select(
-                Acceptance.source,
-                Acceptance.giver,
-                Acceptance.kind,
-                Acceptance.items,
-                Acceptance.bytes,
-                done,
-                refused,
-                Acceptance.started_at,
-                Acceptance.finished_at,
-            )
-            .where(Acceptance.archive_id == store.archive_id)
-            .order_by(Acceptance.id)
-        )
-        return [ListedAcceptance(*row) for row in rows]
-
-
-def _check_taker(store: ItemStore, to: str) -> str:
-    """Return the service IBI of the other Archive in canonical case."""
-    taker = canonicalize(to)
-    if find_archives(store.connection, taker):
-        raise StorageError(
-            f"the Archive {taker} is in this database; use flask ibi transfer or flask ibi copy"
-        )
-    return taker
-
-
-def _close_expired(connection: Connection, now: datetime) -> None:
-    """Let the items of expired offers be offered again."""
-    expired = select(Offer.id).where(Offer.expires_at <= now)
-    connection.execute(
-        update(OfferedItem)
-        .where(OfferedItem.open, OfferedItem.offer_id.in_(expired))
-        .values(open=False)
-    )
-
-
-def _measure(connection: Connection, items: Collection[int]) -> int:
-    """Return the size of the stored files of items in bytes."""
-    size = connection.scalar(
-        select(func.coalesce(func.sum(File.size), 0)).where(is_one_of(File.item_id, items))
-    )
-    return int(size or 0)
+        sha256 = store.connection.scalar(statement)
+    return None if sha256 is None else (archive.context.folder.path(sha256), sha256)

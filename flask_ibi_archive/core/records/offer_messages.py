@@ -32,7 +32,7 @@ from flask_ibi_archive.core.records.values import FieldError, Parsed, choose, wr
 #: The path of the offers of an Archive.
 PATH = "/ibi/offers"
 #: The largest number of items in a page, and in a request to switch.
-MAX_ITEMS = 500
+MAX_ITEMS = 50
 #: The size in bytes at which a page ends, and the largest size of the line of an item.
 MAX_PAGE = MAX_LINE = 8 << 20
 #: The largest number of bytes in a request to switch.
@@ -167,12 +167,15 @@ class OfferedRecord(Struct, frozen=True):
     :param version: the version of the record; see :func:`compute_version`.
     :param record: the record at the giver: an Original, or a Deleted item.
     :param sizes: the sizes of the stored files in bytes, by their paths.
+    :param moved: whether the giver has given up the item to the taker; the record is then that of
+        what remains at the giver.
     """
 
     number: Position
     version: Version
     record: Parsed[Record, _parse_record]
     sizes: Parsed[Mapping[str, int], _parse_sizes]
+    moved: Parsed[bool, values.parse_flag]
 
 
 def compute_version(record: Record) -> str:
@@ -182,7 +185,9 @@ def compute_version(record: Record) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def offer_record(number: int, record: Record, sizes: Mapping[str, int]) -> OfferedRecord:
+def offer_record(
+    number: int, record: Record, sizes: Mapping[str, int], moved: bool = False
+) -> OfferedRecord:
     """Return an item of an offer.
 
     :param record: the record at the giver. Its key, which belongs to the giver's host, and the
@@ -190,7 +195,7 @@ def offer_record(number: int, record: Record, sizes: Mapping[str, int]) -> Offer
     """
     files = tuple(replace(file, source=None) for file in record.files)
     record = replace(record, key=None, files=files)
-    return OfferedRecord(number, compute_version(record), record, sizes)
+    return OfferedRecord(number, compute_version(record), record, sizes, moved)
 
 
 def format_offered(offered: OfferedRecord) -> bytes:
@@ -225,9 +230,9 @@ def parse_offered(line: bytes) -> OfferedRecord:
 # --- the switch ----------------------------------------------------------------------------------
 
 
-#: The result of a switch. "switched": the giver has no Original any more. "taken": the copy was
-#: noted. "changed": the item has another version now. "refused": the item stays at the giver.
-Result = Literal["switched", "taken", "changed", "refused"]
+#: The result of a switch. "switched": the giver has no Original any more. "changed": the item has
+#: another version now. "refused": the item stays at the giver.
+Result = Literal["switched", "changed", "refused"]
 
 
 class StoredVersion(Struct, frozen=True):

@@ -14,17 +14,8 @@ from support.archives import FAR_SERVICE, archive_of
 from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.records.offer_messages import (
-    OfferAddress,
-    OfferedRecord,
-    StoredVersion,
-    SwitchAnswer,
-    SwitchRequest,
-    format_switch,
-    parse_address,
-    parse_answers,
-    parse_offered,
-)
+from flask_ibi_archive.core.records import offer_messages as messages
+from flask_ibi_archive.core.records.offer_messages import OfferedRecord, SwitchAnswer
 
 #: The address of the taker.
 FAR_ADDRESS = "mtc-m19.sid.inpe.br:8080"
@@ -38,28 +29,28 @@ class Taker:
 
     def __init__(self, client: FlaskClient, address: str, secret: str | None = None) -> None:
         self.client = client
-        self.address: OfferAddress = parse_address(address)
+        self.address = messages.parse_address(address)
         self.secret = self.address.secret if secret is None else secret
 
     def __call__(self, path: str = "", method: str = "GET", **options: Any) -> TestResponse:
         """Send a request for a page of the offer."""
         headers = {"Authorization": f"Bearer {self.secret}", **options.pop("headers", {})}
-        url = f"/ibi/offers/{self.address.public_id}{path}"
+        url = f"{messages.PATH}/{self.address.public_id}{path}"
         return self.client.open(url, method=method, headers=headers, buffered=True, **options)
 
-    def read(self, query: str = "after=0") -> list[OfferedRecord]:
+    def read(self, after: int = 0) -> list[OfferedRecord]:
         """Return the items of a page."""
-        answer = self(f"/items?{query}")
+        answer = self(f"/items?after={after}")
         assert answer.status_code == 200, answer.text
-        return list(map(parse_offered, answer.data.splitlines(keepends=True)))
+        return list(map(messages.parse_offered, answer.data.splitlines(keepends=True)))
 
     def switch(self, items: Sequence[OfferedRecord]) -> tuple[SwitchAnswer, ...]:
         """Switch items in the versions that were read."""
-        asked = [StoredVersion(item.number, item.version) for item in items]
-        request = SwitchRequest(tuple(asked), FAR_ADDRESS)
-        answer = self("/switch", "POST", json=format_switch(request))
+        asked = [messages.StoredVersion(item.number, item.version) for item in items]
+        request = messages.SwitchRequest(tuple(asked), FAR_ADDRESS)
+        answer = self("/switch", "POST", json=messages.format_switch(request))
         assert answer.status_code == 200, answer.text
-        return parse_answers(json.loads(answer.data), asked)
+        return messages.parse_answers(json.loads(answer.data), asked)
 
 
 @pytest.fixture

@@ -34,11 +34,11 @@ from support.web import query_of
 
 from flask_ibi_archive.archive.archive import Archive
 
-ITEMS = int(os.environ.get("IBI_TEST_MOVED_ITEMS", "1000"))
+ITEMS = int(os.environ.get("IBI_TEST_MOVED_ITEMS", "200"))
 #: One of this number of items has a file.
 FILES = 10
 #: The number of times that each side is killed.
-KILLS = min(20, ITEMS // 100)
+KILLS = min(10, max(ITEMS // 100, 2))
 
 
 def name(number: int) -> str:
@@ -215,15 +215,18 @@ class Network:
             return is_lost
 
     def _kill(self) -> None:
-        """Count a request, and kill a process if it is time."""
+        """Count a request, and kill a process a moment later if it is time."""
         with self.lock:
             self.requests += 1
-            if self.requests in self.kill_giver:
-                self.giver.kill_worker(self.dice)
-                self.killed.append("giver")
-            if self.requests in self.kill_taker and self.taker is not None:
-                self.taker.kill()
-                self.killed.append("taker")
+            number = self.requests
+        if number in self.kill_giver | self.kill_taker:
+            time.sleep(self.dice.random() / 20)  # also after the answer, or in a commit
+        if number in self.kill_giver:
+            self.giver.kill_worker(self.dice)
+            self.killed.append("giver")
+        if number in self.kill_taker and self.taker is not None and self.taker.poll() is None:
+            self.taker.kill()
+            self.killed.append("taker")
 
 
 @dataclass
@@ -270,14 +273,14 @@ def resolving(folder: Path, servers: list[Server]) -> Iterator[Any]:
 def move(giver: Server, taker: Server, reader: Any) -> None:
     """Move all items."""
     dice = random.Random()
-    # the number of requests without faults: pages and switches of 500 items, and files
-    expected = 2 * -(-ITEMS // 500) + ITEMS // FILES
+    # the number of requests without faults: pages and switches of 50 items, and files
+    expected = 2 * -(-ITEMS // 50) + ITEMS // FILES
     network = Network(
         giver,
         dice,
         loses=0.02,
-        kill_giver={dice.randint(1, expected) for _ in range(KILLS)},
-        kill_taker={dice.randint(1, expected) for _ in range(KILLS)},
+        kill_giver=set(dice.sample(range(1, expected), KILLS)),
+        kill_taker=set(dice.sample(range(1, expected), KILLS)),
     )
     probe = Probe(giver, taker, reader)
     address = giver.run("offer", "--all", "--to", taker.service)

@@ -14,6 +14,7 @@ from support.givers import Killed, item, rep
 from support.moves import Place, open_place
 
 from flask_ibi_archive.archive.items.tables import AccessCount
+from flask_ibi_archive.archive.moving import client
 from flask_ibi_archive.signals import moved_away, moved_here
 
 Places = tuple[Place, Place]
@@ -197,13 +198,11 @@ def test_related_items_that_stay_are_references_on_both_sides(
 def test_a_persistent_url_is_answered_at_each_step(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flask_ibi_archive.archive.moving import http_offer
-
     giver, taker = places
     fill(giver, tmp_path)
     public = [rep(number) for number in (1, 5, 7)]
     seen = []
-    send = http_offer.fetch
+    send = client.fetch
 
     def sending(*args: Any, **options: Any) -> Any:
         check()
@@ -219,7 +218,7 @@ def test_a_persistent_url_is_answered_at_each_step(
         assert len(set(originals)) == len(originals)
         seen.append(len(originals))
 
-    monkeypatch.setattr(http_offer, "fetch", sending)
+    monkeypatch.setattr(client, "fetch", sending)
     assert taker.accept(giver.offer(taker, "--all")).status == 0
     check()
     assert [taker.status(ibi) for ibi in public] == [302] * len(public)
@@ -231,13 +230,11 @@ def test_a_persistent_url_is_answered_at_each_step(
 def test_a_move_that_is_killed_at_each_step_in_turn(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
-    from flask_ibi_archive.archive.moving import http_offer
-
     giver, taker = places
     fill(giver, tmp_path)
     files = giver.files()
     address = giver.offer(taker, "--all")
-    send, left = http_offer.fetch, [0]
+    send, left = client.fetch, [0]
 
     def sending(*args: Any, **options: Any) -> Any:
         left[0] -= 1
@@ -248,7 +245,7 @@ def test_a_move_that_is_killed_at_each_step_in_turn(
             raise Killed
         return response
 
-    monkeypatch.setattr(http_offer, "fetch", sending)
+    monkeypatch.setattr(client, "fetch", sending)
     for step in range(1, 20):
         left[0] = step
         try:

@@ -18,7 +18,7 @@ from support.pages import Page
 from support.registries import CHEAP, KEY
 from support.resolving import app_over, resolver_of
 
-from flask_ibi_archive.archive.moving import giving
+from flask_ibi_archive.core.records import offer_messages as messages
 from flask_ibi_archive.resolver import resolving
 from flask_ibi_archive.resolver.claims import Follower
 from flask_ibi_archive.resolver.tables import ClaimedName
@@ -119,7 +119,7 @@ class Federation:
 def test_a_reader_finds_an_item_at_every_moment_of_its_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave: str, claims: bool
 ) -> None:
-    monkeypatch.setattr(giving, "MAX_ITEMS", 1)
+    monkeypatch.setattr(messages, "MAX_ITEMS", 1)
     monkeypatch.setattr(resolving, "GRACE", PATIENCE, raising=False)
     with ExitStack() as stack:
         world = Federation(stack, tmp_path, claims, names_resolver=claims)

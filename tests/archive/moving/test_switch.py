@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta, timezone
@@ -18,9 +17,7 @@ from support.archives import FAR_SERVICE, archive_of
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.changes import make_claim
-from flask_ibi_archive.archive.moving.choosing import Terms
-from flask_ibi_archive.archive.moving.offers import make_offer, withdraw_offer
-from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.archive.moving.offers import withdraw_offer
 from flask_ibi_archive.core.records.offer_messages import DailyCount, SwitchAnswer
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.signals import item_state_changed
@@ -118,20 +115,47 @@ def test_a_repeated_switch_has_the_same_answer(
     assert archive.statistics().downloads == 3
     now[0] += timedelta(days=2)  # the answer is given even after the offer has expired
     assert taker.switch(page) == (expected,)
-    assert taker("/items").status_code == 410
     assert states(archive, item) == [("Deleted", FAR_SERVICE)]
 
 
-def test_what_was_switched_and_is_a_copy_can_be_read_again(archive: Archive, offer: Make) -> None:
-    taker = offer(deposit(archive, "a", "a.txt"), deposit(archive, "b"))
+@pytest.mark.parametrize("leave", ["copy", "tombstone"])
+def test_what_has_moved_is_shown_even_after_the_end(
+    archive: Archive, offer: Make, leave: str
+) -> None:
+    now = [NOON]
+    archive.clock = lambda: now[0]
+    taker = offer(
+        *(deposit(archive, "a", "a.txt"), deposit(archive, "b", "b.txt")),
+        *("--leave", leave, "--expires", "1d"),
+    )
     page = taker.read()
     taker.switch(page[:1])
-    assert taker.read() == page
-    assert taker("/files/1/a.txt").data == b"a.txt"
-    tombstones = offer(deposit(archive, "c"), deposit(archive, "d"), "--leave", "tombstone")
-    page = tombstones.read()
-    tombstones.switch(page[:1])
-    assert tombstones.read() == page[1:]
+    [moved, other] = taker.read()
+    assert (moved.moved, other) == (True, page[1])
+    if leave == "copy":
+        assert moved == replace(page[0], moved=True)
+    else:
+        assert (moved.record.state, moved.record.original_elsewhere) == ("Deleted", None)
+    now[0] += timedelta(days=2)
+    assert taker.read() == [moved]
+    assert taker("/files/2/b.txt").status_code == 404
+    assert taker("/files/1/a.txt").status_code == (200 if leave == "copy" else 404)
+
+
+def test_an_item_that_came_back_is_not_switched_by_the_old_offer(
+    archive: Archive, offer: Make
+) -> None:
+    item = deposit(archive, "On rain")
+    taker = offer(item)
+    taker.switch(taker.read())
+    archive.edit(item, take_back=True)
+    page = taker.read()
+    reason = "it has moved with this offer, and has come back"
+    assert taker.switch(page) == (SwitchAnswer(1, "refused", reason),)
+    again = offer(item)
+    assert again.switch(again.read())[0].result == "switched"
+    # the counts are those of the last move, whichever offer is asked
+    assert taker.switch(page) == (SwitchAnswer(1, "switched"),)
 
 
 def test_an_item_that_was_edited_since_is_not_switched(archive: Archive, offer: Make) -> None:
@@ -142,13 +166,13 @@ def test_an_item_that_was_edited_since_is_not_switched(archive: Archive, offer: 
     answers = taker.switch(page)
     assert [answer.result for answer in answers] == ["changed", "switched"]
     assert states(archive, item, other) == [("Original", None), ("Copy", FAR_SERVICE)]
-    page = taker.read("numbers=1")
+    page = taker.read()[:1]
     archive.edit(item, files=[("a.txt", BytesIO(b"other content"))])
     assert taker.switch(page)[0].result == "changed"
-    page = taker.read("numbers=1")
+    page = taker.read()[:1]
     archive.delete(item, "a mistake")
     assert taker.switch(page)[0].result == "changed"
-    [deleted] = taker.read("numbers=1")
+    deleted = taker.read()[0]
     assert deleted.record.state == "Deleted"
     assert taker.switch([deleted])[0].result == "switched"
 
@@ -163,7 +187,7 @@ def test_an_item_that_cannot_be_moved_stays_with_the_reason(
     page = taker.read()
     archive.transfer(gone, second.served().service_ibi)
     archive.edit(fixed, transferable=False)
-    page = [*taker.read("numbers=1"), page[1], replace(page[1], number=7)]
+    page = [*taker.read()[:1], page[1], replace(page[1], number=7)]
     answers = taker.switch(page)
     assert [(answer.result, answer.reason) for answer in answers] == [
         (
@@ -191,14 +215,12 @@ def test_the_copies_in_other_archives_of_the_database_name_the_taker(
         assert states(second, item) == [("Copy", FAR_SERVICE)]
 
 
-def test_copies_are_only_noted(archive: Archive, offer: Make, run: Run) -> None:
+def test_copies_are_not_switched(archive: Archive, offer: Make, run: Run) -> None:
     item = deposit(archive, "On rain")
     taker = offer(item, "--as", "copy")
-    assert offer(item, "--as", "copy").read() == taker.read()  # of copies there may be many offers
-    for _ in range(2):
-        assert taker.switch(taker.read()) == (SwitchAnswer(1, "taken"),)
+    refusal = SwitchAnswer(1, "refused", "only copies are offered")
+    assert taker.switch(taker.read()) == (refusal,)
     assert states(archive, item) == [("Original", None)]
-    assert [row["settled"] for row in json.loads(run("offers", "--json").stdout)] == [1, 0]
     assert run("offers", "withdraw", taker.address.public_id).exit_code == 0
     assert taker("/items").status_code == 410
 
@@ -306,17 +328,14 @@ def test_an_edit_and_a_switch_at_the_same_time_lose_nothing(archive: Archive, of
 
 
 @pytest.mark.postgresql
-def test_two_offers_of_one_item_at_the_same_time_are_one(archive: Archive) -> None:
-    terms = Terms(FAR_SERVICE, State.COPY, timedelta(days=1))
-    for number in range(4):
-        item = deposit(archive, f"item {number}")
-
-        def make(item: str = item) -> str:
-            try:
-                return make_offer(archive, terms, [item]).public_id
-            except StorageError as error:
-                return str(error)
-
-        made = sorted(at_once(make, make), key=len)
-        assert len(made[0]) == 16
-        assert made[1].startswith(f"{item} can't be offered: it is in another open offer; ")
+def test_two_offers_of_one_item_at_the_same_time_move_it_once(
+    archive: Archive, giver: Flask, run: Run
+) -> None:
+    item = deposit(archive, "On rain")
+    takers = []
+    for service in (FAR_SERVICE, "dpi.inpe.br/banon/1999/01.09.22.14"):
+        made = run("offer", item, "--to", service)
+        takers.append(Taker(giver.test_client(), made.stdout.strip()))
+    pages = [taker.read() for taker in takers]
+    answers = at_once(*(lambda n=n: takers[n].switch(pages[n])[0] for n in (0, 1)))
+    assert sorted(answer.result for answer in answers) == ["refused", "switched"]

@@ -201,7 +201,7 @@ def test_requests_and_answers_are_read_as_they_were_written() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"items": []}, "items: the list has 0 items, instead of 1 to 500"),
+        ({"items": []}, "items: the list has 0 items, instead of 1 to 50"),
         ({"items": [{"number": 1}]}, "items[0].version: the field is missing"),
         ({"address": "http://a.br"}, "address: 'http://a.br' is not the address of an Archive"),
         ({"items": [{"number": 1, "version": "a"}]}, "items[0].version: 'a' is not a SHA-256"),
@@ -213,10 +213,10 @@ def test_a_wrong_request_is_refused(data: dict[str, Any], message: str) -> None:
     assert refusal(parse_switch, {**right, **data}).startswith(message)
 
 
-def test_a_request_has_at_most_500_items() -> None:
-    items = tuple(StoredVersion(number, VERSION) for number in range(1, 502))
-    assert len(parse_switch(format_switch(SwitchRequest(items[:500], "a.br"))).items) == 500
-    assert "the list has 501 items, instead of 1 to 500" in refusal(
+def test_a_request_has_at_most_50_items() -> None:
+    items = tuple(StoredVersion(number, VERSION) for number in range(1, 52))
+    assert len(parse_switch(format_switch(SwitchRequest(items[:50], "a.br"))).items) == 50
+    assert "the list has 51 items, instead of 1 to 50" in refusal(
         parse_switch, format_switch(SwitchRequest(items, "a.br"))
     )
 
@@ -230,7 +230,7 @@ COUNTS = [["2026-01-02", "Data", 1, 0, 0]]
         ({"number": 2, "result": "changed"}, ": the answer is not about the items"),
         ({"result": "refused"}, "[0].reason: the field must say why"),
         (
-            {"result": "taken", "counts": COUNTS},
+            {"result": "changed", "counts": COUNTS},
             "[0].counts: only an item that was switched has counts",
         ),
         (
