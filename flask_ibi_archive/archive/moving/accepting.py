@@ -216,19 +216,17 @@ class Acceptor:
         :param refused: the reasons of items that do not become Originals are added.
         """
         answers = self.client.switch([StoredVersion(item.number, item.version) for item in items])
-        giver, own = self.offer.giver, self.context.archive
         with self.context.transaction() as store:
-            owners = store.find_owners([item.record.identifiers[0] for item in items])
-            store.lock_relations([owner.id for owner in owners.values()], limited=False)
+            receiver = Receiver(store, self.offer.giver, self.context.archive, items)
             for item, answer in zip(items, answers, strict=True):
-                ibi, reason = item.record.identifiers[0], CHANGED
+                reason: str | None = CHANGED
                 if answer.result == "switched":
-                    receiver = partial(receive, store, ibi, giver, own, answer.counts)
-                    reason = offers.try_change(store, ibi, receiver) or ""
+                    reason = receiver.receive(item.number, answer.counts)
                 elif answer.result == "refused":
                     reason = f"the giver refuses: {answer.reason}"
-                if reason:
+                if reason is not None:
                     refused[item.number] = reason
+            receiver.finish()
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -423,54 +421,78 @@ def copy_record(record: Record, giver: str) -> Record:
 # --- receiving -----------------------------------------------------------------------------------
 
 
-def receive(
-    store: ItemStore, ibi: str, giver: str, own: ServedArchive, counts: Sequence[DailyCount]
-) -> None:
-    """Make an item the Original, and add the counts of accesses that have moved along.
+class Receiver:
+    """Makes items the Originals, in the transaction of the caller.
 
-    :param ibi: an identifier of the item.
-    :param giver: the service IBI of the Archive that had the Original.
+    :param giver: the service IBI of the Archive that had the Originals.
     :param own: this Archive.
-    :raises StorageError: if the item is not a Copy from the giver any more.
     """
-    item_id = operations.find_item(store, ibi).id
-    before = store.reader.read_record(item_id)
-    if before.original_elsewhere != giver:
-        raise StorageError(f"the item is not a Copy from {giver} any more")
-    after = replace(before, state=State.ORIGINAL.value, original_archive=None)
-    if before.tombstone is None:
-        store.set_states([item_id], State.ORIGINAL)
-        operations.note_change(store, before, after)
-        _rename_copies(store, before, own.service_ibi)
-    else:  # a removed item stays removed; it is ours now
-        store.relations.leave(ibi)
-        store.connection.execute(
-            sa.update(TombstoneRow)
-            .where(TombstoneRow.item_id == item_id)
-            .values(original_archive=None)
-        )
-    add_counts(store.connection, own.id, {item_id: counts})
-    statement = insert_or_update(store.connection, ReceivedItem.__table__)
-    store.connection.execute(
-        statement.on_conflict_do_update(index_elements=["item_id"], set_={"giver": giver}),
-        {"item_id": item_id, "giver": giver},
-    )
-    operations.note_signal(store, moved_here, after, giver=giver)
 
+    def __init__(
+        self, store: ItemStore, giver: str, own: ServedArchive, items: Sequence[OfferedRecord]
+    ) -> None:
+        self._store, self._giver, self._own = store, giver, own
+        names = {item.number: item.record.identifiers[0] for item in items}
+        owners = store.find_owners(names.values())
+        ids = {number: owners[text].id for number, text in names.items()}
+        store.lock_relations(list(ids.values()), limited=False)
+        views = store.reader.read_items(ids.values())
+        self._items = {number: (row_id, views[row_id].record) for number, row_id in ids.items()}
+        self._received: dict[int, Record] = {}
 
-def _rename_copies(store: ItemStore, before: Record, own: str) -> None:
-    """Let the Copies of an item in other Archives of the database name this Archive."""
-    rows = store.connection.execute(
-        sa.select(Item.id, Item.archive_id)
-        .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
-        .where(
-            is_one_of(ItemIdentifier.text, before.identifiers),
-            Item.archive_id != store.archive_id,
-            Item.original_archive == before.original_archive,
+    def receive(self, number: int, counts: Sequence[DailyCount]) -> str | None:
+        """Make an item the Original, and add the counts of accesses that have moved along.
+
+        :returns: why the item cannot become the Original; None if it did.
+        """
+        item_id, before = self._items[number]
+        ibi = before.identifiers[0]
+        if before.original_elsewhere != self._giver or item_id in self._received:
+            return f"{ibi} is not a Copy from {self._giver} any more"
+        reason = offers.try_change(self._store, ibi, partial(self._change, item_id, before, counts))
+        if reason is None:
+            self._received[item_id] = before
+        return reason
+
+    def _change(self, item_id: int, before: Record, counts: Sequence[DailyCount]) -> None:
+        store = self._store
+        after = replace(before, state=State.ORIGINAL.value, original_archive=None)
+        if before.tombstone is None:
+            store.set_states([item_id], State.ORIGINAL)
+            operations.note_change(store, before, after)
+        else:  # a removed item stays removed; it is ours now
+            store.relations.leave(before.identifiers[0])
+            store.connection.execute(
+                sa.update(TombstoneRow)
+                .where(TombstoneRow.item_id == item_id)
+                .values(original_archive=None)
+            )
+        if counts:
+            add_counts(store.connection, self._own.id, {item_id: counts})
+        operations.note_signal(store, moved_here, after, giver=self._giver)
+
+    def finish(self) -> None:
+        """Store where the items came from, and let Copies in this database name this Archive."""
+        connection = self._store.connection
+        statement = insert_or_update(connection, ReceivedItem.__table__)
+        statement = statement.on_conflict_do_update(
+            index_elements=["item_id"], set_={"giver": self._giver}
         )
-        .distinct()
-    ).all()
-    for copy_id, archive_id in rows:
-        store.set_states([copy_id], State.COPY, own)
-        copies = ItemStore(store.connection, archive_id, store.notices)
-        operations.note_changed_item(copies, copy_id, ["original_archive"])
+        if self._received:
+            rows = [{"item_id": item_id, "giver": self._giver} for item_id in self._received]
+            connection.execute(statement, rows)
+        names = [text for record in self._received.values() for text in record.identifiers]
+        copies = connection.execute(
+            sa.select(Item.id, Item.archive_id)
+            .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
+            .where(
+                is_one_of(ItemIdentifier.text, names),
+                Item.archive_id != self._own.id,
+                Item.original_archive == self._giver,
+            )
+            .distinct()
+        ).all()
+        for copy_id, archive_id in copies:
+            self._store.set_states([copy_id], State.COPY, self._own.service_ibi)
+            store = ItemStore(connection, archive_id, self._store.notices)
+            operations.note_changed_item(store, copy_id, ["original_archive"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -142,11 +142,12 @@ class OfferClient:
 
         :param part: what takes the body of the answer.
         """
+        headers = self._headers | ({"Content-Type": "application/json"} if body else {})
         for seconds in (*WAITS, None):
             try:
                 response = fetch(
                     self.name + path,
-                    headers={**self._headers, **self._list_headers(part, body)},
+                    headers=headers | (part.begin() if part else {}),
                     seconds=SECONDS,
                     limit=limit,
                     inner_hosts=self._inner_hosts,
@@ -162,11 +163,6 @@ class OfferClient:
                     break
             self._wait(seconds)
         return response
-
-    def _list_headers(self, part: _Part | None, body: bytes | None) -> Mapping[str, str]:
-        if part is not None:
-            return part.begin()
-        return {} if body is None else {"Content-Type": "application/json"}
 
     def _parse(self, parse: Callable[[Any], Parsed], body: bytes) -> Parsed:
         try:
@@ -202,7 +198,7 @@ class _Part:
         self._file = file
         self._begin = 0
 
-    def begin(self) -> Mapping[str, str]:
+    def begin(self) -> dict[str, str]:
         """Return the headers of the request for the rest of the file."""
         self._begin = self._file.size
         return {"Range": f"bytes={self._begin}-", "Accept-Encoding": "identity"}

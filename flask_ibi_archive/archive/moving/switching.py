@@ -61,6 +61,7 @@ class _Switch:
         self.store = store
         self.offer = offer
         self.now = now
+        self.switched: dict[int, int] = {}
         self.end = offer.find_end(now) if offer.leaves else "only copies are offered"
 
     def answer(self, asked: Sequence[messages.StoredVersion]) -> list[SwitchAnswer]:
@@ -77,13 +78,23 @@ class _Switch:
         items = [row.item_id for row in rows.values()]
         copies = self._lock(items)
         views = self.store.reader.read_items(items)
-        counts = self._read_counts(items)
-        return [
-            self._refuse(item.number, "the offer has no item with this number")
+        moved = self._read_counts(items)
+        answers = {
+            item.number: self._refuse(item.number, "the offer has no item with this number")
             if (row := rows.get(item.number)) is None
-            else self._answer(item, row, views[row.item_id], copies.get(row.item_id, {}), counts)
+            else self._answer(item, row, views[row.item_id], copies.get(row.item_id, {}), moved)
             for item in asked
-        ]
+        }
+        taken = take_counts(self.store.connection, self.switched.values())
+        for number, item_id in self.switched.items():
+            counts = taken.get(item_id, ())
+            answers[number] = SwitchAnswer(number, "switched", counts=counts)
+            self.store.connection.execute(
+                sa.update(OfferedItem)
+                .where(OfferedItem.offer_id == self.offer.id, OfferedItem.number == number)
+                .values(counts=messages.format_counts(counts))
+            )
+        return list(answers.values())
 
     def _lock(self, items: Sequence[int]) -> Mapping[int, Mapping[int, int]]:
         """Lock items, and return their Copies in this database; see :meth:`.find_copies`."""
@@ -143,14 +154,8 @@ class _Switch:
         )
         if reason is not None:
             return self._refuse(item.number, reason)
-        connection = self.store.connection
-        taken = take_counts(connection, [row.item_id]).get(row.item_id, ())
-        connection.execute(
-            sa.update(OfferedItem)
-            .where(OfferedItem.offer_id == row.offer_id, OfferedItem.number == row.number)
-            .values(counts=messages.format_counts(taken))
-        )
-        return SwitchAnswer(item.number, "switched", counts=taken)
+        self.switched[item.number] = row.item_id
+        return SwitchAnswer(item.number, "switched")
 
     def _give_up(self, item_id: int, record: Record, copies: Mapping[int, int]) -> None:
         """Let the taker have an Original or a tombstone; a Copy or a tombstone remains."""
