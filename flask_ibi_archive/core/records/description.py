@@ -72,56 +72,6 @@ IN_JOURNALS = frozenset({WorkType.ARTICLE, WorkType.REVIEW})
 #: The types of works that appear in a journal, in a book or in the proceedings of an event.
 CONTAINED = IN_JOURNALS | {WorkType.CHAPTER, WorkType.CONFERENCE_PAPER, WorkType.POSTER}
 
-#: The words for each type, without accents and in lower case: Portuguese, Spanish and English
-#: words; the DCMI Type Vocabulary; the COAR Resource Types 3.1 (labels, and codes c_...); the
-#: DRIVER vocabulary (info:eu-repo/semantics/...), which is compared without spaces and hyphens.
-_WORDS = """
-doctoral thesis: tese de doutorado, tesis doctoral, tesis de doctorado, phd thesis, doctoral
-    dissertation, doctorate, doutorado, tese, c_db06
-master thesis: master's thesis, dissertacao de mestrado, dissertacao, tesis de maestria,
-    mestrado, mestrado profissional, c_bdcc
-bachelor thesis: bachelor's thesis, trabalho de conclusao de curso, tcc, monografia, trabajo de
-    grado, tesis de grado, c_7a1f
-thesis: tesis, dissertation, thesis or dissertation, c_46ec
-article: journal article, research article, data paper, magazine article, newspaper article,
-    artigo, artigo de periodico, artigo de revista, artigo cientifico, artigo de jornal,
-    articulo, articulo de revista, contribution to journal, contribution to periodical, c_6501,
-    c_2df8fbb1, c_beb9, c_b239, c_545b, c_dcae04bc, c_3e5a, c_998f
-review: book review, peer review, resenha, resena, c_efa0, c_ba08
-preprint: working paper, discussion paper, pre print, pre publicacao, texto para discussao,
-    c_816b, c_8042
-book: livro, libro, monograph, e-book, ebook, c_2f33
-chapter: book part, book chapter, part of book or chapter of book, capitulo, capitulo de livro,
-    capitulo de libro, in book, c_3248
-conference paper: conference object, conference item, conference output, trabalho em evento,
-    trabalho de evento, trabalho apresentado em evento, artigo de evento, artigo de conferencia,
-    resumo em evento, documento de conferencia, ponencia, contribution to conference, paper in
-    conference proceedings, c_5794, c_c94f
-poster: conference poster, c_6670
-proceedings: conference proceedings, anais, anais de evento, actas, c_f744
-report: technical report, research report, internal report, external research report, report
-    part, technical documentation, relatorio, relatorio tecnico, relatorio de pesquisa, informe,
-    informe tecnico, c_93fc, c_18gh, c_18ws, c_18hj, c_18ww, c_71bd
-dataset: data set, data, dados, conjunto de dados, dados de pesquisa, base de dados, conjunto de
-    datos, datos, observational data, experimental data, c_ddb1
-software: programa de computador, software livre, research software, source code, codigo, codigo
-    fonte, program, c_5ce6
-image: still image, imagem, imagen, fotografia, photograph, photo, figura, figure, desenho,
-    fotografias, ilustracao, c_c513, c_ecc8
-map: mapa, cartographic material, carta topografica, c_12cd, c_12cc
-video: moving image, filme, film, pelicula, c_8a7e, c_12ce
-sound: audio, som, sonido, gravacao de som, c_18cc
-music: musical composition, musica, partitura, c_18cd, c_18cw
-lecture: presentation, conference presentation, aula, palestra, apresentacao, learning object,
-    presentacion, slides, objeto de aprendizagem, c_8544, c_e059
-patent: patente, c_15cd
-standard: norma, norma tecnica, technical standard
-collection: colecao, coleccion
-text: texto, document, documento, c_18cf
-other: outro, outros, otro, event, evento, interactive resource, physical object, service,
-    c_1843
-"""
-
 
 def _fold(text: str) -> str:
     """Return a text in lower case, without accents, spaces, hyphens and apostrophes."""
@@ -131,11 +81,11 @@ def _fold(text: str) -> str:
 
 def _read_types(table: str) -> dict[str, WorkType]:
     """Return the types by the folded words of a table."""
-    types = values.read_table(table).items()
+    types = values.VOCABULARIES[table].items()
     return {_fold(word): WorkType(type) for type, words in types for word in words}
 
 
-_TYPES = {_fold(type.value): type for type in WorkType} | _read_types(_WORDS)
+_TYPES = {_fold(type.value): type for type in WorkType} | _read_types("types")
 #: A URL or URI, of a vocabulary for example, and its last part.
 _URI = re.compile(r"(?=(?:https?|info|urn):)\S*[/#:]([^/#:\s]+)[/#]?", re.IGNORECASE)
 
@@ -158,12 +108,7 @@ def find_type(text: str) -> WorkType | None:
 
 
 #: The words in parentheses that name the degree of a thesis.
-_DEGREES = _read_types("""
-doctoral thesis: doutor, doctor, phd
-thesis: livredoc
-master thesis: mestr, maestr, master
-bachelor thesis: gradua, bacharel, bachelor, licenciatura, especializa
-""")
+_DEGREES = _read_types("degrees")
 
 
 def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:

@@ -62,36 +62,12 @@ def fold(name: str) -> str:
 
 def _choose(table: str) -> Callable[[str], str]:
     """Return a function that replaces the words of other languages; other texts stay."""
-    words = parsers.read_table(table).items()
+    words = parsers.VOCABULARIES[table].items()
     known = {fold(word): value for value, others in words for word in others}
     return lambda text: known.get(fold(text), text)
 
 
-_LEVELS = _choose("""
-bachelor: graduação, bacharelado, licenciatura, grado, undergraduate
-specialist: especialização, especialización, especialista, specialisation
-master: mestrado, mestrado profissional, maestría, masters
-doctoral: doutorado, doctorado, doctorate, phd
-postdoctoral: pós-doutorado, posdoctorado, postdoctorado
-""")
-_RIGHTS = _choose("""
-open: aberto, acesso aberto, abierto, acceso abierto, open access, openAccess
-embargoed: embargado, acesso embargado, acceso embargado, embargoedAccess
-restricted: restrito, acesso restrito, acceso restringido, restrictedAccess
-metadata only: somente metadados, apenas metadados, solo metadatos, metadataOnly
-""")
-_LANGUAGES = _choose("""
-pt: por, português, portugués, portuguese
-pt-BR: pt_br, português do brasil, português (Brasil), brazilian portuguese
-en: eng, inglês, inglés, english
-es: spa, espanhol, español, castellano, spanish
-fr: fra, fre, francês, francés, french
-de: deu, ger, alemão, alemán, german
-it: ita, italiano, italian
-ja: jpn, japonês, japonés, japanese
-zh: zho, chi, chinês, chino, chinese
-ru: rus, russo, ruso, russian
-""")
+_LANGUAGES = _choose("languages")
 
 
 def read_language(text: str) -> str:
@@ -123,80 +99,10 @@ def read_file(text: str) -> dict[str, str]:
     return {"path": re.split(r"[/\\]", text)[-1], "source": text.replace("\\", "/")}
 
 
-#: The fields: the English name, the path in a record, and the other names. A dot at the beginning
-#: stands for ``metadata.work``, and an asterisk says that a cell may contain several values.
-_FIELDS = """
-title: .titles[].value: título, títulos, titles
-subtitle: .titles[].value kind=subtitle: subtítulo
-translated_title: .titles[].value kind=translated: título traduzido, título traducido
-other_title: .titles[].value kind=alternative: outro título, título alternativo, otro título,
-    alternative title
-creators: *.creators[].name: autor, autores, autoria, autor(es), creator, author, authors
-advisors: *.contributors[].name role=advisor: orientador, orientadora, orientadores,
-    orientador(es), advisor, director, directores, director de tesis
-co_advisors: *.contributors[].name role=co-advisor: coorientador, coorientadora, coorientadores,
-    co-orientador, codirector, codirectores
-committee: *.contributors[].name role=committee member: banca, banca examinadora, membros da
-    banca, jurado, tribunal, committee members
-editors: *.contributors[].name role=editor: editor, editores, organizador, organizadores,
-    organizador(es), compilador
-translators: *.contributors[].name role=translator: tradutor, tradutores, traductor, traductores,
-    translator
-illustrators: *.contributors[].name role=illustrator: ilustrador, ilustradores, illustrator
-supervisors: *.contributors[].name role=supervisor: supervisor, supervisora, supervisores
-producers: *.contributors[].name role=producer: produtor, productor, producer
-other_contributors: *.contributors[].name role=other: colaborador, colaboradores, contributors,
-    contributor, contribuidores
-type: .type: tipo, tipo de documento, document type
-publisher: .publisher: editora, editorial, publicador
-place: .publisher: local, cidade, lugar, ciudad, local de publicação, publisher place
-issued: .issued: data, ano, data de publicação, ano de publicação, fecha, año, fecha de
-    publicación, date, year, publication date
-submitted: .dates.submitted: data de submissão, fecha de envío, submission date
-available: .dates.available: data de disponibilização, fecha de disponibilidad, date available
-degree: .degree.name: grau, título obtido, grado, degree name
-degree_level: .degree.level: nível, nível do grau, nivel, level
-programme: .degree.programme: programa, programa de pós-graduação, programa de posgrado, program,
-    curso
-institution: .degree.institution: instituição, instituición, institución, universidade
-defended: .degree.defended: data da defesa, data de defesa, defesa, fecha de defensa, defence date
-journal: .container.title: revista, periódico, título do periódico, livro, evento, anais,
-    container, book title, event, título do livro, libro
-volume: .container.volume: vol
-issue: .container.number: número, fascículo, number, n
-pages: .container.pages: páginas, paginação, page
-abstract: .abstracts[].value: resumo, resumen, abstracts
-subjects: *.subjects[].value: assunto, assuntos, palavras-chave, palavra-chave, palabras clave,
-    materia, materias, keywords, subject, tema
-rights: .rights[].value: direitos, derechos
-licence: .licence: licença, licencia, license
-access_right: .access_right: acesso, direito de acesso, tipo de acesso, acceso, tipo de acceso,
-    access, access rights
-issn: .issn:
-isbn: .isbn:
-report_number: .number: número do relatório, número da patente, número do documento, número de
-    informe, patent number
-version: .version: versão, edição, versión, edición, edition
-extent: .extent: extensão, número de páginas, extensión, number of pages
-coverage: *.coverage[].value: cobertura
-notes: .notes[].value: nota, notas, observações, observação, observaciones, note
-related: *.related[].identifier: relacionados, relação, obras relacionadas, related works
-same_work: .related[].identifier relation=IsIdenticalTo: url, link, endereço, enlace
-funders: *.funding[n].funder: financiador, financiadores, agência de fomento, fomento,
-    financiamento, funder, funding
-grants: *.funding[n].number: processo, número do processo, projeto, grant, grant number, award
-language: language: idioma, língua, lengua
-doi: same_as[]:
-same_as: *same_as[]: handle, identificadores, outros identificadores, otros identificadores,
-    identifiers
-files: *files[]: arquivo, arquivos, archivo, archivos, file
-embargo: embargo: fim do embargo, embargo até
-key: key: chave, clave, id, código
-"""
 _CONVERT: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("issued", "submitted", "available", "defended", "embargo"), read_date),
-    "degree_level": _LEVELS,
-    "access_right": _RIGHTS,
+    "degree_level": _choose("levels"),
+    "access_right": _choose("access rights"),
     "language": read_language,
     "licence": lambda text: parsers.find_licence(text) or text,
     "doi": lambda text: f"doi:{text}" if re.match(r"10\.[0-9]", text) else text,
@@ -204,14 +110,18 @@ _CONVERT: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _read_field(name: str, words: list[str]) -> WorkField:
-    """Return the field of a line of the table of fields, whose first word begins with a path."""
-    path, _, first = words[0].partition(":")
-    path, *extra = path.strip().split(maxsplit=1)
+def _read_field(name: str, path: str, *words: str) -> WorkField:
+    """Return the field of a column.
+
+    :param path: the path in a record. A dot at the beginning stands for ``metadata.work``, and an
+        asterisk says that a cell may contain several values. The other members of an object may
+        follow, as in ``.titles[].value kind=subtitle``.
+    """
+    path, *extra = path.split(maxsplit=1)
     path, brackets, member = path.partition("[].")
     return WorkField(
-        re.sub(r"^\*?\.", _WORK, path).lstrip("*") + brackets.rstrip("."),
-        [name, *filter(None, (first.strip(), *words[1:]))],
+        re.sub(r"^\*?\.", "metadata.work.", path).lstrip("*") + brackets.rstrip("."),
+        [name, *words],
         path.startswith("*"),
         member,
         dict(text.split("=") for text in extra),
@@ -219,9 +129,8 @@ def _read_field(name: str, words: list[str]) -> WorkField:
     )
 
 
-_WORK = "metadata.work."
 #: The fields by their English names.
-FIELDS = {name: _read_field(name, words) for name, words in parsers.read_table(_FIELDS).items()}
+FIELDS = {name: _read_field(name, *row) for name, row in parsers.VOCABULARIES["columns"].items()}
 #: The paths of objects and lists of objects that several fields fill.
 OBJECTS = frozenset({"metadata.work.container", "metadata.work.degree", "metadata.work.funding"})
 #: The fields and the names as they are written, by the folded names.

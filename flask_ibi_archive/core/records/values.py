@@ -19,6 +19,7 @@ from contextlib import suppress
 from datetime import date, datetime
 from difflib import get_close_matches
 from functools import lru_cache, partial
+from importlib.resources import files
 from ipaddress import ip_network
 from operator import is_not
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -236,13 +237,12 @@ def clean(text: str) -> str:
     return NOT_XML.sub("\ufffd", text)
 
 
-def read_table(text: str) -> dict[str, list[str]]:
-    """Return the words of each line of a table by its name. An indented line continues a line."""
-    table = {}
-    for line in re.sub(r"\s*\n +", " ", text).strip().splitlines():
-        name, _, words = line.partition(":")
-        table[name] = [word.strip() for word in words.split(",") if word.strip()]
-    return table
+#: The words of types, languages and columns, and the terms of other vocabularies. Words of types
+#: are Portuguese, Spanish and English; those of the DCMI Type Vocabulary; those of the COAR
+#: Resource Types 3.1 (labels, and codes c_...); and those of DRIVER (info:eu-repo/semantics/...).
+VOCABULARIES: dict[str, dict[str, list[str]]] = msgspec.json.decode(
+    files("flask_ibi_archive.core.records").joinpath("vocabularies.json").read_bytes()
+)
 
 
 def parse_line_text(field: str, value: Any) -> str:

@@ -17,18 +17,8 @@ from msgspec.structs import asdict, replace
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.protocol.catalogue_items import is_closed
 from flask_ibi_archive.core.records import description as model
+from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.record import ELEMENTS, DublinCore, DublinCoreMetadata, Record
-from flask_ibi_archive.core.records.values import (
-    clean,
-    find_doi,
-    find_isbn,
-    find_issn,
-    find_issued,
-    find_licence,
-    format_doi,
-    is_language_tag,
-    is_url,
-)
 from flask_ibi_archive.errors import one_line
 
 #: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
@@ -120,7 +110,7 @@ class Work(model.Description, frozen=True, kw_only=True):
     @property
     def doi_url(self) -> str | None:
         """The DOI as a URL."""
-        return None if self.doi is None else format_doi(self.doi)
+        return None if self.doi is None else values.format_doi(self.doi)
 
     @property
     def same_as_uris(self) -> list[str]:
@@ -179,7 +169,7 @@ def make_work(
     ibi = record.ibip or record.identifiers[0]
     same_as = tuple(map(parse_foreign, record.same_as))
     stated = [text for text, _ in elements.get("identifier", ())]
-    substitute = one_line(clean(title or "")) or ibi
+    substitute = one_line(values.clean(title or "")) or ibi
     languages = (_language(text) for text, _ in elements.get("language", ()))
 
     translations = (
@@ -206,13 +196,13 @@ def make_work(
         # the language of a metadata item is not that of the work that it describes
         language=(record.language if is_data else None) or next(filter(None, languages), None),
         metadata_language=metadata_language if is_data else record.language,
-        doi=next(filter(None, map(find_doi, [*stated, *record.same_as])), None),
+        doi=next(filter(None, map(values.find_doi, [*stated, *record.same_as])), None),
         same_as=same_as,
         next_edition=link(record.next_edition),
         previous_edition=link(previous_edition),
         translations=tuple(translations),
         translation_of=link(translation_of),
-        files=tuple(replace(file, name=clean(file.name)) for file in files),
+        files=tuple(replace(file, name=values.clean(file.name)) for file in files),
         archive_name=archive_name,
         dublin_core=elements,
     )
@@ -220,39 +210,38 @@ def make_work(
 
 def read_dublin_core(elements: DublinCore) -> model.Description:
     """Return the description that Dublin Core states in free text, as far as it is certain."""
-    values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
-    type_text, type = model.find_best_type(values["type"])
-    rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
-    numbers = values["identifier"] + values["source"]
+    stated = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
+    type_text, type = model.find_best_type(stated["type"])
+    rights = [*stated["rights"], *(text for text in stated["relation"] if "/licenses/" in text)]
+    numbers = stated["identifier"] + stated["source"]
     # other values of dc:source than titles
-    others = (is_url, find_doi, find_issn, find_isbn)
-    sources = [text for text in values["source"] if not any(find(text) for find in others)]
+    others = (values.is_url, values.find_doi, values.find_issn, values.find_isbn)
+    sources = [text for text in stated["source"] if not any(find(text) for find in others)]
+    sources = sources[:1] if type in model.CONTAINED else []
     return model.Description(
         titles=tuple(model.Title(one_line(text), lang) for text, lang in elements.get("title", ())),
-        creators=tuple(map(model.parse_name, values["creator"])),
-        contributors=tuple(map(model.parse_name, values["contributor"])),
+        creators=tuple(map(model.parse_name, stated["creator"])),
+        contributors=tuple(map(model.parse_name, stated["contributor"])),
         type=type,
         type_text=type_text,
-        publisher=next(map(one_line, values["publisher"]), None),
-        issued=find_issued(values["date"]),
-        container=model.parse_container(sources[0])
-        if sources and type in model.CONTAINED
-        else None,
+        publisher=next(map(one_line, stated["publisher"]), None),
+        issued=values.find_issued(stated["date"]),
+        container=model.parse_container(*sources) if sources else None,
         abstracts=elements.get("description", ()),
         subjects=tuple(model.Subject(*text) for text in elements.get("subject", ())),
-        rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
-        licence_url=next(filter(None, map(find_licence, rights)), None),
-        issn=next(filter(None, map(find_issn, numbers)), None),
-        isbn=next(filter(None, map(find_isbn, numbers)), None),
-        related=tuple(filter(None, map(_find_related, values["relation"]))),
-        funding=tuple(filter(None, map(model.parse_grant, values["relation"]))),
+        rights=tuple(text for text in elements.get("rights", ()) if not values.is_url(text[0])),
+        licence_url=next(filter(None, map(values.find_licence, rights)), None),
+        issn=next(filter(None, map(values.find_issn, numbers)), None),
+        isbn=next(filter(None, map(values.find_isbn, numbers)), None),
+        related=tuple(filter(None, map(_find_related, stated["relation"]))),
+        funding=tuple(filter(None, map(model.parse_grant, stated["relation"]))),
     )
 
 
 def find_year(metadata: DublinCoreMetadata) -> int | None:
     """Return the year of publication that metadata state, or None."""
-    dates = (clean(text) for text, _ in metadata.elements.get("date", ()))
-    issued = metadata.work.issued if metadata.work else find_issued(dates)
+    dates = (values.clean(text) for text, _ in metadata.elements.get("date", ()))
+    issued = metadata.work.issued if metadata.work else values.find_issued(dates)
     return None if issued is None else issued.year
 
 
@@ -267,29 +256,27 @@ def _find_access(record: Record, today: date) -> Access | None:
 
 def clean_elements(elements: Mapping[str, Iterable[model.Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
-    cleaned = {
-        name: tuple(
-            (clean(text), language if language and is_language_tag(language) else None)
-            for text, language in elements.get(name, ())
-            if text.strip()
-        )
-        for name in ELEMENTS
-    }
-    return {name: texts for name, texts in cleaned.items() if texts}
+    cleaned: dict[str, tuple[model.Text, ...]] = {}
+    for name in ELEMENTS:
+        for text, language in elements.get(name, ()):
+            tag = language if language and values.is_language_tag(language) else None
+            if text.strip():
+                cleaned[name] = (*cleaned.get(name, ()), (values.clean(text), tag))
+    return cleaned
 
 
 def _language(text: str) -> str | None:
     """Return the language tag that a value of dc:language means; None if it is another text."""
     tag = text.strip().replace("_", "-")
-    if not is_language_tag(tag):
+    if not values.is_language_tag(tag):
         return None
     return _THREE_LETTERS.get(tag.lower(), tag)
 
 
 def _find_related(text: str) -> model.RelatedWork | None:
     """Return a related work, which is stated as a URL or as a DOI."""
-    doi = find_doi(text)
+    doi = values.find_doi(text)
     if doi is not None:
-        return model.RelatedWork(f"doi:{doi}", "DOI", format_doi(doi))
-    is_work = is_url(text) and "/licenses/" not in text
+        return model.RelatedWork(f"doi:{doi}", "DOI", values.format_doi(doi))
+    is_work = values.is_url(text) and "/licenses/" not in text
     return model.RelatedWork(text.strip(), "URL", text.strip()) if is_work else None

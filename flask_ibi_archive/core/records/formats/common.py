@@ -7,14 +7,13 @@ https://schema.org, CSL 1.0.2, BibTeX, RIS, ISO 639-3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from flask_ibi_archive.core.protocol.languages import LANGUAGES
 from flask_ibi_archive.core.records.description import WorkType
-from flask_ibi_archive.core.records.values import clean
+from flask_ibi_archive.core.records.values import VOCABULARIES, clean
 from flask_ibi_archive.core.records.work import Work
 
 SEMANTICS = "info:eu-repo/semantics/"
@@ -52,77 +51,9 @@ class TypeTerms(NamedTuple):
         return None if self.stated_term == "-" else SEMANTICS + self.stated_term
 
 
-#: The terms for harvesters: the code, the label and the term of :class:`TypeTerms`, and DataCite's.
-_FOR_HARVESTERS = """
-    article           c_6501  journal article         article           JournalArticle
-    review            c_efa0  review                  review            Text
-    preprint          c_816b  preprint                preprint          Preprint
-    book              c_2f33  book                    book              Book
-    chapter           c_3248  book part               bookPart          BookChapter
-    proceedings       c_f744  conference proceedings  -                 ConferenceProceeding
-    conference paper  c_5794  conference paper        conferenceObject  ConferencePaper
-    lecture           c_8544  lecture                 lecture           Presentation
-    poster            c_6670  conference poster       conferenceObject  Poster
-    thesis            c_46ec  thesis                  -                 Dissertation
-    doctoral thesis   c_db06  doctoral thesis         doctoralThesis    Dissertation
-    master thesis     c_bdcc  master thesis           masterThesis      Dissertation
-    bachelor thesis   c_7a1f  bachelor thesis         bachelorThesis    Dissertation
-    report            c_93fc  report                  report            Report
-    patent            c_15cd  patent                  patent            Text
-    standard          c_1843  other                   -                 Standard
-    dataset           c_ddb1  dataset                 dcmi:Dataset      Dataset
-    software          c_5ce6  software                dcmi:Software     Software
-    collection        c_1843  other                   dcmi:Collection   Collection
-    image             c_c513  image                   dcmi:StillImage   Image
-    map               c_12cd  map                     dcmi:StillImage   Image
-    music             c_18cd  musical composition     -                 Other
-    sound             c_18cc  sound                   dcmi:Sound        Sound
-    video             c_12ce  video                   dcmi:MovingImage  Audiovisual
-    other             c_1843  other                   -                 Other
-    text              c_18cf  text                    dcmi:Text         Text
-"""
-#: The terms of schema.org, CSL, BibTeX and RIS. If several types have a term of CSL, the first one
-#: is that of a work of which only this term is known.
-_FOR_READERS = """
-    article           ScholarlyArticle             article-journal   article        JOUR
-    review            Review                       review            article        JOUR
-    preprint          ScholarlyArticle             article           misc           UNPB
-    book              Book                         book              book           BOOK
-    chapter           Chapter                      chapter           incollection   CHAP
-    proceedings       Book                         book              proceedings    CONF
-    conference paper  ScholarlyArticle             paper-conference  inproceedings  CPAPER
-    lecture           PresentationDigitalDocument  speech            misc           SLIDE
-    poster            Poster                       speech            misc           GEN
-    thesis            Thesis                       thesis            phdthesis      THES
-    doctoral thesis   Thesis                       thesis            phdthesis      THES
-    master thesis     Thesis                       thesis            mastersthesis  THES
-    bachelor thesis   Thesis                       thesis            mastersthesis  THES
-    report            Report                       report            techreport     RPRT
-    patent            CreativeWork                 patent            misc           PAT
-    standard          CreativeWork                 standard          misc           STAND
-    dataset           Dataset                      dataset           misc           DATA
-    software          SoftwareSourceCode           software          misc           COMP
-    collection        Collection                   collection        misc           GEN
-    image             ImageObject                  graphic           misc           ART
-    map               Map                          map               misc           MAP
-    music             MusicComposition             musical_score     misc           MUSIC
-    sound             AudioObject                  song              misc           SOUND
-    video             VideoObject                  motion_picture    misc           VIDEO
-    other             CreativeWork                 document          misc           GEN
-    text              CreativeWork                 document          misc           GEN
-"""
-
-
-def _read_terms(table: str) -> dict[WorkType, list[str]]:
-    rows = (re.split(" {2,}", line.strip()) for line in table.strip().splitlines())
-    return {WorkType(type): terms for type, *terms in rows}
-
-
-_MORE_TERMS = _read_terms(_FOR_READERS)
-TYPES = {
-    type: TypeTerms(*terms, *_MORE_TERMS[type])
-    for type, terms in _read_terms(_FOR_HARVESTERS).items()
-}
+#: If several types have a term of CSL, the first one is that of a work of which only this term is
+#: known.
+TYPES = {WorkType(type): TypeTerms(*row) for type, row in VOCABULARIES["terms"].items()}
 
 
 class Term(NamedTuple):

@@ -10,15 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from flask_ibi_archive.core.records.description import Text, WorkType, find_type
-from flask_ibi_archive.core.records.formats.common import (
-    DC,
-    TYPES,
-    document,
-    element,
-    find_access,
-    find_language_code,
-    find_version,
-)
+from flask_ibi_archive.core.records.formats import common
 from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.core.records.values import find_doi, find_foreign, format_doi, is_url
 from flask_ibi_archive.core.records.work import Work
@@ -61,7 +53,7 @@ def _convert(name: str, texts: Iterable[Text]) -> Iterator[Text]:
         if doi is not None:
             yield format_doi(doi), language
         else:
-            yield find_language_code(text) if name == "language" else text, language
+            yield common.find_language_code(text) if name == "language" else text, language
 
 
 def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
@@ -80,11 +72,11 @@ def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
         if alias.digest not in digests:
             yield "identifier", alias.url or alias.text
     if work.language and not stated["language"]:
-        yield "language", find_language_code(work.language)
+        yield "language", common.find_language_code(work.language)
     yield from (("type", term) for term in _list_types(work) if term not in stated["type"])
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
     yield from (("format", name) for name in media_types if name not in stated["format"])
-    access = find_access(work)
+    access = common.find_access(work)
     if access and not any(map(_ACCESS_RIGHT.match, stated["rights"])):
         yield "rights", access.term
     if work.access == "embargoed" and not any(_EMBARGO_END in text for text in stated["date"]):
@@ -95,12 +87,12 @@ def _list_types(work: Work) -> Iterator[str]:
     """Yield the terms for the type in two vocabularies, and that for the stage of publication."""
     # a vocabulary has several terms for one of our types; a stated term says most
     texts = [text for text, _ in work.dublin_core.get("type", ()) if find_type(text) is work.type]
-    terms = TYPES[work.type]
+    terms = common.TYPES[work.type]
     if terms.term and not any(map(_TYPE_TERM.match, texts)):
         yield terms.term
     if work.type is not WorkType.OTHER and not any("/coar/" in text for text in texts):
         yield terms.uri
-    version = find_version(work)
+    version = common.find_version(work)
     if version:
         yield version.term
 
@@ -114,8 +106,8 @@ def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> s
         text. The language is None if unknown.
     """
     lines = (
-        "  " + element(f"dc:{name}", value, {"xml:lang": language})
+        "  " + common.element(f"dc:{name}", value, {"xml:lang": language})
         for name in ELEMENTS
         for value, language in elements.get(name, ())
     )
-    return document("oai_dc:dc", lines, SPACE, dc=DC)
+    return common.document("oai_dc:dc", lines, SPACE, dc=common.DC)
