@@ -20,12 +20,7 @@ from xml.etree import ElementTree
 
 from flask_ibi_archive.core.identifiers.grammar import canonical_address
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.hosts import (
-    MAX_PORT,
-    check_url,
-    is_host,
-    is_like_ipv4,
-)
+from flask_ibi_archive.core.protocol import hosts
 from flask_ibi_archive.core.protocol.inclusion import is_email
 from flask_ibi_archive.core.protocol.languages import parse_language
 from flask_ibi_archive.core.protocol.pairs import encode_word
@@ -133,7 +128,7 @@ def _parser(
 
 def _parse_url(text: str) -> str:
     """Return an http or https URL in ASCII; the path and the query may be an IRI."""
-    check_url(text)
+    hosts.check_url(text)
     return encode_word(text)
 
 
@@ -158,8 +153,8 @@ def _parse_id(text: str) -> str:
 
 
 _parse_port = _parser(
-    lambda text: re.fullmatch("[0-9]{1,5}", text) and 1 <= int(text) <= MAX_PORT,
-    f"a number from 1 to {MAX_PORT}",
+    lambda text: re.fullmatch("[0-9]{1,5}", text) and 1 <= int(text) <= hosts.MAX_PORT,
+    f"a number from 1 to {hosts.MAX_PORT}",
     int,
 )
 _parse_email = _parser(is_email, "an e-mail address, such as banon@dpi.inpe.br")
@@ -251,7 +246,7 @@ def _parse_value(name: str, text: str) -> Any:
 
 
 def _check_host(host: str) -> None:
-    if not is_host(host) or is_like_ipv4(host):
+    if not hosts.is_host(host) or hosts.is_like_ipv4(host):
         raise DocumentRegistryError(
             f"computerName and domainName: {host[:80]!a} should be a host name, such as "
             "hermes.dpi.inpe.br"

@@ -22,12 +22,7 @@ from enum import Enum
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from flask_ibi_archive.core.identifiers.dates import (
-    FIRST_IBIP_SECOND,
-    get_calendar_date,
-    join_seconds,
-    split_seconds,
-)
+from flask_ibi_archive.core.identifiers import dates
 from flask_ibi_archive.errors import RefusedText
 from flask_ibi_archive.reasons import Reason
 
@@ -333,8 +328,8 @@ def build_repository_suffix(date: Fraction) -> str:
 
     Source: [G] 6, Algorithm 2 (MOUNTSUFFIXOFNAMEOFUNIFORMREPOSITORY).
     """
-    seconds, digits = split_seconds(date)
-    calendar_date = get_calendar_date(seconds)
+    seconds, digits = dates.split_seconds(date)
+    calendar_date = dates.get_calendar_date(seconds)
     # This code does not use strftime, because %Y has no leading zeros on some systems.
     suffix = (
         f"{calendar_date.year:04}/{calendar_date.month:02}.{calendar_date.day:02}"
@@ -433,14 +428,14 @@ def build_ibip_suffix(date: Fraction) -> str:
     Each leading zero becomes a "2" before the code of the integer. Without this "2", 0.1 and
     0.01 would have the same code.
     """
-    seconds, digits = split_seconds(date)
-    if seconds < FIRST_IBIP_SECOND:
+    seconds, digits = dates.split_seconds(date)
+    if seconds < dates.FIRST_IBIP_SECOND:
         raise ValueError(
             f"the date {seconds} (in POSIX seconds) is before 1995-08-01T00:00:00Z "
-            f"({FIRST_IBIP_SECOND}), the first date that has an IBIp"
+            f"({dates.FIRST_IBIP_SECOND}), the first date that has an IBIp"
         )
-    get_calendar_date(seconds)
-    suffix = convert_from_decimal(seconds - FIRST_IBIP_SECOND)
+    dates.get_calendar_date(seconds)
+    suffix = convert_from_decimal(seconds - dates.FIRST_IBIP_SECOND)
     if not digits:
         return suffix
     zeros = len(digits) - len(digits.lstrip("0"))
@@ -495,13 +490,13 @@ def decode_ibip_suffix(suffix: str) -> Fraction:
     code, _, fraction_code = suffix.partition("W")
     # The rest of a longer code is cut off. One extra character is enough for the refusal: the year
     # is too large, or the code begins with a zero and is therefore not canonical.
-    seconds = FIRST_IBIP_SECOND + convert_to_decimal(code[: _MAX_SECONDS_CODE + 1], 27)
-    get_calendar_date(seconds)  # raises RefusedText after the year 9999
+    seconds = dates.FIRST_IBIP_SECOND + convert_to_decimal(code[: _MAX_SECONDS_CODE + 1], 27)
+    dates.get_calendar_date(seconds)  # raises RefusedText after the year 9999
     digits = ""
     if fraction_code:
         zeros = len(fraction_code) - len(fraction_code.lstrip(GRAPHEMES[0]))
         digits = "0" * zeros + str(convert_to_decimal(fraction_code, 27))
-    date = join_seconds(seconds, digits)
+    date = dates.join_seconds(seconds, digits)
     right = build_ibip_suffix(date)
     if right != suffix:
         raise RefusedText("suffix_not_canonical", right=right[:40], suffix=suffix[:40])

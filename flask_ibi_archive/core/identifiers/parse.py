@@ -26,21 +26,9 @@ from functools import lru_cache
 from itertools import combinations, islice
 from typing import TypeVar
 
+from flask_ibi_archive.core.identifiers import grammar
 from flask_ibi_archive.core.identifiers.dates import get_posix_seconds, join_seconds
-from flask_ibi_archive.core.identifiers.grammar import (
-    DEFAULT_REPOSITORY_PORT,
-    FOREIGN,
-    GRAPHEMES,
-    IBIP,
-    MAX_LENGTH,
-    Form,
-    Identifier,
-    decode_ibip_prefix,
-    decode_ibip_suffix,
-    find_word_fault,
-    match_identifier,
-    month_has_day,
-)
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier, match_identifier
 from flask_ibi_archive.errors import IdentifierError, RefusedText
 from flask_ibi_archive.reasons import Reason
 
@@ -88,9 +76,9 @@ def decode_identifier(identifier: Identifier) -> Decoded:
 def _decode_ibip(identifier: Identifier) -> Decoded:
     code = "no_address_and_port"
     try:
-        ip, port = decode_ibip_prefix(identifier.prefix)
+        ip, port = grammar.decode_ibip_prefix(identifier.prefix)
         code = "no_date"
-        date = decode_ibip_suffix(identifier.suffix)
+        date = grammar.decode_ibip_suffix(identifier.suffix)
     except RefusedText as error:
         raise IdentifierError(identifier.text, Reason(code, problem=error.reason)) from error
     return Decoded(Form.IBIP, ip=ip, port=port, date=date)
@@ -99,7 +87,7 @@ def _decode_ibip(identifier: Identifier) -> Decoded:
 def _decode_repository_name(identifier: Identifier) -> Decoded:
     subdomain, word, year, rest = identifier.text.split("/")
     word, _, digits = word.replace("@", ".").partition(".")
-    port = int(digits or DEFAULT_REPOSITORY_PORT)
+    port = int(digits or grammar.DEFAULT_REPOSITORY_PORT)
     if not 1 <= port <= 65535:
         raise IdentifierError(identifier.text, Reason("port_range", port=digits[:20]))
     month, day, hour, minute, second, fraction = [*rest.split("."), "0", "0"][:6]
@@ -127,9 +115,9 @@ def explain_refusal(text: str) -> Reason:
     """
     if not text:
         return Reason("identifier_empty")
-    if len(text) > MAX_LENGTH:
-        return Reason("identifier_too_long", length=len(text), limit=MAX_LENGTH)
-    if foreign := FOREIGN.search(text):
+    if len(text) > grammar.MAX_LENGTH:
+        return Reason("identifier_too_long", length=len(text), limit=grammar.MAX_LENGTH)
+    if foreign := grammar.FOREIGN.search(text):
         code = "character_not_allowed" if foreign[0].isascii() else "character_not_ascii"
         return Reason(code, character=foreign[0], position=foreign.start() + 1)
     parts = text.split("/")
@@ -147,7 +135,7 @@ def _explain_ibip(first: str, second: str) -> Reason:
         if not part:
             return Reason(f"{name}_part_empty")
         for character in part:
-            if character.upper() not in f"{GRAPHEMES}WX":
+            if character.upper() not in f"{grammar.GRAPHEMES}WX":
                 return Reason(f"{name}_part_character", character=character)
     codes = _SEPARATOR.split(first.upper())
     if len(codes) == 1:
@@ -176,14 +164,14 @@ def _explain_repository_name(subdomain: str, word: str, year: str, rest: str) ->
 def _explain_subdomain(subdomain: str) -> Reason | None:
     words = subdomain.removesuffix(".").split(".")
     for number, word in enumerate(words, 1):
-        if fault := find_word_fault(word, last=number == len(words)):
+        if fault := grammar.find_word_fault(word, last=number == len(words)):
             return Reason("word_of_subdomain", number=number, word=word, problem=fault)
     return None
 
 
 def _explain_word_and_port(part: str) -> Reason | None:
     word, *port = _PORT_SIGN.split(part, maxsplit=1)
-    if fault := find_word_fault(word):
+    if fault := grammar.find_word_fault(word):
         return Reason("word_after_subdomain", word=word, problem=fault)
     if port and not port[0]:
         return Reason("port_missing", sign=part[-1])
@@ -205,7 +193,7 @@ def _explain_date(year: str, rest: str) -> Reason:
             return Reason(name, value=field)
     if len(fields) < 4:
         return Reason(f"{_DATE_FIELDS[len(fields)][0]}_missing")
-    if not month_has_day(year, fields[0], fields[1]):
+    if not grammar.month_has_day(year, fields[0], fields[1]):
         return Reason("no_such_day", day=fields[1], month=fields[0], year=year)
     if len(fields) > 6:
         return Reason("date_too_long")
@@ -230,7 +218,7 @@ def suggest_identifier(text: str) -> str | None:
     :returns: the canonical text of the repaired identifier. None if there is no right text, or more
         than one right text.
     """
-    if len(text) > MAX_LENGTH or not text.isascii():
+    if len(text) > grammar.MAX_LENGTH or not text.isascii():
         return None
     if _TWO_WORDS.fullmatch(text):
         return _repair_ibip(text.upper())
@@ -254,11 +242,11 @@ def _repair_repository_name(text: str) -> str | None:
 
 def _repair_ibip(text: str) -> str | None:
     repaired = text.replace("V", "U")
-    if not IBIP.fullmatch(repaired):
+    if not grammar.IBIP.fullmatch(repaired):
         return None
     prefix, _, suffix = repaired.partition("/")
-    right_prefix = _repair_code(prefix, decode_ibip_prefix)
-    right_suffix = _repair_code(suffix, decode_ibip_suffix) if right_prefix else None
+    right_prefix = _repair_code(prefix, grammar.decode_ibip_prefix)
+    right_suffix = _repair_code(suffix, grammar.decode_ibip_suffix) if right_prefix else None
     found = f"{right_prefix}/{right_suffix}"
     return found if right_suffix and found != text else None
 

@@ -19,14 +19,8 @@ from typing import Any, TypeAlias
 
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
+from flask_ibi_archive.core.protocol import inclusion, relations
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, parse_client_addresses
-from flask_ibi_archive.core.protocol.inclusion import (
-    CONFIRMATION,
-    INCLUSION_CONFIRMATION_REQUEST,
-    InclusionConfirmationRequest,
-    create_parser,
-    parse_key,
-)
 from flask_ibi_archive.core.protocol.pairs import (
     NOTICE,
     REPEATED,
@@ -35,12 +29,6 @@ from flask_ibi_archive.core.protocol.pairs import (
     format_pairs,
     format_query_string,
     refuse_subject,
-)
-from flask_ibi_archive.core.protocol.relations import (
-    NO_VERBS,
-    VerbList,
-    format_verb_list,
-    parse_verb_list,
 )
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import PeerProtocolError
@@ -70,7 +58,7 @@ DELIVERED_STATES = frozenset({State.ORIGINAL.value, State.COPY.value})
 
 
 #: The subjects of the requests that an Archive answers.
-SUBJECTS = (URL_REQUEST, ACKNOWLEDGMENT, INCLUSION_CONFIRMATION_REQUEST)
+SUBJECTS = (URL_REQUEST, ACKNOWLEDGMENT, inclusion.INCLUSION_CONFIRMATION_REQUEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +77,7 @@ class UrlRequest:
     ibi: Identifier
     client_addresses: tuple[str, ...]
     filepath: str = ""
-    verbs: VerbList = NO_VERBS
+    verbs: relations.VerbList = relations.NO_VERBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +108,7 @@ class Acknowledgment:
     wrong: frozenset[str] = field(default=frozenset(), compare=False)
 
 
-Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
+Request: TypeAlias = inclusion.InclusionConfirmationRequest | UrlRequest | Acknowledgment
 
 
 def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
@@ -146,8 +134,8 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
         return _parse_url_request(values, repeated)
     if subject == ACKNOWLEDGMENT:
         return _parse_acknowledgment(values, repeated)
-    if subject == INCLUSION_CONFIRMATION_REQUEST:
-        return InclusionConfirmationRequest()
+    if subject == inclusion.INCLUSION_CONFIRMATION_REQUEST:
+        return inclusion.InclusionConfirmationRequest()
     raise refuse_subject(subject, SUBJECTS)
 
 
@@ -164,7 +152,7 @@ def _parse_url_request(values: Mapping[str, str], repeated: set[str]) -> UrlRequ
         name = CLIENT_ADDRESSES
         client_addresses = parse_client_addresses(values[CLIENT_ADDRESSES])
         name = VERB_LIST
-        verbs = parse_verb_list(values.get(VERB_LIST, ""))
+        verbs = relations.parse_verb_list(values.get(VERB_LIST, ""))
     except ValueError as exc:
         raise PeerProtocolError(f"{name}: {exc}") from exc
     return UrlRequest(ibi, client_addresses, values.get(FILE_PATH, ""), verbs)
@@ -219,17 +207,20 @@ def _parse_ibi(text: str) -> tuple[Identifier, ...]:
     return parse_ibi_forms(bare.split(" "))
 
 
-_parse_web_url = create_parser(
+_parse_web_url = inclusion.create_parser(
     re.compile(r"https?://[^\s/?#]", re.ASCII | re.IGNORECASE).match, "an http or https URL"
 )
 #: The attribute for each pair of an acknowledgment, and the parser of the value.
 _ACKNOWLEDGMENT_PAIRS: dict[str, tuple[str, Callable[[str], object]]] = {
     CLIENT_ADDRESSES: ("client_addresses", parse_client_addresses),
-    CONTENT_TYPE: ("content_type", create_parser(CONTENT_TYPES.__contains__, "a content type")),
-    STATE: ("state", create_parser(DELIVERED_STATES.__contains__, "Original or Copy")),
+    CONTENT_TYPE: (
+        "content_type",
+        inclusion.create_parser(CONTENT_TYPES.__contains__, "a content type"),
+    ),
+    STATE: ("state", inclusion.create_parser(DELIVERED_STATES.__contains__, "Original or Copy")),
     URL: ("url", _parse_web_url),
     PERSISTENT_URL: ("persistent_url", _parse_web_url),
-    URL_KEY: ("url_key", parse_key),
+    URL_KEY: ("url_key", inclusion.parse_key),
     IBI: ("ibi", _parse_ibi),
 }
 
@@ -260,7 +251,7 @@ def format_request(request: Request) -> str:
             CLIENT_ADDRESSES: " ".join(request.client_addresses),
             REQUESTED_IBI: request.ibi.text,
             FILE_PATH: request.filepath,
-            VERB_LIST: format_verb_list(request.verbs),
+            VERB_LIST: relations.format_verb_list(request.verbs),
         }
     elif isinstance(request, Acknowledgment):
         forms = {name_form(identifier): identifier.text for identifier in request.ibi or ()}
@@ -274,7 +265,7 @@ def format_request(request: Request) -> str:
             IBI: " ".join(list_ibi_words(**forms)),
         }
     else:
-        values = {SERVICE_SUBJECT: INCLUSION_CONFIRMATION_REQUEST}
+        values = {SERVICE_SUBJECT: inclusion.INCLUSION_CONFIRMATION_REQUEST}
     pairs = [(name, value) for name, value in sorted(values.items()) if value]
     return format_query_string(pairs, URL_PAIRS)
 
@@ -295,7 +286,7 @@ def build_response(
     if isinstance(request, Acknowledgment):
         take_acknowledgment(request)
         return format_pairs([(NOTICE, "acknowledgment received")])
-    return CONFIRMATION
+    return inclusion.CONFIRMATION
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,25 +19,11 @@ from typing import Literal, NamedTuple, Protocol
 from urllib.parse import quote
 
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol.catalogue_items import (
-    DUBLIN_CORE,
-    Catalogue,
-    CatalogueItem,
-    OwnMetadata,
-    Scope,
-)
+from flask_ibi_archive.core.protocol import catalogue_items, relations
+from flask_ibi_archive.core.protocol.catalogue_items import Catalogue, CatalogueItem, OwnMetadata
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import list_candidate_paths
-from flask_ibi_archive.core.protocol.relations import (
-    SHAPES,
-    Relation,
-    RelationPattern,
-    RelationTarget,
-    add_prefixes,
-    follow_path,
-    list_relations,
-    parse_relation,
-)
+from flask_ibi_archive.core.protocol.relations import Relation, RelationTarget, parse_relation
 from flask_ibi_archive.core.protocol.states import State
 
 
@@ -176,10 +162,10 @@ class ArchiveFacts:
     service: tuple[str, ...]
     addresses: ArchiveUrls
     platform_software: tuple[str, ...] = ()
-    relations: tuple[RelationPattern, ...] | None = None
+    relations: tuple[relations.RelationPattern, ...] | None = None
     filter_url_list: bool = True
     follow_editions: bool = True
-    own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE)
+    own_formats: Mapping[str, None] = field(default_factory=lambda: catalogue_items.DUBLIN_CORE)
     written_formats: frozenset[str] = frozenset()
     checks_access: bool = True
 
@@ -187,17 +173,17 @@ class ArchiveFacts:
     def shapes(self) -> frozenset[str]:
         """The shapes of the relations that the Archive answers, and all their beginnings."""
         if self.relations is None:
-            return SHAPES
-        return add_prefixes({pattern.shape for pattern in self.relations})
+            return relations.SHAPES
+        return relations.add_prefixes({pattern.shape for pattern in self.relations})
 
-    def scope(self, relation: Relation, paths: tuple[str, ...]) -> Scope:
+    def scope(self, relation: Relation, paths: tuple[str, ...]) -> catalogue_items.Scope:
         """Return the scope for the relations of a relation's shape, and of all its beginnings.
 
         :param paths: the possible paths of the requested file.
         """
         named = self.written_formats.intersection([step.parameter for step in relation.steps])
-        return Scope(
-            add_prefixes({relation.shape}) & self.shapes,
+        return catalogue_items.Scope(
+            relations.add_prefixes({relation.shape}) & self.shapes,
             next_edition="u" in relation.shape,
             paths=paths,
             follow_editions=self.follow_editions,
@@ -258,7 +244,9 @@ def answer_url_request(
     if facts.filter_url_list or requested_only:
         scope = facts.scope(relation, paths)
     else:
-        scope = Scope(facts.shapes, True, paths, facts.follow_editions, facts.own_formats)
+        scope = catalogue_items.Scope(
+            facts.shapes, True, paths, facts.follow_editions, facts.own_formats
+        )
     item = catalogue.find(request.ibi.text, scope)
     if item is None or item.state is None:
         return []
@@ -273,13 +261,13 @@ def answer_url_request(
         return [*pairs, ("state", State.DELETED.value), ("timestamp", removed_at)]
     view = _View(request, facts, bool(paths))
     if not facts.filter_url_list:
-        levels = [list_relations(item, scope.shapes)]
+        levels = [relations.list_relations(item, scope.shapes)]
         if requested_only:
-            levels = follow_path(item, relation.steps, scope.shapes)
+            levels = relations.follow_path(item, relation.steps, scope.shapes)
         found = list(view.describe(chain.from_iterable(levels)))
         pairs += [("urlkey", issue_key(item)), *list_ibi_pairs(found), *list_url_pairs(found)]
     else:
-        *intermediate, final = follow_path(item, relation.steps, scope.shapes)
+        *intermediate, final = relations.follow_path(item, relation.steps, scope.shapes)
         found = list(view.describe(final))
         pairs += list_ibi_pairs(found)
         if url_pairs := list_url_pairs(found):
@@ -295,7 +283,7 @@ def list_target_urls(
 ) -> list[DescribedTarget]:
     """Return the targets of all relations that the Archive answers, and what users get there."""
     view = _View(request, facts, has_path=False)
-    return list(view.describe(list_relations(item, facts.shapes)))
+    return list(view.describe(relations.list_relations(item, facts.shapes)))
 
 
 def list_ibi_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:

@@ -14,7 +14,7 @@ from support import identifier_strategies as some
 from support.identifier_strategies import get_outcome
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers import parse
+from flask_ibi_archive.core.identifiers import grammar
 from flask_ibi_archive.core.identifiers.dates import format_date, parse_decimal
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier, build_repository_name
 from flask_ibi_archive.core.identifiers.parse import (
@@ -161,7 +161,7 @@ def test_only_a_limited_number_of_repairs_is_tried(monkeypatch: pytest.MonkeyPat
         tried.append(prefix)
         raise ValueError(prefix)
 
-    monkeypatch.setattr(parse, "decode_ibip_prefix", refuse)
+    monkeypatch.setattr(grammar, "decode_ibip_prefix", refuse)
     assert suggest_identifier("8" * 200 + "W/34PGRBV") is None
     assert len(set(tried)) == len(tried) <= 200
 
