@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from urllib.parse import parse_qsl
+from collections.abc import Callable, Iterable, Mapping
 
 from flask import Response, abort, request
 from itsdangerous import BadData, URLSafeSerializer
@@ -31,9 +30,8 @@ from flask_ibi_archive.server.web.responses import (
 
 #: The number of records in a response.
 PART = 100
-#: The largest number of bytes in the body of a POST request, and of arguments in a request.
-MAX_BODY, MAX_ARGUMENTS = 1 << 14, 100
-FORM = "application/x-www-form-urlencoded"
+#: The largest number of bytes in the body of a POST request.
+MAX_BODY = 1 << 14
 
 
 @answering
@@ -65,31 +63,18 @@ def answer_harvester() -> Response:
     return hide_from_search(response)
 
 
-def _read_pairs() -> list[tuple[str, str]]:
-    """Return the arguments in the query, or in the body of a POST request.
+def _read_pairs() -> Iterable[tuple[str, str]]:
+    """Return the arguments in the query, or in the form of a POST request.
 
-    :raises HarvestError: badArgument, if the body is no form, or too long.
+    :raises HarvestError: badArgument, if the form is too long.
     """
-    encoded = request.query_string
-    if request.method == "POST":
-        if request.mimetype != FORM:
-            raise HarvestError("badArgument", f"the Content-Type of a POST request must be {FORM}")
-        try:
-            encoded = request.stream.read(MAX_BODY + 1)
-        except HTTPException as error:
-            raise HarvestError("badArgument", "the body can't be read") from error
+    if request.method != "POST":
+        return request.args.items(multi=True)
+    request.max_content_length = MAX_BODY
     try:
-        if len(encoded) > MAX_BODY:
-            raise ValueError
-        # bytes that are not UTF-8 are replaced; the values are then refused as illegal
-        return parse_qsl(
-            encoded.decode("utf-8", "replace"),
-            keep_blank_values=True,
-            errors="replace",
-            max_num_fields=MAX_ARGUMENTS,
-        )
-    except ValueError:
-        raise HarvestError("badArgument", "the request is too long") from None
+        return request.form.items(multi=True)
+    except HTTPException as error:
+        raise HarvestError("badArgument", "the form can't be read, or is too long") from error
 
 
 class _Answer:

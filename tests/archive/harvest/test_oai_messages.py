@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import convert, to_builtins
 from support.harvesting import OAI, parse
 
 from flask_ibi_archive.archive.harvest.messages import (
@@ -62,19 +60,3 @@ def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: da
     record = write_record("a.br", harvested, str(BUILT_IN[0].write(work)).encode())
     body = write_list("ListRecords", [record], about, Selection("oai_dc", size=3, cursor=2))
     parse(write_response("http://a.br/ibi/oai", NOW, {"verb": "ListRecords"}, body).encode())
-
-
-@given(
-    st.builds(
-        Selection,
-        st.just("oai_dc"),
-        st.none() | SECONDS,
-        st.none() | SECONDS,
-        st.none() | st.just("a:b"),
-        st.tuples(MOMENTS, st.integers() | st.text()),
-        st.none() | st.integers(0),
-        st.integers(0),
-    )
-)
-def test_a_token_keeps_the_selection(selection: Selection) -> None:
-    assert convert(json.loads(json.dumps(to_builtins(selection))), Selection) == selection

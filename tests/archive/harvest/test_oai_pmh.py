@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask import Flask
 from itsdangerous import URLSafeSerializer
-from sqlalchemy import event
 from support.archives import archive_of, close, make_app
-from support.cases import for_each
 from support.clocks import Clock
 from support.harvesting import (
     MORNING,
@@ -25,6 +24,7 @@ from support.harvesting import (
     texts,
 )
 from support.shelf import Shelf
+from support.statements import count_statements
 from support.web import rep
 
 from flask_ibi_archive import (
@@ -35,7 +35,6 @@ from flask_ibi_archive import (
     MetadataItem,
 )
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.core.records.record import AccessRule
 from flask_ibi_archive.core.records.work import Work
 
@@ -104,21 +103,19 @@ ERRORS = [
 ]
 
 
-@for_each(("query", "code"), ERRORS)
-def test_an_error_has_the_code_of_the_specification(
-    app: Flask, archive: Archive, query: str, code: str
-) -> None:
+def test_an_error_has_the_code_of_the_specification(app: Flask, archive: Archive) -> None:
     deposit(archive)
-    root = parse(app.test_client().get(f"/ibi/oai?{query}").data)
-    assert find_errors(root) == [code]
-    request = root.find(f"{OAI}request")
-    assert request.text == f"http://{HOST}/ibi/oai"
-    assert bool(request.attrib) is (code not in ("badVerb", "badArgument"))
-
-
-@for_each(("mimetype", "body"), [("text/plain", "verb=Identify"), (oai_pmh.FORM, "a=" * 9999)])
-def test_a_body_that_is_no_small_form_is_refused(app: Flask, mimetype: str, body: str) -> None:
-    answer = app.test_client().post("/ibi/oai", data=body, content_type=mimetype)
+    client = app.test_client()
+    for query, code in ERRORS:
+        root = parse(client.get(f"/ibi/oai?{query}").data)
+        assert find_errors(root) == [code], query
+        request = root.find(f"{OAI}request")
+        assert request.text == f"http://{HOST}/ibi/oai"
+        assert bool(request.attrib) is (code not in ("badVerb", "badArgument")), query
+    # a body that is no form, or too long
+    answer = client.post("/ibi/oai", data="verb=Identify", content_type="text/plain")
+    assert find_errors(parse(answer.data)) == ["badVerb"]
+    answer = client.post("/ibi/oai", data={"a": "=" * 20_000})
     assert find_errors(parse(answer.data)) == ["badArgument"]
 
 
@@ -155,17 +152,6 @@ def test_hidden_items_are_not_disclosed(app: Flask, archive: Archive, clock: Clo
     assert harvest_all(app) == {shown: True}
     archive.edit(shown, access=None)
     assert harvest_all(app) == {shown: False}
-
-
-def test_a_translation_that_arrives_changes_the_item_that_lists_it(
-    app: Flask, archive: Archive, clock: Clock
-) -> None:
-    item = archive.deposit(title="On rain", language="en").ibip
-    harvest_all(app)
-    clock.wait(60)
-    translation = archive.add_translation(item, title="Da chuva", language="pt").ibip
-    changed = harvest_all(app, from_="2026-03-01T08:01:00Z")
-    assert changed == {item: False, translation: False}
 
 
 def test_an_item_has_the_dublin_core_of_its_metadata_item(
@@ -243,7 +229,7 @@ def test_a_token_that_was_changed_is_refused(app: Flask, archive: Archive) -> No
     for number in range(3):
         deposit(archive, str(number))
     [token] = texts(harvest(app, verb="ListRecords", metadataPrefix="oai_dc"), "resumptionToken")
-    for place in range(len(token) - 1):
+    for place in range(0, len(token) - 1, 9):
         wrong = token[:place] + ("A" if token[place] != "A" else "B") + token[place + 1 :]
         refused = harvest(app, verb="ListRecords", resumptionToken=wrong)
         assert find_errors(refused) == ["badResumptionToken"]
@@ -255,34 +241,17 @@ def test_a_token_that_was_changed_is_refused(app: Flask, archive: Archive) -> No
         assert find_errors(refused) == ["badResumptionToken"]
 
 
-@pytest.fixture
-def statements(archive: Archive) -> Iterator[list[str]]:
-    """The statements that read."""
-    texts: list[str] = []
-
-    def note(*arguments: Any) -> None:
-        texts.append(arguments[2].lower())
-
-    engines = archive.database.reader, archive.database.engine
-    for engine in engines:
-        event.listen(engine, "before_cursor_execute", note)
-    yield texts
-    for engine in engines:
-        event.remove(engine, "before_cursor_execute", note)
-
-
 @pytest.mark.parametrize(("verb", "most"), [("ListRecords", 10), ("ListIdentifiers", 2)])
 def test_a_part_costs_a_constant_number_of_statements(
-    app: Flask, archive: Archive, statements: list[str], verb: str, most: int
+    app: Flask, archive: Archive, verb: str, most: int
 ) -> None:
     costs = []
     for count in (1, 20):
         for number in range(count):
             deposit(archive, str(number))
         harvest_all(app)
-        statements.clear()
-        harvest(app, verb=verb, metadataPrefix="oai_dc")
-        costs.append(len(statements))
+        read = partial(harvest, app, verb=verb, metadataPrefix="oai_dc")
+        costs.append(len(count_statements(app, read)))
     assert costs[0] == costs[1] <= most
 
 
@@ -363,20 +332,21 @@ def test_the_format_of_theses_contains_theses_alone(app: Flask, archive: Archive
 
 
 @pytest.mark.usefixtures("parts_of_two")
-def test_each_part_states_the_size_of_the_list_and_its_place(
-    app: Flask, archive: Archive, statements: list[str]
-) -> None:
+def test_each_part_states_the_size_of_the_list_and_its_place(app: Flask, archive: Archive) -> None:
     for number in range(5):
         deposit(archive, str(number))
     harvest_all(app)
-    statements.clear()
-    root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc", set="type:other")
-    [token] = root.iter(f"{OAI}resumptionToken")
-    places = [dict(token.attrib)]
-    while token.text:
-        root = harvest(app, verb="ListRecords", resumptionToken=token.text)
-        [token] = root.iter(f"{OAI}resumptionToken")
-        places.append(dict(token.attrib))
+    places = []
+
+    def read() -> None:
+        arguments = {"metadataPrefix": "oai_dc", "set": "type:other"}
+        while arguments:
+            root = harvest(app, verb="ListRecords", **arguments)
+            [token] = root.iter(f"{OAI}resumptionToken")
+            places.append(dict(token.attrib))
+            arguments = {"resumptionToken": token.text} if token.text else {}
+
+    statements = count_statements(app, read)
     assert places == [{"completeListSize": "5", "cursor": str(cursor)} for cursor in (0, 2, 4)]
     assert len(["" for text in statements if "count(" in text]) == 1  # the token contains the size
 
@@ -403,7 +373,7 @@ def test_sets_are_defined_by_the_host(
     assert harvest_all(app, set="snow:new", from_="2026-03-01T08:01:00Z") == {new: True}
 
 
-@for_each("spec", ["", "a b", "a:", "a" * 256])
+@pytest.mark.parametrize("spec", ["", "a b", "a:", "a" * 256])
 def test_a_wrong_set_is_refused(ibi: IBIArchive, spec: str) -> None:
     with pytest.raises(ValueError, match="is not a setSpec"):
         ibi.oai_sets({spec: "Name"})(lambda work: [])
