@@ -1,23 +1,17 @@
-"""All exceptions of this package.
+"""The exceptions of this package. Those that do not leave a subject are in its modules.
 
 ::
 
     IBIError
       ConfigError                 a setting is missing or wrong
-        NoDatabaseYet             the session of the host has no database, or not yet
       RefusedText                 a text does not follow its grammar (also a ValueError)
       IdentifierError             a text is not an identifier (also a ValueError)
       MintingError                no identifier can be assigned now
       PeerProtocolError           a received message is wrong
-        ClaimError                a claim, a page of claims or a key is wrong
         MalformedPersistentUrl    a text is not a persistent URL
       TransportError              another server cannot be reached, or its answer is incomplete
       RegistrationError           the resolver did not include or exclude the Archive
         ResolverError             the resolver refused a request, or did not answer it
-        RegistrationRefused       a resolver refuses an inclusion or exclusion request
-      DocumentRegistryError       a request of the registry protocol of 2008 is refused
-      HarvestError                a request of a harvester (OAI-PMH) is wrong
-      HostFunctionFailed          a function of the host raises an exception for an item
       MailError                   an e-mail cannot be sent
       OfferError                  an offer of another Archive cannot be accepted, or not now
       StorageError                the storage cannot do what was requested
@@ -60,10 +54,6 @@ class ConfigError(IBIError):
         self.expected = expected
         found = "is not set" if value is None else f"is {value!r}"
         super().__init__(f"{key} {found}; it should be {expected}")
-
-
-class NoDatabaseYet(ConfigError):
-    """The session of the host has no database, or not yet."""
 
 
 class RefusedText(IBIError, ValueError):
@@ -124,10 +114,6 @@ class PeerProtocolError(IBIError):
         self.text = text
         self.position = position
         super().__init__(text if position is None else f"{text} (at position {position})")
-
-
-class ClaimError(PeerProtocolError):
-    """A claim, a page of claims, a signature or a key is malformed or false."""
 
 
 class MalformedPersistentUrl(PeerProtocolError):
@@ -231,50 +217,6 @@ class ResolverError(RegistrationError):
         self.passing = passing
         self.retry_after = retry_after
         super().__init__(f"the resolver {url} {reason}; {advice}")
-
-
-class RegistrationRefused(RegistrationError):
-    """A resolver refuses an inclusion or exclusion request.
-
-    :param status: the HTTP status of the answer.
-    :param retry_after: the seconds until the resolver can accept a key again, or None.
-    """
-
-    def __init__(self, message: str, status: int, retry_after: int | None = None) -> None:
-        self.status = status
-        self.retry_after = retry_after
-        super().__init__(message)
-
-
-class HarvestError(IBIError):
-    """A request of a harvester is wrong, or no record fits the request.
-
-    :param code: the code of the error, such as ``badArgument``.
-
-    Source: OAI-PMH 2.0, 3.6.
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        self.code = code
-        self.message = message
-        super().__init__(f"{code}: {message}")
-
-
-class HostFunctionFailed(IBIError):
-    """A function of the host raises an exception for an item, or returns a wrong value."""
-
-
-class DocumentRegistryError(IBIError):
-    """A request of the registry protocol of 2008 is refused, and nothing was changed.
-
-    :param status: the HTTP status of the response.
-
-    Source: [P] 4.1 to 4.7.
-    """
-
-    def __init__(self, message: str, status: int = 400) -> None:
-        self.status = status
-        super().__init__(message)
 
 
 class StorageError(IBIError):

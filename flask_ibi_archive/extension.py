@@ -34,9 +34,9 @@ from flask_ibi_archive.archive.service.local_resolution import (
     answer_own_item,
 )
 from flask_ibi_archive.core.protocol.url_list import ArchiveUrls, Named, PageKind
-from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
+from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.config import ArchiveConfig, find_address
+from flask_ibi_archive.server.config import ArchiveConfig, NoDatabaseYet, find_address
 from flask_ibi_archive.server.database.engines import is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, replica_history
 from flask_ibi_archive.server.start import (

@@ -37,7 +37,7 @@ from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import ClaimError, IdentifierError, PeerProtocolError
+from flask_ibi_archive.errors import IdentifierError, PeerProtocolError
 
 #: The maximum number of names of an item: its identifiers and its aliases.
 MAX_NAMES = 500
@@ -128,44 +128,50 @@ def format_claim(claim: Claim) -> str:
 def parse_claim(line: str) -> Claim:
     """Parse a claim. Pairs with unknown names are ignored.
 
-    :raises ClaimError: if the line claims something that is malformed or contradicts itself. The
-        message names the wrong pair.
+    :raises PeerProtocolError: if the line claims something that is malformed or contradicts itself.
+        The message names the wrong pair.
     """
     pairs = _parse_pairs(line.encode())
     item = _read_word(pairs, "item")
     if item is None or not _is_item(item):
-        raise ClaimError("item: a claim must have a short text that stands for the item")
+        raise PeerProtocolError("item: a claim must have a short text that stands for the item")
     word = _read_word(pairs, "state")
     if word == UNCLAIMED:
         return Claim(item)
     state = _STATES.get(word or "")
     if state is None:
-        raise ClaimError(f"state: {str(word)[:80]!a} is not Original, Copy, Deleted or {UNCLAIMED}")
+        raise PeerProtocolError(
+            f"state: {str(word)[:80]!a} is not Original, Copy, Deleted or {UNCLAIMED}"
+        )
     forms = pairs.get("ibi", ())
     named = dict(zip(forms[::2], forms[1::2], strict=False))
     if not named or len(forms) != 2 * len(named) or not named.keys() <= {"rep", "ibip"}:
-        raise ClaimError("ibi: a claim must name the rep or the ibip of the item, or both")
+        raise PeerProtocolError("ibi: a claim must name the rep or the ibip of the item, or both")
     for name, ibi in named.items():
         identifier = match_identifier(ibi)
         if identifier is None or identifier.form is not Form(name) or identifier.text != ibi:
-            raise ClaimError(f"ibi: {ibi[:80]!a} is not a {name} in canonical case")
+            raise PeerProtocolError(f"ibi: {ibi[:80]!a} is not a {name} in canonical case")
     timestamp = _read_word(pairs, "timestamp")
     if timestamp is None or not _is_timestamp(timestamp):
-        raise ClaimError("timestamp: a claim must have a time such as 2009-07-21T13:23:45Z")
+        raise PeerProtocolError("timestamp: a claim must have a time such as 2009-07-21T13:23:45Z")
     original = _read_word(pairs, "ibi.archiveservice")
     if original is not None:
         service = match_identifier(original)
         if state is State.ORIGINAL or service is None or service.text != original:
-            raise ClaimError("ibi.archiveservice: only a Copy or a Deleted item names an Archive")
+            raise PeerProtocolError(
+                "ibi.archiveservice: only a Copy or a Deleted item names an Archive"
+            )
     elif state is State.COPY:
-        raise ClaimError("ibi.archiveservice: a Copy must name the Archive of the Original")
+        raise PeerProtocolError("ibi.archiveservice: a Copy must name the Archive of the Original")
     words = pairs.get("aliases", ())
     if len(named) + len(words) > MAX_NAMES:
-        raise ClaimError(f"aliases: an item has at most {MAX_NAMES} names")
+        raise PeerProtocolError(f"aliases: an item has at most {MAX_NAMES} names")
     try:
         aliases = tuple(map(_decode_name, words))
     except UnicodeDecodeError as error:
-        raise ClaimError("aliases: the characters that %XX stands for must be in UTF-8") from error
+        raise PeerProtocolError(
+            "aliases: the characters that %XX stands for must be in UTF-8"
+        ) from error
     for alias in aliases:
         fold_name(alias)
     return Claim(item, named.get("rep"), named.get("ibip"), state, timestamp, original, aliases)
@@ -174,7 +180,7 @@ def parse_claim(line: str) -> Claim:
 def fold_name(name: str) -> str:
     """Return the form in which names are compared: equal names have the same one.
 
-    :raises ClaimError: if the text is neither an identifier nor an alias, or if it is too long.
+    :raises PeerProtocolError: if the text is neither an identifier nor an alias, or is too long.
     """
     identifier = match_identifier(name)
     if identifier is not None:
@@ -182,9 +188,9 @@ def fold_name(name: str) -> str:
     try:
         folded = parse_foreign(name).folded
     except IdentifierError as error:
-        raise ClaimError(f"{name[:80]!a} is neither an identifier nor an alias") from error
+        raise PeerProtocolError(f"{name[:80]!a} is neither an identifier nor an alias") from error
     if max(len(_encode_name(name)), len(folded.encode())) > MAX_NAME:
-        raise ClaimError(f"{name[:80]!a}...: a name has at most {MAX_NAME} bytes")
+        raise PeerProtocolError(f"{name[:80]!a}...: a name has at most {MAX_NAME} bytes")
     return folded
 
 
@@ -221,7 +227,7 @@ def parse_page(body: bytes, key: Ed25519PublicKey) -> Page:
     The claims are not parsed: one that is malformed makes the others no less true.
 
     :param key: the public key of the Archive.
-    :raises ClaimError: if the signature is missing or wrong, or if the page is malformed.
+    :raises PeerProtocolError: if the signature is missing or wrong, or if the page is malformed.
     """
     content, _, code = body.rpartition(b"\n" + _SIGNATURE)
     content += b"\n"
@@ -229,7 +235,7 @@ def parse_page(body: bytes, key: Ed25519PublicKey) -> Page:
         key.verify(b64decode(code.strip(), validate=True), content)
         lines = content.decode("ascii").split("\n")[:-1]
     except (InvalidSignature, ValueError) as error:
-        raise ClaimError("the signature of the page is missing or wrong") from error
+        raise PeerProtocolError("the signature of the page is missing or wrong") from error
     end = next((n for n, line in enumerate(lines) if line.startswith("item ")), len(lines))
     pairs = _parse_pairs("\n".join(lines[:end]).encode())
     values = {name: _read_word(pairs, name) or "" for name in _HEADER}
@@ -238,7 +244,7 @@ def parse_page(body: bytes, key: Ed25519PublicKey) -> Page:
     if not _is_timestamp(values["time"]):
         values["time"] = ""
     if missing := [name for name, value in values.items() if not value]:
-        raise ClaimError(f"{missing[0]}: missing or malformed in the header of the page")
+        raise PeerProtocolError(f"{missing[0]}: missing or malformed in the header of the page")
     return Page(
         values["archive"],
         values["epoch"],
@@ -263,7 +269,7 @@ def parse_key(text: bytes | str, archive: str) -> Ed25519PublicKey:
     """Return the public key that :func:`format_key` has written.
 
     :param archive: the service IBI of the Archive, which the text must name.
-    :raises ClaimError: if the text is malformed or names another Archive.
+    :raises PeerProtocolError: if the text is malformed or names another Archive.
     """
     pairs = _parse_pairs(text.encode() if isinstance(text, str) else text)
     try:
@@ -271,22 +277,19 @@ def parse_key(text: bytes | str, archive: str) -> Ed25519PublicKey:
             b64decode(_read_word(pairs, "key") or "", validate=True)
         )
     except ValueError as error:
-        raise ClaimError("key: not an Ed25519 key in base64") from error
+        raise PeerProtocolError("key: not an Ed25519 key in base64") from error
     if _read_word(pairs, "archive") != archive:
-        raise ClaimError(f"archive: the key is not that of {archive}")
+        raise PeerProtocolError(f"archive: the key is not that of {archive}")
     return key
 
 
 def _parse_pairs(text: bytes) -> dict[str, tuple[str, ...]]:
-    try:
-        return pairs_as_dict(parse_pairs(text))
-    except PeerProtocolError as error:
-        raise ClaimError(error.text, error.position) from error
+    return pairs_as_dict(parse_pairs(text))
 
 
 def _read_word(pairs: dict[str, tuple[str, ...]], name: str) -> str | None:
     """Return the value of a pair that has one word; None if the pair is missing."""
     words = pairs.get(name)
     if words is not None and len(words) != 1:
-        raise ClaimError(f"{name}: the value must be one word")
+        raise PeerProtocolError(f"{name}: the value must be one word")
     return words[0] if words else None

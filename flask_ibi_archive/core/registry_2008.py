@@ -25,7 +25,7 @@ from flask_ibi_archive.core.protocol.inclusion import is_email
 from flask_ibi_archive.core.protocol.languages import parse_language
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.relations import is_format
-from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.errors import IBIError
 
 #: The verbs with their arguments, in the order of [P]. "?" marks optional arguments.
 VERBS = {
@@ -48,6 +48,19 @@ _FRACTION = re.compile(r"(?<=:[0-9]{2})[.,][0-9]+")
 #: An offset without minutes, which strptime does not know.
 _HOURS = re.compile(r"(?<=:[0-9]{2})[+-][0-9]{2}\Z")
 _DATE_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
+
+
+class DocumentRegistryError(IBIError):
+    """A request of the registry protocol of 2008 is refused, and nothing was changed.
+
+    :param status: the HTTP status of the response.
+
+    Source: [P] 4.1 to 4.7.
+    """
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)

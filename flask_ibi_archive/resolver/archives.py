@@ -59,8 +59,8 @@ from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.errors import (
-    ClaimError,
-    RegistrationRefused,
+    PeerProtocolError,
+    RegistrationError,
     StorageError,
     TransportError,
 )
@@ -92,6 +92,19 @@ EXCLUDED = "excluded"
 DEFAULT_PORTS = (80, 800)
 
 # --- an Archive ----------------------------------------------------------------------------------
+
+
+class RegistrationRefused(RegistrationError):
+    """A resolver refuses an inclusion or exclusion request.
+
+    :param status: the HTTP status of the answer.
+    :param retry_after: the seconds until the resolver can accept a key again, or None.
+    """
+
+    def __init__(self, message: str, status: int, retry_after: int | None = None) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,7 +573,7 @@ class Registry:
             if answer.status != 200 or not answer.complete:
                 return "" if answer.status == 404 else None
             key = parse_key(answer.body, request.service_ibi.text)
-        except (TransportError, ClaimError) as error:
+        except (TransportError, PeerProtocolError) as error:
             _logger.warning(
                 "the key of the claims of %s can't be read: %s", request.service_ibi, error
             )

@@ -61,7 +61,7 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.former_links import is_at_host
-from flask_ibi_archive.errors import ClaimError, NotReady, StorageError
+from flask_ibi_archive.errors import NotReady, PeerProtocolError, StorageError
 from flask_ibi_archive.resolver.archives import (
     MAX_CONTRADICTIONS,
     Archive,
@@ -199,7 +199,7 @@ def read_result(
     try:
         page = parse_page(result.body, Ed25519PublicKey.from_public_bytes(b64decode(archive.key)))
         _check_page(page, archive, now, timedelta(seconds=config.claims_max_age))
-    except ClaimError as error:
+    except PeerProtocolError as error:
         reason = make_printable(f"sent a page that is refused: {error}", MAX_REASON)
         return Reading(archive, reason, True)
     etag = None if page.more or len(result.etag or "") > 255 else result.etag
@@ -209,24 +209,24 @@ def read_result(
 def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedelta) -> None:
     """Check that a page is the one that was asked for.
 
-    :raises ClaimError: if it is not.
+    :raises PeerProtocolError: if it is not.
     """
     is_other = page.epoch != archive.epoch
     if page.archive != archive.service_ibi:
-        raise ClaimError(f"archive: this is not {archive.service_ibi}")
+        raise PeerProtocolError(f"archive: this is not {archive.service_ibi}")
     # a position that the Archive does not know is answered from the beginning
     if page.after if is_other else page.after != archive.position or not page.after:
-        raise ClaimError("after: the page does not begin where the last one ended")
+        raise PeerProtocolError("after: the page does not begin where the last one ended")
     if page.more and page.position == page.after:
-        raise ClaimError("position: the page does not lead to the next one")
+        raise PeerProtocolError("position: the page does not lead to the next one")
     if not (0 < len(page.epoch) <= 64 and 0 < len(page.position) <= 512):
-        raise ClaimError("epoch, position: too long")
+        raise PeerProtocolError("epoch, position: too long")
     try:
         moment = datetime.fromisoformat(page.time.removesuffix("Z")).replace(tzinfo=timezone.utc)
     except ValueError as error:
-        raise ClaimError("time: there is no such time") from error
+        raise PeerProtocolError("time: there is no such time") from error
     if abs(now - moment) > max_age:
-        raise ClaimError(f"time: the page of {page.time} is too old, or a clock is wrong")
+        raise PeerProtocolError(f"time: the page of {page.time} is too old, or a clock is wrong")
 
 
 def _read_claims(
@@ -241,8 +241,10 @@ def _read_claims(
         try:
             claim = parse_claim(line)
             if claim.original_archive == page.archive:
-                raise ClaimError("ibi.archiveservice: the Original is claimed to be here, too")
-        except ClaimError as error:
+                raise PeerProtocolError(
+                    "ibi.archiveservice: the Original is claimed to be here, too"
+                )
+        except PeerProtocolError as error:
             found = _find_item(line)
             refused[found[1] if found else line[:255]] = make_printable(str(error), MAX_REASON)
             continue

@@ -52,7 +52,12 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 )
 from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
 from flask_ibi_archive.reasons import translatable
-from flask_ibi_archive.resolver.archives import ArchiveList, Known, find_clashes
+from flask_ibi_archive.resolver.archives import (
+    ArchiveList,
+    Known,
+    RegistrationRefused,
+    find_clashes,
+)
 from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
 from flask_ibi_archive.resolver.resolving import (
     ResolutionRequest,
@@ -343,7 +348,7 @@ def answer_registration_request() -> Response:
         status = registry.process(message, user_address())
     except errors.PeerProtocolError as error:
         return responses.error_response(400, str(error))
-    except errors.RegistrationRefused as error:
+    except RegistrationRefused as error:
         wait = {} if error.retry_after is None else {"Retry_After": str(error.retry_after)}
         return responses.error_response(error.status, str(error), **wait)
     except errors.NotReady as error:

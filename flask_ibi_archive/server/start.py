@@ -16,9 +16,14 @@ from flask import Flask, appcontext_pushed, has_request_context, request_started
 from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from flask_ibi_archive.errors import ConfigError, NoDatabaseYet, one_line
+from flask_ibi_archive.errors import ConfigError, one_line
 from flask_ibi_archive.reasons import ask_if_meant
-from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys, read_setting
+from flask_ibi_archive.server.config import (
+    ArchiveConfig,
+    NoDatabaseYet,
+    find_unknown_keys,
+    read_setting,
+)
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name
 from flask_ibi_archive.server.web.requests import EXTENSION, RESOLVER_EXTENSION

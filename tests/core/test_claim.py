@@ -26,7 +26,7 @@ from flask_ibi_archive.core.claim import (
     parse_page,
 )
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import ClaimError
+from flask_ibi_archive.errors import PeerProtocolError
 
 REP, IBIP = "dpi.inpe.br/banon/1999/01.09.22.14", "8JMKD3MGP8W/34PGRBS"
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -123,13 +123,13 @@ def test_a_malformed_claim_is_refused_by_the_name_of_its_pair(name: str) -> None
     parse_claim(line)
     for old, new in WRONG[name]:
         assert old in line
-        with pytest.raises(ClaimError, match=rf"^{name}: "):
+        with pytest.raises(PeerProtocolError, match=rf"^{name}: "):
             parse_claim(line.replace(old, new))
 
 
 @pytest.mark.parametrize("alias", ["mailto:a", "doi:10.1234/a%20b", "doi:10.1234/" + "a" * 2037])
 def test_a_name_that_is_no_alias_or_is_too_long_is_refused(alias: str) -> None:
-    with pytest.raises(ClaimError):
+    with pytest.raises(PeerProtocolError):
         parse_claim(f"item 1 ibi {{rep {REP}}} state Original timestamp {TIME} aliases {alias}")
 
 
@@ -151,7 +151,7 @@ def test_a_name_and_its_folded_form_fit_into_an_index(suffix: str) -> None:
     name = f"doi:10.1234/{suffix}"
     try:
         folded = fold_name(name)
-    except ClaimError:
+    except PeerProtocolError:
         assert len(format_claim(Claim("1", REP, None, State.ORIGINAL, TIME, None, (name,)))) > 2100
     else:
         assert len(folded.encode()) <= MAX_NAME
@@ -209,7 +209,7 @@ def test_a_changed_byte_makes_the_signature_wrong(place: int, change: int) -> No
     body = bytearray(format_page(PAGE, KEY))
     end = body.index(b"signature ")
     body[place % end] ^= change
-    with pytest.raises(ClaimError, match="signature"):
+    with pytest.raises(PeerProtocolError, match="signature"):
         parse_page(bytes(body), KEY.public_key())
 
 
@@ -217,7 +217,7 @@ def test_a_changed_byte_makes_the_signature_wrong(place: int, change: int) -> No
     "body", [b"", b"signature \n", b"archive a\n", b"\nsignature x\n", b"\xff"]
 )
 def test_what_is_no_signed_page_is_refused(body: bytes) -> None:
-    with pytest.raises(ClaimError, match="signature"):
+    with pytest.raises(PeerProtocolError, match="signature"):
         parse_page(body, KEY.public_key())
 
 
@@ -228,7 +228,7 @@ def test_a_malformed_header_is_refused_by_its_name(name: str) -> None:
     for wrong in ([], [f"{name} {{a b}}"], [f"{name} {{}}"]):
         content = "\n".join([*lines[:number], *wrong, *lines[number + 1 :], ""]).encode()
         signed = content + b"signature " + b64encode(KEY.sign(content)) + b"\n"
-        with pytest.raises(ClaimError, match=f"^{name}: "):
+        with pytest.raises(PeerProtocolError, match=f"^{name}: "):
             parse_page(signed, KEY.public_key())
 
 
@@ -251,5 +251,5 @@ def test_a_key_is_two_pairs() -> None:
     ],
 )
 def test_a_malformed_key_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ClaimError, match=f"^{message}"):
+    with pytest.raises(PeerProtocolError, match=f"^{message}"):
         parse_key(text, SERVICE)

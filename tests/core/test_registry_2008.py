@@ -14,12 +14,12 @@ from flask_ibi_archive.core.registry_2008 import (
     VERBS,
     DocumentLocation,
     DocumentRegistration,
+    DocumentRegistryError,
     MetadataLocation,
     RegistryAnswer,
     format_registry_answer,
     parse_registry_request,
 )
-from flask_ibi_archive.errors import DocumentRegistryError
 
 ACTOR = "dpi.inpe.br/banon/2001/01.11.16.21"
 DOCUMENT = "dpi.inpe.br/banon/2002/10.10.08.39"

@@ -39,12 +39,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     format_registration_status,
 )
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.errors import (
-    RegistrationError,
-    RegistrationRefused,
-    StorageError,
-    TransportError,
-)
+from flask_ibi_archive.errors import RegistrationError, StorageError, TransportError
 from flask_ibi_archive.resolver import archives
 from flask_ibi_archive.resolver.archives import (
     EXCLUDED,
@@ -56,6 +51,7 @@ from flask_ibi_archive.resolver.archives import (
     WINDOW,
     Archive,
     KeyAttempts,
+    RegistrationRefused,
     Registry,
     hash_secret,
     matches_hash,

@@ -12,9 +12,9 @@ from sqlalchemy import insert, select
 
 from flask_ibi_archive.core.registry_2008 import (
     DocumentLocation,
+    DocumentRegistryError,
     MetadataLocation,
 )
-from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.operations import DocumentRegistry, list_answers
 from flask_ibi_archive.resolver.registry_2008.tables import (
     Actor,

@@ -20,8 +20,8 @@ from flask_ibi_archive.core.protocol.inclusion import (
     parse_registration_request,
 )
 from flask_ibi_archive.core.protocol.pairs import ALERT, decode_query_string, format_pairs
-from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
-from flask_ibi_archive.resolver.archives import Registry
+from flask_ibi_archive.errors import PeerProtocolError, TransportError
+from flask_ibi_archive.resolver.archives import RegistrationRefused, Registry
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database

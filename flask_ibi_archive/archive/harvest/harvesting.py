@@ -20,6 +20,7 @@ from flask_ibi_archive.archive.harvest.messages import (
     Selection,
 )
 from flask_ibi_archive.archive.items import changes
+from flask_ibi_archive.archive.items.access import HostFunctionFailed
 from flask_ibi_archive.archive.items.changes import EPOCH, Appearance, Change
 from flask_ibi_archive.archive.items.read import (
     describe_host_item,
@@ -31,7 +32,7 @@ from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.service.catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
-from flask_ibi_archive.errors import HostFunctionFailed, NotReady
+from flask_ibi_archive.errors import NotReady
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

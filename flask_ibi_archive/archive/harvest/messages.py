@@ -12,14 +12,14 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 from msgspec import Struct
 
-from flask_ibi_archive.archive.items.access import logging_failure
+from flask_ibi_archive.archive.items.access import HostFunctionFailed, logging_failure
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.records.description import WorkType
 from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.core.records.formats.common import DECLARATION, XSI, element
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
+from flask_ibi_archive.errors import IBIError
 
 # --- sets --------------------------------------------------------------------------------------
 
@@ -36,6 +36,20 @@ _SHARED = {"openaire": "OpenAIRE", "driver": "Open Access DRIVERset"}
 
 #: A function of the host that returns the sets of an item.
 FindItemSets = Callable[[Work], Iterable[str]]
+
+
+class HarvestError(IBIError):
+    """A request of a harvester is wrong, or no record fits the request.
+
+    :param code: the code of the error, such as ``badArgument``.
+
+    Source: OAI-PMH 2.0, 3.6.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"{code}: {message}")
 
 
 def _make_type_spec(type: WorkType) -> str:

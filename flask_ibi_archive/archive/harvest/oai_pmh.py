@@ -11,14 +11,19 @@ from msgspec.structs import replace
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import harvesting, messages
-from flask_ibi_archive.archive.harvest.messages import PREFIX, TOKEN, HarvestSets, Selection
-from flask_ibi_archive.archive.items.access import cannot_write, logging_failure
+from flask_ibi_archive.archive.harvest.messages import (
+    PREFIX,
+    TOKEN,
+    HarvestError,
+    HarvestSets,
+    Selection,
+)
+from flask_ibi_archive.archive.items.access import HostFunctionFailed, cannot_write, logging_failure
 from flask_ibi_archive.archive.items.changes import EPOCH
 from flask_ibi_archive.archive.items.pages import answering, write_metadata
 from flask_ibi_archive.archive.service.catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.errors import HarvestError, HostFunctionFailed
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.web.requests import current_archive
 from flask_ibi_archive.server.web.responses import (

@@ -20,7 +20,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
 from flask_ibi_archive.core.records.record import FileRecord, ItemView
-from flask_ibi_archive.errors import HostFunctionFailed, NotReady
+from flask_ibi_archive.errors import IBIError, NotReady
 from flask_ibi_archive.server.web.requests import EXTENSION, user_address
 
 #: The function of the host that decides who may read; see :meth:`IBIArchive.access_policy`.
@@ -28,6 +28,10 @@ AccessPolicy: TypeAlias = (
     "Callable[[ItemView, FileRecord | None, Request], bool | AnyResponse | None]"
 )
 log = getLogger("flask_ibi_archive.host")
+
+
+class HostFunctionFailed(IBIError):
+    """A function of the host raises an exception for an item, or returns a wrong value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, SessionTransaction, class_mapper, scoped_session, sessionmaker
 
 from flask_ibi_archive.archive.items.tables import Item
-from flask_ibi_archive.errors import ConfigError, NoDatabaseYet, StorageError
+from flask_ibi_archive.errors import ConfigError, StorageError
+from flask_ibi_archive.server.config import NoDatabaseYet
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import is_in_memory
 from flask_ibi_archive.signals import Notice, Notifier

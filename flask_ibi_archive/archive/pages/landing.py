@@ -16,6 +16,7 @@ from msgspec import structs
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
+    HostFunctionFailed,
     cannot_write,
     check_access,
     find_refusal,
@@ -35,7 +36,7 @@ from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.records.values import name_licence
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
-from flask_ibi_archive.errors import HostFunctionFailed, IdentifierError
+from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.server.web.requests import (
     current_archive,
     user_address,

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
+    HostFunctionFailed,
     cannot_write,
     check_access,
     find_refusal,
@@ -33,7 +34,6 @@ from flask_ibi_archive.core.records.record import (
     MetadataItem,
 )
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.errors import HostFunctionFailed
 from flask_ibi_archive.server.web import requests, responses
 from flask_ibi_archive.server.web.texts import gettext
 

@@ -34,7 +34,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import description as model
 from flask_ibi_archive.core.records import values
 from flask_ibi_archive.core.records.values import FieldError, IssuedDate, Parsed, choose, wrong
-from flask_ibi_archive.errors import ClaimError
+from flask_ibi_archive.errors import PeerProtocolError
 
 # --- record ------------------------------------------------------------------------------------
 
@@ -637,7 +637,7 @@ def find_wrong_names(record: Record) -> Iterator[FieldError]:
     for number, alias in enumerate(record.same_as):
         try:
             fold_name(alias)
-        except ClaimError as error:
+        except PeerProtocolError as error:
             yield FieldError(f"same_as[{number}]", str(error))
 
 

@@ -42,12 +42,12 @@ from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, ArchiveUrls, 
 from flask_ibi_archive.core.registry_2008 import (
     DocumentLocation,
     DocumentRegistration,
+    DocumentRegistryError,
     MetadataLocation,
     RegistryAnswer,
 )
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.persistent_url import find_cited_identifier
-from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.archives import COST, hash_secret, matches_hash
 from flask_ibi_archive.resolver.config import MINT_GRANULARITY, MINT_PORT, ResolverConfig
 from flask_ibi_archive.resolver.registry_2008.tables import (

@@ -8,11 +8,12 @@ from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import decode_query_string
 from flask_ibi_archive.core.registry_2008 import (
     VERBS,
+    DocumentRegistryError,
     RegistryAnswer,
     format_registry_answer,
     parse_registry_request,
 )
-from flask_ibi_archive.errors import DocumentRegistryError, NotReady
+from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.server.web import responses
 from flask_ibi_archive.server.web.hooks import add_page

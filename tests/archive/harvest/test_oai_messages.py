@@ -10,6 +10,7 @@ from support.harvesting import OAI, parse
 
 from flask_ibi_archive.archive.harvest.messages import (
     HarvestedRecord,
+    HarvestError,
     Selection,
     parse_arguments,
     parse_selection,
@@ -22,7 +23,6 @@ from flask_ibi_archive.archive.harvest.messages import (
 from flask_ibi_archive.core.records.formats import BUILT_IN
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import make_work
-from flask_ibi_archive.errors import HarvestError
 
 NOW = datetime(2026, 3, 1, tzinfo=timezone.utc)
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=30)

@@ -30,7 +30,8 @@ from flask_ibi_archive.archive.items import import_export as importer
 from flask_ibi_archive.archive.items import operations as context
 from flask_ibi_archive.archive.joining import registration
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, INCLUSION_REQUEST
-from flask_ibi_archive.errors import RegistrationRefused, RuleBroken, StorageError
+from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.resolver.archives import RegistrationRefused
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER

@@ -15,7 +15,7 @@ from support.registries import a_registry, a_request, fill_claims, fill_document
 from support.tables import SECOND, fill
 
 from flask_ibi_archive.archive.items.tables import metadata
-from flask_ibi_archive.errors import RegistrationRefused
+from flask_ibi_archive.resolver.archives import RegistrationRefused
 from flask_ibi_archive.resolver.registry_2008.tables import ResolverBase
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
