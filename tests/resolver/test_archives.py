@@ -9,22 +9,18 @@ from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 from threading import Barrier, Event
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
-from support.archive_servers import Servers, http, says
+from sqlalchemy import insert, select, update
 from support.registries import (
     CHEAP,
     KEY,
     NOON,
     SERVICE,
     Calls,
-    a_config,
     a_registry,
     a_request,
     confirms,
@@ -60,10 +56,9 @@ from flask_ibi_archive.resolver.tables import (
     ClaimedName,
     Conflict,
     FollowedArchive,
-    RegisteredArchive,
 )
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.http.transport import HttpResponse, fetch
+from flask_ibi_archive.server.http.transport import HttpResponse
 
 OTHER_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
@@ -252,33 +247,6 @@ def test_an_archive_is_included_even_if_it_does_not_confirm(registry: Registry) 
     assert include(registry).confirmed
 
 
-@memory
-def test_an_internal_archive_is_included_only_if_allowed(
-    registry: Registry, hosts: Servers
-) -> None:
-    here = hosts.add(says(http("confirmation yes")))
-    include(registry)
-    before = only(registry)
-    registry.fetch = fetch
-    port = here.port
-    for inner_hosts in ((), ("10.0.0.0/8", "a.br")):
-        registry.config = a_config(IBI_RESOLVER_INNER_HOSTS=inner_hosts)
-        for address in (f"localhost:{port}", f"0x7f.1:{port}", f"[::1]:{port}"):
-            with pytest.raises(RegistrationRefused) as refusal:
-                include(registry, address=address)
-            assert refusal.value.status == 400
-            assert str(refusal.value) == (
-                f"archiveaddress: {address} has an internal IP address; the setting "
-                "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address"
-            )
-    assert only(registry) == before
-    assert here.accepted == 0
-    for inner_hosts in (("localhost", ".br"), ("127.0.0.1", "::1")):
-        registry.config = a_config(IBI_RESOLVER_INNER_HOSTS=inner_hosts)
-        assert include(registry, address=f"localhost:{port}").confirmed
-    assert only(registry).address == f"localhost:{port}"
-
-
 @pytest.mark.rule("R5-13", "R5-14")
 def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry) -> None:
     include(registry)
@@ -302,20 +270,6 @@ def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry)
     assert (record.address, record.ip) == ("new.dpi.inpe.br:8080", "2001:db8::1")
     assert (record.platform_version, record.admin_email) == ("2", "new@dpi.inpe.br")
     assert record.registered_at == excluded.registered_at
-
-
-def test_repeated_requests_change_only_the_confirmation_date(registry: Registry) -> None:
-    assert exclude(registry).archive == "excluded"  # it was never included
-    assert only(registry).state == (EXCLUDED, NOON + timedelta(seconds=1))
-    include(registry)
-    first = only(registry)
-    include(registry)
-    assert only(registry) == replace(first, confirmed_at=only(registry).confirmed_at)
-    assert only(registry).confirmed_at > first.confirmed_at  # type: ignore[operator]
-    exclude(registry)
-    gone = only(registry)
-    exclude(registry)
-    assert only(registry) == gone
 
 
 @pytest.mark.rule("R5-11")
@@ -536,33 +490,6 @@ def test_an_archive_removed_during_the_check_is_refused(
     find: Callable[..., object] = Registry.find
     monkeypatch.setattr(Registry, "find", remove_first)
     assert desk.send(KEY) == 403
-
-
-# --- what the resolver reads, and what the database refuses --------------------------------------
-
-
-@pytest.mark.postgresql
-@pytest.mark.parametrize(
-    ("values", "constraint"),
-    [
-        ({"included_at": NOON}, "included"),
-        ({"confirmed_at": NOON}, "confirmed"),
-        ({"excluded_at": NOON, "included_at": NOON}, "included"),
-        ({"answers": -1}, "counts"),
-        ({"last_failure": "took too long"}, "failure"),
-    ],
-)
-def test_constraints_reject_inconsistent_rows(
-    database: Database, values: dict[str, Any], constraint: str
-) -> None:
-    registry = a_registry(database)
-    registry.register(SERVICE, "1234567890")
-    row = {"service_ibi": "a.br/x/2001/01.01.00.00", "key_hash": "x", "registered_at": NOON}
-    with database.writing() as connection:  # a row without these values is accepted
-        connection.execute(insert(RegisteredArchive).values(**row))
-        connection.execute(delete(RegisteredArchive).where(RegisteredArchive.key_hash == "x"))
-    with pytest.raises(IntegrityError, match=constraint), database.writing() as connection:
-        connection.execute(insert(RegisteredArchive).values(**{**row, **values}))
 
 
 # --- the keys of claims --------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,16 +210,3 @@ def test_check_reports_an_address_without_a_resolver(new_resolver: NewResolver) 
         ok, text = findings(run(new_resolver(SERVER_NAME=address), "check"))["address"]
     assert not ok
     assert "answers with status 404 instead of 200" in text
-
-
-def test_commands_do_not_create_a_missing_sqlite_file(
-    new_resolver: NewResolver, tmp_path: Path
-) -> None:
-    file = tmp_path / "instance" / "resolver.sqlite"
-    app = new_resolver(IBI_RESOLVER_DATABASE_URI=f"sqlite:///{file}")
-    missing = f"the database file is missing ({file}); run: flask ibi-resolver init"
-    assert run(app, "list").error == missing
-    assert findings(run(app, "check"))["database"] == (False, missing)
-    assert not file.parent.exists()
-    assert run(app, "init").status == 0
-    assert file.exists()

@@ -10,8 +10,6 @@ import pytest
 from flask import Flask
 from sqlalchemy import update
 from support.archive_servers import Servers, http
-from support.document_registries import Entry, Place, store
-from support.loopback import PATIENCE
 from support.registries import NOON, a_registry, a_request
 from support.resolving import (
     ORIGINAL,
@@ -29,14 +27,13 @@ from support.resolving import (
     statements_of,
     wants,
 )
-from support.stored_claims import FIRST, Stored, refuse_claim, set_read, store_claims
+from support.stored_claims import FIRST, set_read, store_claims
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import archives as archives_module
-from flask_ibi_archive.resolver import resolving
 from flask_ibi_archive.resolver.conflicts import update_conflicts
 from flask_ibi_archive.resolver.tables import (
     FollowedArchive,
@@ -46,13 +43,6 @@ from flask_ibi_archive.resolver.tables import (
 LATER = FIRST + timedelta(days=400)
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 ORIG, COPY, GONE = State.ORIGINAL, State.COPY, State.DELETED
-
-
-@pytest.fixture(autouse=True)
-def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all periods be longer than a test on a slow machine."""
-    monkeypatch.setattr(resolving, "HEAD_START", PATIENCE)
-    monkeypatch.setattr(resolving, "GRACE", PATIENCE)
 
 
 def asked(archives: list[TableArchive]) -> list[list[str]]:
@@ -76,25 +66,6 @@ def test_only_the_claimant_is_asked(run: Run) -> None:
     assert asked(archives) == [[], [X, X], []]
 
 
-def test_an_unclaimed_identifier_is_unknown_without_a_question(run: Run) -> None:
-    resolver, archives = run({}, {})
-    store_claims(resolver.database, {1: {Y: ORIG}, 2: {}})
-    outcome = resolver.resolve(wants(X))
-    assert isinstance(outcome, Alert)
-    assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.UNKNOWN, 0, 0)
-    assert asked(archives) == [[], []]
-
-
-def test_an_archive_whose_claims_do_not_count_is_always_asked(run: Run) -> None:
-    resolver, archives = run({}, {}, {}, {}, IBI_RESOLVER_CLAIMS_MAX_AGE=60)
-    store_claims(resolver.database, {number: {} for number in (1, 2, 3, 4)})
-    set_read(resolver.database, 1, None)
-    set_read(resolver.database, 2, 100)
-    refuse_claim(resolver.database, 3)
-    assert told(resolver.resolve(wants(X))) is AlertKind.UNKNOWN
-    assert asked(archives) == [[X], [X], [X], []]
-
-
 def test_claims_stop_to_count_when_they_are_too_old(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,35 +79,6 @@ def test_claims_stop_to_count_when_they_are_too_old(
     monkeypatch.setattr(archives_module, "monotonic", lambda: 1e12)
     assert told(resolver.resolve(wants(X))) is AlertKind.UNKNOWN
     assert asked(archives) == [[X]]
-
-
-@pytest.mark.parametrize("text", [X, f"{X}{ORIGINAL}"])
-@pytest.mark.parametrize("claims", [{1: {}}, {1: {X: GONE}}, {1: {X: COPY}}])
-def test_hidden_items_are_found(run: Run, text: str, claims: Stored) -> None:
-    state = claims[1].get(X)
-    resolver, archives = run(
-        {X: f"ibi {{rep {X}}} state {state.value}" if state else ""}, {X: leads(HERE)}, {}
-    )
-    store_claims(resolver.database, {2: {}, 3: {}, **claims}, {"a.br/x": 2})
-    assert told(resolver.resolve(wants(text))) == HERE
-    assert asked(archives)[1] == [X]
-
-
-def test_nothing_is_unknown_while_an_archive_with_hidden_items_is_silent(run: Run) -> None:
-    resolver, _ = run({X: http("", "500 No")}, {X: "state Deleted"})
-    store_claims(resolver.database, {1: {}, 2: {}}, {"a.br/x": 1})
-    assert told(resolver.resolve(wants(X))) is AlertKind.SILENT
-    store_claims(resolver.database, {2: {X: GONE}})
-    assert told(resolver.resolve(wants(X))) is AlertKind.SILENT
-    assert told(resolver.resolve(wants(Y))) is AlertKind.UNKNOWN
-
-
-def test_an_old_claim_does_not_hide_a_registered_document(run: Run) -> None:
-    resolver, _ = run({}, {}, IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net")
-    store(resolver.database, {X: Entry([Place(1, THERE)])})
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {}})
-    set_read(resolver.database, 1, None)
-    assert told(resolver.resolve(wants(X))) == THERE
 
 
 # --- whose answer is used ------------------------------------------------------------------------
@@ -194,22 +136,6 @@ def test_a_claim_that_names_the_archive_of_the_original_leads_there(run: Run, st
     assert told(resolver.resolve(wants(X))) is expected
 
 
-def test_before_a_tombstone_is_shown_all_archives_are_asked(run: Run) -> None:
-    resolver, archives = run({X: "state Deleted"}, {}, {})
-    store_claims(resolver.database, {1: {X: GONE}, 2: {}, 3: {}})
-    assert told(resolver.resolve(wants(X))) is AlertKind.REMOVED
-    assert asked(archives) == [[X], [X], [X]]
-    archives[2].table[X] = leads(HERE)  # it was moved there some seconds ago
-    assert told(resolver.resolve(wants(X))) == HERE
-    # the silence of an Archive that claims something else means nothing
-    archives[2].table[X] = http("", "500 No")
-    assert told(resolver.resolve(wants(X))) is AlertKind.REMOVED
-    # an Original that was moved, and has left a Copy
-    archives[0].table[X] = leads(THERE, "Copy")
-    archives[2].table[X] = leads(HERE)
-    assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) == HERE
-
-
 def test_each_further_round_reads_the_claims_once(run: Run) -> None:
     resolver, archives = run(
         {f"{X}!": goes_on(Y)}, {f"{Y}!": leads(HERE, relation=".lastedition")}, {}
@@ -256,19 +182,6 @@ def test_archives_that_lately_gave_items_with_the_prefix_are_asked_before_an_ale
 # --- what it says about silence ------------------------------------------------------------------
 
 
-def test_a_silent_claimant_is_asked_and_named(run: Run) -> None:
-    failure = http("", "500 No")
-    resolver, archives = run({}, {X: failure, f"{X}!": failure})
-    store_claims(resolver.database, {1: {}, 2: {X: ORIG}})
-    for text in (X, f"{X}{ORIGINAL}", f"{X}!"):
-        outcome = resolver.resolve(wants(text))
-        assert isinstance(outcome, Alert)
-        assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
-        assert [source.address for source in outcome.claimants] == [archives[1].address]
-        assert f"{archives[1].service} at {archives[1].address} has {X}" in outcome.summary
-    assert asked(archives) == [[], [X, X, f"{X}!"]]
-
-
 def test_the_claim_of_a_removal_counts_if_its_archive_is_silent(run: Run) -> None:
     failure = http("", "500 No")
     resolver, archives = run({}, {X: failure, f"{X}!": failure})
@@ -281,44 +194,7 @@ def test_the_claim_of_a_removal_counts_if_its_archive_is_silent(run: Run) -> Non
     assert told(resolver.resolve(wants(f"{X}!"))) is AlertKind.SILENT
 
 
-def test_a_translation_whose_archive_is_silent_is_not_replaced(run: Run) -> None:
-    offered = leads(HERE, relation=".translation(en)") + f"\r\nibi.translation(pt) {{rep {Y}}}"
-    verbs = f"{X}?ibiurl.verblist=GetTranslation&ibiurl.requireditemstatus=Original"
-    resolver, archives = run({f"{X}+": offered}, {})
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {Y: ORIG}})
-    for answer, expected in (
-        (http("", "500 No"), AlertKind.SILENT),
-        (leads(THERE), THERE),
-        ("", HERE),
-    ):
-        archives[1].table[Y] = answer
-        for text in (f"{X}+", verbs):
-            outcome = resolver.resolve(wants(text, "pt, en"))
-            assert told(outcome) == expected
-            if isinstance(outcome, Alert):
-                assert [source.address for source in outcome.claimants] == [archives[1].address]
-
-
 # --- required Originals --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("rival", ["answers", "fails", "is hanging"])
-def test_the_claim_of_a_rival_counts_without_its_answer(run: Run, rival: str) -> None:
-    answers: dict[str, str | bytes | None] = {
-        "answers": leads(THERE),
-        "fails": http("", "500 No"),
-        "is hanging": None,
-    }
-    config = {"IBI_RESOLVER_ARCHIVE_TIMEOUT": 0.1} if rival == "is hanging" else {}
-    resolver, archives = run({X: leads(HERE)}, {X: answers[rival]}, {}, **config)
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {X: ORIG}, 3: {X: COPY}})
-    outcome = resolver.resolve(wants(f"{X}{ORIGINAL}"))
-    assert isinstance(outcome, Alert)
-    assert (outcome.kind, outcome.is_conflict) == (AlertKind.SUSPECTS, True)
-    assert {one.address for one in outcome.sources} == {one.address for one in archives[:2]}
-    assert archives[2].questions == []
-    # a reader who does not require the Original is served
-    assert told(resolver.resolve(wants(X))) == HERE
 
 
 def test_two_claims_without_an_answer_are_a_suspicion(run: Run) -> None:
@@ -326,23 +202,6 @@ def test_two_claims_without_an_answer_are_a_suspicion(run: Run) -> None:
     resolver, _ = run({X: failure}, {X: failure})
     store_claims(resolver.database, {1: {X: ORIG}, 2: {X: ORIG}})
     assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) is AlertKind.SUSPECTS
-
-
-def test_a_suspicion_of_an_archive_without_claims_is_no_recorded_conflict(run: Run) -> None:
-    resolver, archives = run({X: leads(HERE)}, {X: leads(THERE)})
-    store_claims(resolver.database, {1: {X: ORIG}})
-    outcome = resolver.resolve(wants(f"{X}{ORIGINAL}"))
-    assert isinstance(outcome, Alert)
-    assert (outcome.kind, outcome.is_conflict) == (AlertKind.SUSPECTS, False)
-    assert asked(archives) == [[X], [X]]
-
-
-def test_copies_are_asked_if_nobody_has_the_original(run: Run) -> None:
-    known = f"ibi {{rep {X}}}"
-    resolver, archives = run({X: known}, {X: leads(HERE, "Copy")}, {})
-    store_claims(resolver.database, {1: {X: ORIG}, 2: {X: COPY}, 3: {}})
-    assert told(resolver.resolve(wants(f"{X}{ORIGINAL}"))) is AlertKind.MISSING
-    assert archives[1].questions[0] == X
 
 
 # --- the list in memory --------------------------------------------------------------------------
@@ -396,17 +255,6 @@ def test_a_silent_claimant_is_named(app: Flask, archives: list[TableArchive]) ->
         assert response.status_code == 504
         for archive in archives:
             assert archive.service in response.text
-
-
-def test_the_alert_does_not_say_that_an_item_was_not_found_which_was_found(
-    hosts: Servers, tmp_path: Path
-) -> None:
-    archives = archives_of(hosts, {f"{X}+(pt)": f"ibi {{rep {X}}}"}, {})
-    archives[1].table[f"{X}+(pt)"] = http("", "500 No")
-    with app_over(archives, tmp_path) as app:
-        response = app.test_client().get(f"/{X}+(pt)", headers=PAIRS)
-    assert response.status_code == 504
-    assert f"{X} was found, but not what was requested of it" in response.text
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

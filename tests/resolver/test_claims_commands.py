@@ -16,7 +16,6 @@ import pytest
 from flask import Flask
 from sqlalchemy import update
 from support.archive_servers import Servers
-from support.cases import for_each
 from support.claiming import ClaimingArchive, a_claim, an_ibi, follow_row, rows_of, utc_now
 from support.commands import ROOT, Outcome, command, environment
 from support.loopback import HERE, PATIENCE
@@ -96,7 +95,7 @@ def test_follow_once_says_that_another_process_follows(app: App) -> None:
 
 
 @pytest.mark.slow
-@for_each("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_follow_runs_until_a_signal(app: App, number: signal.Signals) -> None:
     program = (
         "from flask import Flask; from flask_ibi_archive.resolver import IBIResolver\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import os
 import random
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
-from support.archive_servers import Answer, Servers, hangs, http
+from support.archive_servers import Answer, Servers, hangs
 from support.claiming import ClaimingArchive, a_claim, an_ibi, follow_row, rows_of
 from support.clocks import Clock
 from support.loopback import PATIENCE, nobody
@@ -183,13 +182,6 @@ def test_the_claims_of_an_archive_that_is_not_there_stay(following: Following) -
     assert following.names() == {an_ibi()}
 
 
-def test_a_page_that_expands_to_too_much_is_given_up(following: Following) -> None:
-    bomb = gzip.compress(bytes(4 << 20))
-    archive = following.include(answer=lambda *_: http(bomb, Content_Encoding="gzip"))
-    following.follow()
-    assert following.row(archive).reason == f"answers with more than {claims.MAX_ANSWER} bytes"
-
-
 # --- one follower at a time ----------------------------------------------------------------------
 
 
@@ -259,18 +251,6 @@ def test_claims_count_since_the_time_when_the_resolver_began_to_catch_up(
     assert following.follower(on_progress=lambda *_: following.clock.wait(5)).run_once()
     assert {following.since()[an_ibi(number)] for number in (3, 4)} == {again}
     assert following.since()[an_ibi(2)] < again
-
-
-def test_an_archive_that_is_silent_does_not_keep_the_resolver_catching_up(
-    following: Following,
-) -> None:
-    following.include(answer=lambda *_: http(status="503 No"))
-    working = following.include(a_claim(0))
-    following.follow()
-    assert following.state().catching_up_since is None
-    working.set(a_claim(1))
-    following.follow(30)
-    assert following.since()[an_ibi(1)] == following.clock.now
 
 
 # --- errors --------------------------------------------------------------------------------------

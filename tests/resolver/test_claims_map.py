@@ -11,13 +11,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
-from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from flask import Flask
-from support.claiming import ClaimingArchive, follow_row, store_claims
+from support.claiming import store_claims
 from support.commands import Outcome, command
 from support.loopback import PATIENCE, free_port
 from support.registries import KEY, NOON, a_registry, a_request
@@ -28,7 +27,6 @@ from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import export_map, ibi_resolver
-from flask_ibi_archive.server.database.database import Database
 
 NGINX = shutil.which("nginx")
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
@@ -195,15 +193,6 @@ def test_an_alias_leads_to_the_item_that_has_it(app: Flask, tmp_path: Path) -> N
     assert len(names) == 4
 
 
-@pytest.mark.postgresql
-def test_the_names_are_read_as_a_stream(database: Database) -> None:
-    archive_id = follow_row(database, ClaimingArchive())
-    store_claims(database, archive_id, claim(0, State.ORIGINAL, "doi:10.5281/b"), claim(1))
-    with database.snapshot() as connection:
-        counts = export_map.write_map(BytesIO(), export_map.read_names(connection))
-    assert counts == (5, 0)
-
-
 # --- a real server -------------------------------------------------------------------------------
 
 
@@ -248,16 +237,6 @@ def test_nginx_leads_to_the_archives(app: Flask, tmp_path: Path) -> None:
         assert get(address, "/6qtX3pFwXQZGivnJSY/GNPCH")[0] == 404
         for unknown in ("/", "/8JMKD3MGP8W/2", "/favicon.ico", "/doi:10.1/2"):
             assert get(address, unknown)[0] == 404
-
-
-@pytest.mark.slow
-@needs_nginx
-def test_nginx_reads_long_names(app: Flask, tmp_path: Path) -> None:
-    long = "hdl:20.500.12345/" + "x" * 1800
-    keep(app, 1, claim(0, State.ORIGINAL, long))
-    assert export(app, tmp_path / "map").data == "3 names, 0 left out\n"
-    with nginx(tmp_path / "map", tmp_path / "nginx") as address:
-        assert get(address, f"/{long}") == (302, f"http://{A}/{claim(0).rep}")
 
 
 def test_the_file_is_replaced_when_the_new_one_is_complete(

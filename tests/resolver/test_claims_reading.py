@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.archive_servers import MakeFanOut, Servers, http
-from support.cases import for_each
 from support.claiming import OTHER, ClaimingArchive, Reader, a_claim, an_ibi, follow_row, rows_of
 from support.clocks import Clock
 from support.loopback import PATIENCE
@@ -29,8 +28,6 @@ from flask_ibi_archive.resolver.claims import (
     MAX_CONTRADICTIONS,
     audit_claims,
     contradicts,
-    count_contradiction,
-    read_again,
     store_hidden,
 )
 from flask_ibi_archive.resolver.tables import (
@@ -76,35 +73,6 @@ def test_a_claim_is_a_row_for_each_name(reader: Reader) -> None:
     assert (row.names, row.failures, row.reason, row.etag) == (5, 0, None, '"1"')
     assert row.read_at == reader.clock.now
     assert row.due_at == reader.clock.now + timedelta(seconds=30)
-
-
-@pytest.mark.postgresql
-@pytest.mark.parametrize(
-    ("changes", "kept"),
-    [
-        ([a_claim(0, aliases=(DOI,))], {an_ibi(0): "0", "doi:10.5281/zenodo.1": "0"}),
-        ([a_claim(0, rep=an_ibi(9))], {an_ibi(9): "0"}),
-        ([a_claim(0, None)], {}),
-        ([a_claim(0, None), a_claim(1, rep=an_ibi(0))], {an_ibi(0): "1"}),
-        ([a_claim(1, rep=an_ibi(0)), a_claim(0, rep=an_ibi(9))], {an_ibi(0): "1", an_ibi(9): "0"}),
-    ],
-)
-def test_the_last_claim_of_an_item_counts(
-    reader: Reader, changes: list[Claim], kept: dict[str, str]
-) -> None:
-    reader.archive.set(a_claim(0))
-    reader.read_all()
-    since = reader.clock.now
-    reader.archive.set(*changes)
-    for _ in range(len(changes)):
-        before = set(reader.names())
-        reader.read(limit=1)
-        assert before & kept.keys() <= reader.names().keys()  # also between two pages
-    assert {name: item for name, (item, _) in reader.names().items()} == kept
-    assert reader.row.names == len(kept)
-    sinces = {row.name: row.since for row in reader.rows(ClaimedName)}
-    if an_ibi(0) in kept:
-        assert sinces[an_ibi(0)] == since
 
 
 # --- refused lines and pages ---------------------------------------------------------------------
@@ -245,43 +213,6 @@ def test_an_archive_with_too_many_names_is_read_no_further(database: Database) -
 # --- trust ---------------------------------------------------------------------------------------
 
 
-def test_another_epoch_counts_only_when_it_was_read_to_its_end(reader: Reader) -> None:
-    backup = reader.archive.set(a_claim(0)).save()
-    reader.archive.set(a_claim(1))
-    reader.read_all()
-    version = reader.version()
-    reader.archive.restore(backup)
-    reader.archive.set(a_claim(2), a_claim(3))
-    reader.read(limit=1)
-    assert reader.row.read_at is None
-    assert reader.version() == version + 1
-    reader.read(limit=1)
-    assert set(reader.names()) == {an_ibi(0), an_ibi(1), an_ibi(2)}
-    reader.read(limit=1)
-    assert set(reader.names()) == {an_ibi(0), an_ibi(2), an_ibi(3)}
-    assert reader.row.read_at is not None
-    assert reader.version() == version + 2
-
-
-def test_contradictions_count_until_the_list_is_read_from_the_beginning(reader: Reader) -> None:
-    reader.archive.set(a_claim(), "item 5 nonsense")
-    reader.read_all()
-    since = [row.since for row in reader.rows(ClaimedName)]
-    with reader.database.writing() as connection:
-        for _ in range(3):
-            count_contradiction(connection, reader.archive_id, "contradicted its claims")
-    assert reader.row.contradictions == 3
-    reader.read_all()
-    assert reader.row.contradictions == 3
-    with reader.database.writing() as connection:
-        read_again(connection, reader.archive_id)
-    assert (reader.row.contradictions, reader.row.read_at) == (0, None)
-    assert reader.rows(RefusedClaim) == []
-    reader.archive.set(a_claim(5))
-    reader.read_all()
-    assert [row.since for row in reader.rows(ClaimedName)][:1] == since
-
-
 def test_hidden_prefixes_are_those_of_the_last_page(reader: Reader) -> None:
     def hidden() -> dict[str, bool]:
         return {row.prefix: row.is_hidden for row in reader.rows(PrefixHolder)}
@@ -412,7 +343,7 @@ SINCE, LATER = "2026-11-26T22:00:00Z", "2026-11-26T22:00:01Z"
 CHANGED = f"\r\ntimestamp {LATER}"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "contradicted"),
     [
         ("", {ORIG, A_COPY}),

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
-from flask import Flask
-from support.cases import for_each
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.config import MAX_CONNECTIONS, ResolverConfig
 from flask_ibi_archive.server.config import (
-    ArchiveConfig,
-    find_unknown_keys,
     list_keys,
 )
-from flask_ibi_archive.server.web.requests import shared_config
 
 
 def read(**config: Any) -> ResolverConfig:
@@ -66,7 +60,7 @@ def test_every_key_is_tested() -> None:
     assert own == {f"IBI_RESOLVER_{name}" for name in SETTINGS}
 
 
-@for_each(("name", "values"), SETTINGS.items())
+@pytest.mark.parametrize(("name", "values"), SETTINGS.items())
 def test_a_setting_has_a_default_and_is_parsed(name: str, values: tuple[Any, ...]) -> None:
     default, valid, expected, wrong = values
     key, field = f"IBI_RESOLVER_{name}", name.lower()
@@ -79,7 +73,7 @@ def test_a_setting_has_a_default_and_is_parsed(name: str, values: tuple[Any, ...
     assert "\n" not in str(refusal.value)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("config", "expected"),
     [
         ({}, "IBI_MINT_HOST is not set; it should be a domain name"),
@@ -101,31 +95,3 @@ def test_a_document_registry_needs_a_host_name_for_its_identifiers(
 def test_the_host_name_of_a_document_registry_is_that_of_the_server() -> None:
     config = read(IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net:8080")
     assert config.mint_host == "urlib.net"
-
-
-def test_an_invalid_database_uri_is_not_shown() -> None:
-    with pytest.raises(ConfigError, match=r"IBI_RESOLVER_DATABASE_URI is '\(hidden\)'"):
-        read(IBI_RESOLVER_DATABASE_URI=["postgresql://a:secret@b/c"])
-
-
-def test_the_service_url_is_known_if_server_name_is_set() -> None:
-    assert read().service_url is None
-    told = read(SERVER_NAME="urlib.net", PREFERRED_URL_SCHEME="https")
-    assert told.service_url == "https://urlib.net/J8LNKB5R7W/3FUQHC5"
-
-
-def test_the_settings_that_pages_read_are_those_of_both() -> None:
-    app = Flask("resolver")
-    app.config |= {"IBI_ARCHIVE_NAME": "Urlib", "IBI_RESOLVER_DATABASE_URI": "sqlite://"}
-    IBIResolver(app)
-    with app.app_context():
-        shared = get_type_hints(shared_config)["return"]
-        assert isinstance(shared_config(), shared)
-        assert shared_config().archive_name == "Urlib"
-    assert issubclass(ArchiveConfig, shared)
-
-
-def test_a_similar_key_is_found() -> None:
-    assert list(find_unknown_keys({"IBI_RESOLVER_DEADLIN": 1}, ResolverConfig)) == [
-        ("IBI_RESOLVER_DEADLIN", "IBI_RESOLVER_DEADLINE")
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,6 @@ from flask import Flask
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select, update
-from support.cases import for_each
 from support.claiming import ClaimingArchive, follow_row
 from support.clocks import Clock
 from support.commands import command
@@ -170,20 +169,6 @@ def test_two_claims_contradict_each_other(
             connection.execute(delete(Conflict))
 
 
-def test_a_conflict_ends_with_a_claim_and_may_be_found_again(database: Database) -> None:
-    for archive in (1, 2, 3):
-        claim(database, archive, "a", ORIGINAL, REP, IBIP)
-    assert open_names(database) == [(IBIP, 1, 2), (IBIP, 1, 3), (IBIP, 2, 3)]
-    claim(database, 2, "a", COPY, REP, IBIP, now=LATER)
-    assert open_names(database) == [(IBIP, 1, 3)]
-    assert {one.ended_at for one in see(database)} == {LATER, None}
-    # one identifier of two is enough to remain in conflict
-    claim(database, 1, "a", ORIGINAL, REP)
-    assert open_names(database) == [(IBIP, 1, 3)]
-    claim(database, 2, "a", ORIGINAL, REP, IBIP)
-    assert open_names(database) == [(IBIP, 1, 3), (IBIP, 2, 3), (REP, 1, 2)]
-
-
 def test_a_conflict_is_not_open_while_an_archive_is_excluded(database: Database) -> None:
     def exclude(at: datetime | None) -> None:
         with database.writing() as connection:
@@ -334,29 +319,7 @@ def test_the_preferred_claim_comes_first_until_one_changes(database: Database) -
     assert len(see(database)) == 2
 
 
-def test_a_decision_about_an_alias_is_one_about_all_names_of_the_item(database: Database) -> None:
-    claim(database, 1, "a", ORIGINAL, IBIP, DOI, OLD)
-    claim(database, 2, "b", ORIGINAL, OTHER, DOI, OLD, now=NOON + WAIT)
-    claim(database, 3, "c", ORIGINAL, REP, OLD, now=NOON - WAIT)
-    assert prefer(database, 1, DOI) == 2
-    assert open_names(database) == [(OLD, 1, 3), (OLD, 2, 3)]
-    assert prefer(database, 2, OLD) == 1
-    assert order(database, OLD) == [2, 3, 1]
-
-
-def test_a_decision_counts_although_one_identifier_is_no_longer_claimed(
-    database: Database,
-) -> None:
-    for archive in (1, 2):
-        claim(database, archive, "a", ORIGINAL, REP, IBIP)
-    claim(database, 2, "a", ORIGINAL, REP)
-    assert prefer(database, 2, IBIP) == 1
-    assert order(database, REP) == [2, 1]
-    claim(database, 2, "a", ORIGINAL, REP, IBIP, now=LATER - WAIT)
-    assert open_names(database) == []
-
-
-@for_each(
+@pytest.mark.parametrize(
     ("archive", "name", "message"),
     [
         (3, DOI, "no open conflict about doi:10.5281/zenodo.1"),
@@ -465,30 +428,6 @@ def test_the_conflicts_of_two_archives_are_in_one_email(uri: str, tmp_path: Path
     assert f"  +5  {BASE}\n" in second.get_content()
 
 
-def test_a_conflict_that_ends_at_once_is_not_told(
-    uri: str, tmp_path: Path, sent: list[dict[str, Any]]
-) -> None:
-    """When an item moves, the claim of the new Archive may be read first."""
-    with post_office() as post, telling(uri, tmp_path, post) as service:
-        for archive in (1, 2):
-            claim(service.database, archive, "a", ORIGINAL, IBIP)
-        tell(service, NOON + WAIT - timedelta(seconds=1))
-        claim(service.database, 2, "a", COPY, IBIP)
-        tell(service, LATER)
-        assert (sent, receive(post)) == ([], [])
-
-
-def test_without_a_mail_server_there_is_the_signal_alone(
-    uri: str, tmp_path: Path, sent: list[dict[str, Any]]
-) -> None:
-    with telling(uri, tmp_path, None) as service:
-        note(service, (IBIP, 1, 2))
-        for now in (NOON + WAIT, LATER):
-            tell(service, now)
-        assert len(sent) == 1
-        assert see(service.database)[0].told_at is None
-
-
 @pytest.mark.parametrize("refused", ["MAIL", "RCPT", "DATA"])
 def test_an_email_that_fails_is_tried_again(
     refused: str, uri: str, tmp_path: Path, sent: list[Any], caplog: pytest.LogCaptureFixture
@@ -506,30 +445,6 @@ def test_an_email_that_fails_is_tried_again(
         tell(service, LATER + RETRY)
         tell(service, LATER + 2 * RETRY)
         assert len(receive(post)) == len(sent) == 2
-
-
-def test_a_process_that_is_killed_repeats_one_email(
-    uri: str, tmp_path: Path, sent: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the answer of the mail server and the commit, nobody knows that it was sent."""
-    with post_office() as post, telling(uri, tmp_path, post) as service:
-        note(service, (IBIP, 1, 2), (IBIP, 1, 3), (IBIP, 2, 3))
-        store = conflicts._set_time
-
-        def die(connection: Any, found: Sequence[Any], column: str, moment: Any) -> None:
-            if column == "told_at" and post.accepted.qsize() == 2:
-                raise KeyboardInterrupt
-            store(connection, found, column, moment)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(conflicts, "_set_time", die)
-            with pytest.raises(KeyboardInterrupt):
-                tell(service, LATER)
-        tell(service, LATER + RETRY)
-        tell(service, LATER + 2 * RETRY)
-        recipients = [message["To"] for message in receive(post)]
-    assert sorted(map(recipients.count, set(recipients))) == [1, 1, 2]
-    assert len(sent) == 3
 
 
 # --- pages and command ---------------------------------------------------------------------------
@@ -593,7 +508,7 @@ def look_json(app: Flask, query: str) -> Any:
     return json.loads(answer.text)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "shown"),
     [("?", [3, 2]), ("?state=ended", [1]), ("?state=all", [3, 2, 1]),
      ("?state=all&before=2", [1]), ("?before=1", [])],
@@ -626,21 +541,6 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
         assert look_json(app, f"/{number}?format=json") == expected
 
 
-@for_each(
-    ("accept", "media_type"),
-    [
-        ("", "text/html"),
-        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html"),
-        ("application/json, text/html;q=0.5", "application/json"),
-        ("image/png", "text/html"),
-    ],
-)
-def test_the_format_is_that_of_the_accept_header(app: Flask, accept: str, media_type: str) -> None:
-    answer = look(app, Accept=accept)
-    assert answer.headers["Content-Type"] == f"{media_type}; charset=utf-8"
-    assert "Accept" in answer.headers["Vary"]
-
-
 def test_a_long_list_has_pages(app: Flask) -> None:
     note(resolver_of(app), *[(f"doi:10.1000/{number}", 1, 2) for number in range(2 * PAGE - 2)])
     query, found = "?format=json", []
@@ -653,7 +553,7 @@ def test_a_long_list_has_pages(app: Flask) -> None:
     assert f"{PATH}/2" in Page(look(app, next_link.removeprefix(PATH)).text).links
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("query", "status"),
     [("?state=other", 400), ("?format=xml", 400), ("?before=x", 400), ("/4?format=json", 404),
      ("/" + "9" * 40, 400)],

@@ -7,18 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.cases import for_each
-from support.commands import process
 
 from example_app.__main__ import main
-
-
-@pytest.mark.slow
-def test_the_commands_are_found_by_the_entry_point(tmp_path: Path) -> None:
-    uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
-    more = {"FLASK_APP": "example_app:create_resolver", "FLASK_IBI_RESOLVER_DATABASE_URI": uri}
-    assert process(tmp_path, "ibi-resolver", "init", **more).data == "J8LNKB5R7W/3FUQHC5\n"
-
 
 #: Uses a resolver, and prints whether the modules of the document registry are loaded.
 USE = """
@@ -40,7 +30,7 @@ print(any(".registry_2008" in name for name in sys.modules))
 
 
 @pytest.mark.slow
-@for_each("registry", [False, True])
+@pytest.mark.parametrize("registry", [False, True])
 def test_the_document_registry_is_loaded_only_if_it_is_enabled(
     tmp_path: Path, registry: bool
 ) -> None:
@@ -54,7 +44,7 @@ def test_the_document_registry_is_loaded_only_if_it_is_enabled(
     assert use("check", "list") == f"{registry}\n"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("words", "line"),
     [
         (("--folder", "{file}/data"), "Error: IBI_RESOLVER_DATABASE_URI is 'sqlite:///"),

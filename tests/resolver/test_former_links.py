@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from flask import Flask
 from support.archive_servers import Servers
-from support.cases import for_each
 from support.resolving import TableArchive, X, app_over, archives_of, resolver_of
-from support.stored_claims import FIRST, store_claims
+from support.stored_claims import store_claims
 
 from flask_ibi_archive.core.protocol.states import State
 
@@ -41,7 +39,7 @@ def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
 
 
 @pytest.mark.rule("FI-4")
-@for_each(
+@pytest.mark.parametrize(
     "target",
     [
         f"/{DOI}",
@@ -73,7 +71,7 @@ def test_a_former_address_leads_to_the_archive_that_claims_it(
     assert app.test_client().get("/handle/1/2?x=y").status_code == 400  # at another host
 
 
-@for_each(
+@pytest.mark.parametrize(
     "target", ["/login", f"/http://{OWN_HOST}/login", f"/{OWN}", f"/http://{OWN_HOST}./login"]
 )
 def test_an_address_of_the_resolver_itself_is_not_redirected(
@@ -81,27 +79,6 @@ def test_an_address_of_the_resolver_itself_is_not_redirected(
 ) -> None:
     for host in (OWN_HOST, f"{OWN_HOST.upper()}:80"):
         assert app.test_client().get(target, headers={"Host": host}).status_code == 400
-
-
-def test_without_server_name_each_host_may_be_that_of_the_resolver(
-    archives: list[TableArchive], tmp_path: Path
-) -> None:
-    with app_over(archives, tmp_path) as app:
-        store_claims(resolver_of(app).database, {1: {"http://localhost/login": ORIG, OLD: ORIG}})
-        client = app.test_client()
-        assert client.get("/login").status_code == 400
-        assert client.get(f"/{OLD}").status_code == 302
-
-
-def test_an_alias_leads_where_it_was_claimed_first(
-    app: Flask, archives: list[TableArchive]
-) -> None:
-    # a rival cannot take over links, although its Archive was registered before
-    rival = {1: dict.fromkeys((HANDLE, DOI, OLD), ORIG)}
-    store_claims(resolver_of(app).database, rival, since=FIRST + timedelta(days=1))
-    for target in (f"/{HANDLE}", f"/{DOI}"):
-        response = app.test_client().get(target)
-        assert response.headers["Location"] == f"http://{archives[2].address}{target}"
 
 
 def test_an_alias_of_an_item_that_was_moved_leads_to_its_new_archive(
@@ -116,7 +93,7 @@ def test_an_alias_of_an_item_that_was_moved_leads_to_its_new_archive(
 
 
 @pytest.mark.rule("FI-4")
-@for_each("accept", ["text/html", "text/plain"])
+@pytest.mark.parametrize("accept", ["text/html", "text/plain"])
 def test_a_foreign_identifier_that_nobody_claims_is_unknown(
     app: Flask, archives: list[TableArchive], accept: str
 ) -> None:

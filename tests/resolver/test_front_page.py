@@ -6,12 +6,10 @@ from urllib.parse import quote
 
 import pytest
 from flask import Flask, Response
-from support.cases import for_each
-from support.pages import MARKED, NAMES, Page, list_unmarked_words, list_words, marked_language
+from support.pages import Page
 from support.web import ask, resolver_app
 
-from flask_ibi_archive.resolver.pages import MODIFIERS, show_at_root
-from flask_ibi_archive.server.web.texts import MAX_QUERY
+from flask_ibi_archive.resolver.pages import show_at_root
 
 IBI = "8JMKD3MGP8W/34PGRBS"
 REP = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
@@ -55,20 +53,7 @@ def submit(text: str, do: str = "resolve") -> str:
     return f"?ibi={quote(text, safe='')}&do={do}"
 
 
-def test_the_page_explains_itself_in_both_languages(app: Flask) -> None:
-    page = see(app)
-    assert field(page)["value"] == ""
-    assert len(page.text("code").split()) >= len(MODIFIERS)
-    assert "metadata" in page.text("td")
-    page = see(app, language="pt-BR")
-    assert page.text("h1") == "Encontrar um item pelo seu identificador"
-    assert "os metadados" in page.text("td")
-    for link in page.links:
-        # this app has no page about conflicts
-        assert link == "/ibi/conflicts" or ask(app, link).status == 200
-
-
-@for_each(
+@pytest.mark.parametrize(
     ("text", "target"),
     [
         (f"  {IBI.lower()}\t", f"/{IBI}"),
@@ -88,7 +73,7 @@ def test_a_persistent_url_is_redirected_to(app: Flask, text: str, target: str) -
         assert ask(app, target).body == b"led"
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("text", "facts"),
     [
         (IBI, ["IP address", "150.163.34.243", "800", DAY]),
@@ -105,8 +90,8 @@ def test_an_identifier_is_decoded(app: Flask, text: str, facts: list[str]) -> No
     assert any(link.startswith("/") and "?" not in link for link in page.links)
 
 
-@for_each("do", ["resolve", "decode"])
-@for_each(
+@pytest.mark.parametrize("do", ["resolve", "decode"])
+@pytest.mark.parametrize(
     ("text", "said", "meant"),
     [
         ("", "Enter an IBI", None),
@@ -137,23 +122,13 @@ def test_an_identifier_without_a_date_can_be_resolved_but_not_decoded(app: Flask
     assert ask(app, f"/{submit('NEW/GADGETS')}").status == 302
 
 
-@for_each("query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"])
+@pytest.mark.parametrize(
+    "query", ["?ibi=%ff%00%0d%0aX:%20y", "?ibi=" + "9" * 9000, "?do=decode", "?%"]
+)
 def test_odd_queries_are_answered(app: Flask, query: str) -> None:
     answer = ask(app, f"/{query}")
     assert answer.status in (200, 400)
     assert len(answer.body) < 20_000
-
-
-@for_each(("length", "is_kept"), [(MAX_QUERY, True), (MAX_QUERY + 1, False)])
-def test_the_links_to_other_languages_do_not_repeat_a_long_query(
-    app: Flask, length: int, is_kept: bool
-) -> None:
-    query = "ibi=".ljust(length, "9")
-    answer = ask(app, f"/?{query}")
-    assert len(answer.body) < 20_000
-    links = [attrs["href"] for _, attrs in Page(answer.text).tags if "hreflang" in attrs]
-    kept = f"{query}&" if is_kept else ""
-    assert links == [f"/?{kept}lang={language}" for language in ("en", "es", "pt")]
 
 
 def test_the_apps_own_front_page_has_precedence(app: Flask) -> None:
@@ -163,12 +138,3 @@ def test_the_apps_own_front_page_has_precedence(app: Flask) -> None:
     assert ask(host, "/").body == b"ours"
     assert ask(host, "/" + submit(IBI)).body == b"ours"
     assert ask(app, "/", "POST").status == 405
-
-
-def test_the_page_has_no_text_without_a_translation(app: Flask) -> None:
-    texts = ("", "x", IBI, REP, "http://x", "8JMKD3MGP8W/35MME4I", "83LX3pFwXQZeBBx/hwiTk")
-    with marked_language():
-        for query in ("", *(submit(text, "decode") for text in texts)):
-            page = ask(app, f"/{query}", headers=MARKED).text
-            data = list_words(f"{IBI} {REP} {query} :(oai_dc) 83LX3pFwXQZeBBx 8JMKD3MGP8W 35MME4J")
-            assert list_unmarked_words(page) - data <= NAMES, query

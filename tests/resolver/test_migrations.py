@@ -18,7 +18,7 @@ from support.registries import (
 )
 
 from flask_ibi_archive.archive.items.tables import metadata
-from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.registry_2008.tables import ResolverBase
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
@@ -136,30 +136,6 @@ def test_migrations_of_archive_and_resolver_are_independent(uri: str, database: 
     assert OURS[ARCHIVE].isdisjoint(tables(database))
     assert a_registry(database).list() == listed
     database.check()
-
-
-def test_a_database_of_a_newer_version_is_reported_in_one_line(database: Database) -> None:
-    move(database, "head")
-    with database.writing() as connection:
-        connection.execute(text(f"UPDATE {RESOLVER.version_table} SET version_num = '9999'"))
-    with pytest.raises(
-        NotReady, match="at revision 9999, but this version needs revision ibi_resolver_0001"
-    ):
-        database.check()
-    with pytest.raises(StorageError, match="9999") as refusal:
-        move(database, "head")
-    assert "\n" not in str(refusal.value)
-
-
-def test_missing_tables_and_an_unavailable_database_are_reported(database: Database) -> None:
-    with pytest.raises(
-        NotReady, match="not have the tables of this version; run: flask ibi-resolver"
-    ):
-        a_registry(database).list()
-    away = Database("postgresql://nobody@127.0.0.1:1/none", RESOLVER)
-    with pytest.raises(NotReady, match="and that IBI_RESOLVER_DATABASE_URI is its URL"):
-        away.check()
-    away.close()
 
 
 @pytest.mark.parametrize("path", REVISIONS)

@@ -13,7 +13,6 @@ from flask import Flask
 from support.accesses import stored
 from support.archive_servers import Servers, http, servers
 from support.archives import SERVICE, archive_of, close, make_app
-from support.cases import for_each
 from support.commands import command
 from support.loopback import serving
 from support.registries import KEY, a_registry
@@ -30,13 +29,17 @@ from support.resolving import (
     leads,
     resolver_of,
 )
-from support.web import INSIDE, Answer, ask, environ_of, run
+from support.vectors import load
+from support.web import INSIDE, Answer, ask
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.commands import ibi_resolver
+
+#: The cases of the tests below.
+CASES = load("resolver/persistent_urls.json")
 
 HERE, THERE = "http://here.br/a.pdf?b=c", "http://there.br/b.pdf"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -107,7 +110,7 @@ def asked_as(app: Flask, target: str, accept: str, **more: Any) -> Answer:
 
 
 @pytest.mark.rule("R62-16")
-@for_each(
+@pytest.mark.parametrize(
     ("target", "location"),
     [
         (f"/{X}", HERE),
@@ -126,26 +129,6 @@ def test_a_persistent_url_is_redirected_to_the_item(app: Flask, target: str, loc
         assert answer.body == b""
 
 
-@for_each("port", ["", ":80"])
-def test_a_redirect_to_the_same_url_is_a_loop(
-    make: Callable[..., Flask], hosts: Servers, port: str
-) -> None:
-    archive = TableArchive(hosts, 1, {X: leads(f"http://urlib.net{port}/{X}")})
-    answer = ask(make(archive), f"/{X}", headers={"Host": "URLib.net"})
-    assert (answer.status, answer.headers.get("Location")) == (508, None)
-
-
-@for_each(
-    ("language", "location"), [("pt-BR,en;q=0.5", "http://a.br/pt"), ("de", "http://a.br/en")]
-)
-def test_the_vary_header_names_the_language_if_it_matters(
-    app: Flask, language: str, location: str
-) -> None:
-    answer = ask(app, f"/{X}+", headers={"Accept-Language": language})
-    assert answer.headers["Location"] == location
-    assert answer.headers["Vary"] == "Accept, Accept-Language"
-
-
 ALERTS = [
     (f"/{X}:+!", 400),
     (f"/{Z}", 404),
@@ -157,7 +140,9 @@ ALERTS = [
 
 
 @pytest.mark.rule("R62-17")
-@for_each(("target", "status"), ALERTS)
+@pytest.mark.parametrize(
+    ("target", "status"), CASES["alerts are pages for browsers and text for programs"]
+)
 def test_alerts_are_pages_for_browsers_and_text_for_programs(
     app: Flask, target: str, status: int
 ) -> None:
@@ -177,21 +162,6 @@ def test_alerts_are_pages_for_browsers_and_text_for_programs(
     resolver_of(app).circuit_breaker.record_result(2, True)
 
 
-def test_suspects_and_silent_archives_are_named(app: Flask, archives: list[TableArchive]) -> None:
-    pairs = ask(app, f"/{CONTESTED}{ORIGINAL}").pairs
-    assert set(pairs["archiveaddress"]) == {one.address for one in archives}
-    assert set(pairs["archiveserviceibi"]) == {one.service for one in archives}
-    pairs = ask(app, f"/{BROKEN}").pairs
-    assert (pairs["archives.silent"], pairs["archives.asked"]) == (("1",), ("2",))
-    resolver_of(app).circuit_breaker.record_result(2, True)
-
-
-def test_other_methods_are_not_allowed(app: Flask) -> None:
-    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-        answer = ask(app, f"/{X}", method)
-        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
-
-
 def test_other_paths_are_left_to_the_app(make: Callable[..., Flask]) -> None:
     app = make()
 
@@ -209,33 +179,8 @@ def test_other_paths_are_left_to_the_app(make: Callable[..., Flask]) -> None:
 # --- what is acknowledged ------------------------------------------------------------------------
 
 
-@for_each(
-    ("target", "host", "scheme", "persistent_url"),
-    [
-        (f"/{X}", "urlib.net", "http", f"http://urlib.net:80/{X}"),
-        (f"/{X}", "urlib.net", "https", f"https://urlib.net:443/{X}"),
-        (f"/rep/{X}?x=%C3%A1&y", "localhost:5000", "http", f"http://localhost:5000/rep/{X}?x=á&y"),
-        (f"/{X.upper()}", "[::1]:8080", "http", f"http://[::1]:8080/{X.upper()}"),
-        (f"/{X}", "", "http", f"http://127.0.0.1:80/{X}"),
-    ],
-)  # fmt: skip
-def test_the_persistent_url_is_acknowledged_with_host_and_port(
-    make: Callable[..., Flask],
-    archive: TableArchive,
-    target: str,
-    host: str,
-    scheme: str,
-    persistent_url: str,
-) -> None:
-    environ = environ_of(target, "GET", {"Host": host}, INSIDE)
-    assert run(make(archive), {**environ, "wsgi.url_scheme": scheme}).status == 302
-    thanks = archive.was_thanked()
-    assert thanks.persistent_url == persistent_url
-    assert thanks.url == HERE
-
-
 @pytest.mark.rule("R62-07")
-@for_each(
+@pytest.mark.parametrize(
     ("peer", "forwarded", "told"),
     [
         (INSIDE, "1.2.3.4", (INSIDE,)),
@@ -297,21 +242,6 @@ def said(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.text
 
 
-def test_an_archive_is_included_and_excluded_by_requests(
-    make: Callable[..., Flask], archive: TableArchive
-) -> None:
-    app = make()
-    a_registry(resolver_of(app).database).register(archive.service, KEY)
-    for number, path in enumerate((RESOLVER, RESOLVER.lower(), f"/ibi{RESOLVER}"), 1):
-        assert ask(app, f"/{X}").status == 404
-        assert said(ask(app, f"{path}?{registration(archive)}")) == (200, INCLUDED)
-        called_back = [one for one in archive.asked if "inclusionConfirmationRequest" in one]
-        assert len(called_back) == number
-        assert ask(app, f"/{X}").headers["Location"] == HERE
-        answer = ask(app, f"{path}?{registration(archive, 'exclusionRequest')}")
-        assert said(answer) == (200, "status.archive excluded")
-
-
 def test_the_service_rejects_invalid_requests(
     make: Callable[..., Flask], archive: TableArchive
 ) -> None:
@@ -347,20 +277,13 @@ def test_the_service_rejects_invalid_requests(
     assert resolver_of(app).registry.list()[0].included_at is None
 
 
-@for_each("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
+@pytest.mark.parametrize("name", ["registrationkey", "RegistrationKey", "registration%6Bey"])
 def test_a_registration_key_is_not_redirected(app: Flask, archive: TableArchive, name: str) -> None:
     query = registration(archive).replace("registrationkey", name)
     status, text = said(ask(app, f"/{X}?{query}"))
     assert status == 400
     assert "may only be sent to the resolver's service" in text
     assert archive.asked == []
-
-
-@for_each("rest", ["!", ":", "/a.txt"])
-def test_the_service_ibi_with_a_modifier_is_a_persistent_url(app: Flask, rest: str) -> None:
-    for path in (RESOLVER, RESOLVER.lower()):
-        answer = ask(app, f"{path}{rest}")
-        assert (answer.status, "no Archive has" in answer.text) == (404, True)
 
 
 def test_the_service_has_the_configured_ibi(make: Callable[..., Flask]) -> None:
@@ -502,7 +425,7 @@ def test_an_app_can_have_only_one_resolver(make: Callable[..., Flask]) -> None:
         IBIResolver(app)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("settings", "line"),
     [
         ({"IBI_RESOLVER_DEADLINE": "soon"}, "IBI_RESOLVER_DEADLINE is 'soon'; it should be"),
@@ -543,21 +466,3 @@ def test_without_pycurl_one_line_says_what_to_install(
     error = command(create_app, "list", group=ibi_resolver).error
     assert error.startswith("a resolver needs pycurl")
     assert error.endswith("run: pip install 'flask_ibi_archive[resolver]'")
-
-
-@for_each(("server_name", "base"), [(None, ""), ("urlib.example", "http://urlib.example")])
-def test_a_redirect_of_the_router_does_not_repeat_the_host_header(
-    make: Callable[..., Flask], server_name: str | None, base: str
-) -> None:
-    app = make(**({"SERVER_NAME": server_name} if server_name else {}))
-    service = resolver_of(app).config.service_ibi
-    for target in (
-        "/ibi-resolver//health",
-        "/ibi-resolver/health//live",
-        "/" + service.replace("/", "//"),
-    ):
-        answer = ask(app, target + "?x=1", headers={"Host": "evil.example"})
-        assert answer.status == 308
-        assert answer.headers["Location"] == f"{base}{target.replace('//', '/')}?x=1"
-        assert answer.headers["Cache-Control"] == "private, no-cache"
-        assert "evil" not in answer.text

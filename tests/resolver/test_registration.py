@@ -9,21 +9,16 @@ from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 import requests
 from flask import Flask
-from support.accesses import stored
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.commands import Outcome, command
 from support.loopback import EXCLUDED, PATIENCE, SUCCESSFUL, UNSUCCESSFUL, Later, nobody, serving
 from support.registries import CHEAP, KEY, a_config, a_registry, a_request
 from support.resolving import app_over, resolver_of
 from support.smtp import post_office, receive
-from support.vectors import load
-from support.web import environ_of, run
-from werkzeug.serving import WSGIRequestHandler
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
@@ -34,12 +29,6 @@ from flask_ibi_archive.server.database.database import Database
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
-#: The persistent URLs in the standard that consist of a host and an IBI only.
-PLAIN = [
-    url
-    for url, parts in load("persistent_urls.json")["parsed"]
-    if not parts["verbs"] and urlsplit(url).path == f"/{parts['ibi']}" and not urlsplit(url).query
-]
 
 
 class World:
@@ -158,71 +147,6 @@ def test_an_archive_that_does_not_answer_is_included_and_not_confirmed(world: Wo
         world.add_archive(KEY, address)
         outcome = world.call("register-archive", key=address)
     assert (outcome.status, outcome.out) == (3, f"{UNSUCCESSFUL}\n")
-
-
-@pytest.mark.rule("R61-01")
-def test_the_persistent_urls_of_the_standard_are_redirected(world: World) -> None:
-    ibis = [urlsplit(url).path[1:] for url in PLAIN]
-    records = [
-        {
-            "rep" if ibi.count("/") > 1 else "ibip": ibi,
-            "files": [{"path": "a b.pdf", "url": f"http://a.br/{number}/a%20b.pdf"}],
-        }
-        for number, ibi in enumerate(ibis)
-    ]
-    import_records(archive_of(world.archives[KEY]), records)
-    world.call("register-archive")
-    for ibi, record in zip(ibis, records, strict=True):
-        answer = world.click(ibi)
-        assert answer.status_code == 302
-        assert answer.headers["Location"] == record["files"][0]["url"]
-    # the Archive counts an access when the acknowledgment has arrived
-    resolver_of(world.resolver).fan_out.close(PATIENCE)
-    accesses = stored(archive_of(world.archives[KEY]))
-    urls = [record["files"][0]["url"] for record in records]
-    assert sorted(unquote(access["url"]) for access in accesses) == sorted(map(unquote, urls))
-
-
-def test_keys_are_not_logged(
-    world: World, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    # the log of requests, as "flask run" writes it
-    pairs = f"servicesubject=inclusionRequest&registrationkey={KEY}&archiveip=1.2.3.4"
-    handler = WSGIRequestHandler.__new__(WSGIRequestHandler)
-    handler.client_address = ("127.0.0.1", 1)
-    within = (
-        f"servicesubject=acknowledgment&url.persistent=http%3A//a/b%3Fregistrationkey%3D{KEY}%26x"
-    )
-    for query in (
-        within,
-        pairs,
-        f"{pairs}&x=%25d",
-        f"registrationKey={KEY}",
-        f"registration%4b%65y={KEY}",
-    ):
-        handler.path, handler.command = f"{RESOLVER}?{query}", "GET"
-        handler.request_version = "HTTP/1.1"
-        handler.log_request(403)
-    atoms = {"r": f"GET {RESOLVER}?{pairs} HTTP/1.1", "s": "403"}
-    logging.getLogger("gunicorn.access").info("%(r)s %(s)s", atoms)
-    for key in (KEY, OTHER_KEY):
-        world.call("register-archive", key=key)
-    told = "".join(capfd.readouterr()) + caplog.text
-    assert told.count("registrationkey=***") >= 3
-    assert "&archiveip=1.2.3.4" in told
-    assert KEY not in told
-    assert OTHER_KEY not in told
-
-
-def test_a_resolver_below_a_prefix_knows_its_address(world: World) -> None:
-    environ = environ_of("/8JMKD3MGP8W/35MMLL9:", "GET", {"Accept": "text/html"}, "127.0.0.1")
-    page = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"}).text
-    assert 'href="/resolver/"' in page
-    assert 'href="/resolver/8JMKD3MGP8W/35MMLL9"' in page
-    environ = environ_of(f"{RESOLVER.lower()}?x=1", "GET", {}, "127.0.0.1")
-    answer = run(world.resolver, {**environ, "SCRIPT_NAME": "/resolver"})
-    assert (answer.status, answer.alert) == (400, "servicesubject is missing")
 
 
 SERVICES = ("example.org/a/2026/03.01.12.00", "example.org/b/2026/03.01.12.00")

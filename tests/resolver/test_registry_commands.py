@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from email import message_from_bytes, policy
@@ -15,8 +13,8 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.clocks import Clock
-from support.commands import ROOT, Outcome, command, environment
-from support.loopback import PATIENCE, nobody
+from support.commands import Outcome, command
+from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, confirms
 from support.smtp import post_office
 
@@ -126,40 +124,6 @@ def test_the_key_is_prompted_for_and_not_shown(resolver: Flask) -> None:
     [record] = registry_of(resolver).list()
     assert (record.service_ibi, record.email) == (SERVICE, None)
     registry_of(resolver).process(a_request())
-
-
-@pytest.mark.slow
-def test_a_missing_terminal_is_reported_in_one_line(tmp_path: Path) -> None:
-    words = ["ibi-resolver", "register", SERVICE]
-    more = {
-        "FLASK_APP": "example_app:create_resolver",
-        "FLASK_IBI_RESOLVER_DATABASE_URI": "sqlite://",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "flask", *words],
-        cwd=ROOT,
-        env=environment(tmp_path, **more),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    [line] = done.stderr.splitlines()
-    assert line.startswith(
-        "Error: the registration key cannot be typed, because there is no terminal; use --key-file"
-    )
-
-
-def test_the_key_is_read_from_the_first_line_of_a_file(resolver: Flask, tmp_path: Path) -> None:
-    path = tmp_path / "key.txt"
-    for number, data in enumerate((KEY, f"\ufeff {KEY} \r\nmore\n")):
-        path.write_text(data, encoding="utf-8")
-        service = f"a.br/x{number}/2001/01.01.00.00"
-        assert run(resolver, "register", service, "--key-file", path).status == 0
-        registry_of(resolver).process(a_request(service_ibi=service))
 
 
 @pytest.mark.parametrize("key", ["hush-hush", "", "123456789", f"\n{KEY}"])

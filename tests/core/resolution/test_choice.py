@@ -191,13 +191,6 @@ STATUSES = {
 }
 
 
-def test_the_alert_about_silence_says_whether_the_item_was_found() -> None:
-    for known, is_found in [("ibi {rep X}", True), ("", False)]:
-        _, alert = resolve("/X+(pt)", None, {"X+(pt)": [known]}, silent=1)
-        assert isinstance(alert, Alert)
-        assert alert.is_found is is_found
-
-
 def test_a_redirect_contains_what_the_acknowledgment_needs() -> None:
     pairs = (
         "ibi {rep X} ibi.metadata {rep M ibip I} url.metadata http://a.br/ã state.metadata Copy "
@@ -215,14 +208,6 @@ def test_a_redirect_contains_what_the_acknowledgment_needs() -> None:
     acknowledgment = found.create_acknowledgment(("192.0.2.1",), "http://urlib.net:80/x")
     assert acknowledgment is not None
     assert acknowledgment.url_key == KEY
-
-
-@pytest.mark.parametrize("key", ["", "urlkey 12", "urlkey {}", "urlkey {1234567890 1234567890}"])
-def test_an_answer_without_a_key_is_used_but_not_acknowledged(key: str) -> None:
-    _, found = resolve("/X", None, {"X": [f"url {FIRST} state Purple contenttype {{}} {key}"]})
-    assert isinstance(found, Redirect)
-    assert (found.state, found.content_type, found.ibi) == (None, None, ())
-    assert found.create_acknowledgment(("192.0.2.1",), "http://urlib.net:80/x") is None
 
 
 @pytest.mark.rule("R8-03")
@@ -265,13 +250,6 @@ def test_an_answer_of_another_round_is_ignored() -> None:
     assert describe(analysis.finish_round()) == "unknown Y"
 
 
-@pytest.mark.parametrize("pairs", ["ibi {rep X}", "ibi.nextedition {rep X}"])
-def test_an_answer_that_leads_to_no_new_question_has_no_follow_up(pairs: str) -> None:
-    analysis = analyse("/X!:")
-    analysis.add_answer(answer(0, analysis.questions[0], pairs))
-    assert not analysis.has_follow_up()
-
-
 @pytest.mark.rule("R62-09")
 def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
     analysis = analyse("/X?ibiurl.requireditemstatus=Original")
@@ -302,27 +280,6 @@ def test_the_claims_of_archives_outweigh_those_of_actors(claimants: str, end: st
     assert describe(analysis.finish_round()) == end
 
 
-def test_a_question_without_verbs_is_about_the_item_that_the_reader_wants() -> None:
-    analysis = analyse("/X+(pt)")
-    (question,) = analysis.questions
-    assert not analysis.names_item(question)
-    analysis.add_answer(answer(0, question, "ibi.translation(pt) {rep P}"))
-    analysis.finish_round()
-    assert analysis.names_item(analysis.questions[0])
-
-
-@pytest.mark.rule("R62-12")
-@pytest.mark.parametrize("most", [1, 2, 16])
-def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) -> None:
-    for length, end in [(most, FIRST), (most + 1, f"too_long {abbreviate(rep_of(most))}")]:
-        numbers = range(1, length)
-        chain = {number: f"ibi.nextedition {{rep {rep_of(number + 1)}}}" for number in numbers}
-        chain[length] = f"url.lastedition {FIRST}"
-        answers = {f"{abbreviate(rep_of(number))}!": [chain[number]] for number in chain}
-        asked, outcome = resolve(f"/{rep_of(1)}!", None, answers, max_rounds=most)
-        assert (len(asked), describe(outcome)) == (most, end)
-
-
 def test_alternatives_are_the_other_parts_of_an_item() -> None:
     alert = Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), missing_part=MissingPart.FORMAT)
     questions = ask_for_alternatives(alert)
@@ -341,16 +298,6 @@ def test_alternatives_are_the_other_parts_of_an_item() -> None:
         for url in add_alternatives(alert, answers).alternatives
     ]
     assert alternatives == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
-
-
-def test_a_removed_item_is_no_alternative() -> None:
-    answers = {"X+(pt)": ["ibi {rep X} ibi.translation(pt) {rep P}"], "P": ["state Deleted"]}
-    _, alert = resolve("/X+(pt)", None, answers)
-    assert isinstance(alert, Alert)
-    pairs = "ibi.translation(pt) {rep P ibip I} ibi.translation(en) {rep E}"
-    offered = answer(0, ask_for_alternatives(alert)[0], pairs)
-    [found] = add_alternatives(alert, [offered]).alternatives
-    assert format_persistent_target(found) == f"/{NAMES['X']}+(en)"
 
 
 # --- random answers ----------------------------------------------------------------------------

@@ -5,79 +5,34 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import for_each
+from support.vectors import load
 
 from flask_ibi_archive.core.resolution.former_links import MAX_ENDS, find_former_links, is_named
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 
+#: The cases of the tests below.
+CASES = load("resolution/former_links.json")
+
 BASE = "http://old.example.org"
 
 
-def meanings(target: str, *bases: str) -> list[tuple[str, str]]:
+def meanings(target: str, *bases: str) -> list[list[str]]:
     """Return the alias and the rest of each meaning."""
-    return [(link.alias.text, link.rest) for link in find_former_links(target, bases)]
+    return [[link.alias.text, link.rest] for link in find_former_links(target, bases)]
 
 
 @pytest.mark.rule("FI-3")
-@for_each(
-    ("target", "expected"),
-    [
-        ("/hdl:20.500.12345/678", [("hdl:20.500.12345/678", "")]),
-        ("/HDL:20.500.12345/678", [("hdl:20.500.12345/678", "")]),
-        (
-            "/hdl:20.500.12345/678!:(oai_dc)",
-            [
-                ("hdl:20.500.12345/678!:(oai_dc)", ""),
-                ("hdl:20.500.12345/678!", ":(oai_dc)"),
-                ("hdl:20.500.12345/678", "!:(oai_dc)"),
-            ],
-        ),
-        (
-            "/hdl:1/2+(pt-BR)?x=1",
-            [("hdl:1/2+(pt-BR)", "?x=1"), ("hdl:1/2", "+(pt-BR)?x=1")],
-        ),
-        (
-            "/hdl:1/2/folder/a.pdf",
-            [
-                ("hdl:1/2/folder/a.pdf", ""),
-                ("hdl:1/2/folder", "/a.pdf"),
-                ("hdl:1/2", "/folder/a.pdf"),
-            ],
-        ),
-        # "AID" follows no modifier
-        ("/doi:10.1002/x%3C1::AID%3E", [("doi:10.1002/x<1::AID>", "")]),
-        ("/ark:/12345/x5", [("ark:12345/x5", "")]),
-        ("/ark:/12345/x-5/f1.jpg", [("ark:12345/x-5/f1.jpg", ""), ("ark:12345/x-5", "/f1.jpg")]),
-        ("/urn:nbn:br:bn-1:", [("urn:nbn:br:bn-1:", ""), ("urn:nbn:br:bn-1", ":")]),
-        ("/hdl:1/2?ibiurl.requireditemstatus=None", []),
-        ("/hdl:1", []),
-        ("/handle/1/2", []),
-        ("/10.1000/182", []),
-    ],
+@pytest.mark.parametrize(
+    ("target", "expected"), CASES["the longest identifier is the first meaning"]
 )
 def test_the_longest_identifier_is_the_first_meaning(
-    target: str, expected: list[tuple[str, str]]
+    target: str, expected: list[list[str]]
 ) -> None:
     assert meanings(target) == expected
 
 
-@for_each(
-    ("target", "expected"),
-    [
-        ("/handle/1/2", [(f"{BASE}/handle/1/2", "")]),
-        ("/", [(f"{BASE}/", "")]),
-        ("/handle/1/2!", [(f"{BASE}/handle/1/2!", ""), (f"{BASE}/handle/1/2", "!")]),
-        (
-            "/handle/1/2!/a.pdf",
-            [(f"{BASE}/handle/1/2!/a.pdf", ""), (f"{BASE}/handle/1/2", "!/a.pdf")],
-        ),
-        ("/item?id=1&x=2", [(f"{BASE}/item?id=1&x=2", ""), (f"{BASE}/item", "?id=1&x=2")]),
-        # the page below is another one
-        ("/handle/1/2/browse", [(f"{BASE}/handle/1/2/browse", "")]),
-        ("/doi:10.1000/182", [("doi:10.1000/182", ""), (f"{BASE}/doi:10.1000/182", "")]),
-    ],
-)
-def test_the_whole_url_may_be_an_address(target: str, expected: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("target", "expected"), CASES["the whole url may be an address"])
+def test_the_whole_url_may_be_an_address(target: str, expected: list[list[str]]) -> None:
     assert meanings(target, BASE) == expected
 
 

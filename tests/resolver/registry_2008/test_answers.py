@@ -12,21 +12,15 @@ from flask import Flask
 from sqlalchemy.exc import OperationalError
 from support.commands import command
 from support.document_registries import (
-    PASSWORD,
     Entry,
     Place,
-    a_document_registry,
-    a_location,
     actor_of,
     address_of,
-    an_actor,
     documents_of,
-    register,
     store,
 )
 from support.registries import resolver_database
 from support.resolving import (
-    DEADLINE,
     NEVER,
     NONSENSE,
     ORIGINAL,
@@ -39,27 +33,19 @@ from support.resolving import (
     goes_on,
     leads,
     resolver_of,
-    resolver_over,
     silence_of,
-    statements_of,
     url_of,
-    wants,
 )
-from support.web import resolver_app
+from support.vectors import load
 
-from flask_ibi_archive.core.identifiers.parse import parse_identifier
-from flask_ibi_archive.core.protocol.relations import parse_verb_list
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import format_persistent_target
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.commands import ibi_resolver
-from flask_ibi_archive.resolver.registry_2008.operations import MAX_REGISTRATIONS, list_answers
-from flask_ibi_archive.resolver.resolving import TraceEvent
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.web.alerts import alert_response
 
-IBIP = "8JMKD3MGP8W/35MMLL8"
+#: The cases of the tests below.
+CASES = load("resolver/registry_2008.json")
+
 DOC, COPY, LATER, OTHER = (f"http://doc.br/{name}" for name in ("doc", "copy", "later", "other"))
 FREE, DC, DC_PT, PT = (f"http://meta.br/{name}" for name in ("free", "dc", "dc-pt", "pt"))
 EVIL = "http://evil.br/"
@@ -193,53 +179,6 @@ def test_the_holder_decides_what_the_next_edition_is(database: Database) -> None
         assert result_of(resolve(database, f"{X}!")) == expected, name
 
 
-def test_a_next_edition_without_ibi_has_nothing_but_its_url(here: Database) -> None:
-    store(here, {X: held(1, DOC, DESCRIBED, next=LATER)})
-    for text, expected in (
-        (f"{X}!", LATER),
-        (f"{X}!+", LATER),
-        (f"{X}!:", "metadata"),
-        (f"{X}!/a.txt", "edition"),
-        (f"{X}!{ORIGINAL}", "original"),
-    ):
-        assert result_of(resolve(here, text)) == expected, text
-
-
-def test_identifiers_are_compared_in_canonical_case(here: Database) -> None:
-    store(here, {X: held(1, DOC), IBIP: held(1, OTHER)})
-    assert result_of(resolve(here, X.upper())) == DOC
-    assert result_of(resolve(here, IBIP.lower())) == OTHER
-
-
-def test_the_answer_names_the_actor_and_has_no_key(here: Database) -> None:
-    store(here, ALL)
-    events: list[TraceEvent] = []
-    found = resolve(here, X, trace=events.append)
-    assert isinstance(found, Redirect)
-    assert (found.source.service, found.source.address) == (actor_of(1), address_of(1))
-    assert (found.state, found.content_type, found.url_key) == ("Original", "Data", None)
-    assert [ibi.text for ibi in found.ibi] == [X]
-    [registered] = [event for event in events if isinstance(event, Answer)]
-    assert registered.pairs == {
-        "archiveaddress": (address_of(1),),
-        "ibi": ("rep", X),
-        "url": (DOC,),
-        "contenttype": ("Data",),
-        "state": ("Original",),
-        "timestamp": ("2008-07-17T20:23:06Z",),
-    }
-
-
-def test_the_alert_about_a_missing_part_lists_what_the_document_has(here: Database) -> None:
-    store(here, ALL)
-    alert = resolve(here, f"{X}/a.txt")
-    assert isinstance(alert, Alert)
-    assert [format_persistent_target(url) for url in alert.alternatives] == [
-        f"/{X}:",
-        f"/{X}:(oai_dc)",
-    ]
-
-
 # --- beside Archives -----------------------------------------------------------------------------
 
 EDITION_OF_ARCHIVE = leads(OTHER, relation=".lastedition")
@@ -311,56 +250,11 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
 
 
 @pytest.mark.rule("P5-01")
-@pytest.mark.parametrize("name", [*PRECEDENCE])
+@pytest.mark.parametrize("name", CASES["archives are preferred to the registry"])
 def test_archives_are_preferred_to_the_registry(here: Database, name: str) -> None:
     text, archive, entries, expected = PRECEDENCE[name]
     store(here, entries)
     assert result_of(resolve(here, text, archive)) == expected
-
-
-def test_the_claim_of_an_actor_for_another_last_edition_does_not_count(here: Database) -> None:
-    store(here, {Z: held(1, DOC)})
-    first = {f"{X}!": (0, goes_on(Y)), f"{Y}!": (0, EDITION_OF_ARCHIVE)}
-    second = {f"{X}!": (0, goes_on(Z))}
-    assert result_of(resolve(here, f"{X}!{ORIGINAL}", first, second)) == OTHER
-    assert result_of(resolve(here, f"{X}!{ORIGINAL}", second)) == DOC
-
-
-def test_actors_with_the_originals_of_different_last_editions_are_no_rivals(
-    here: Database,
-) -> None:
-    store(here, {Y: held(1, DOC), Z: held(2, LATER)})
-    archives = [{f"{X}!": (0, goes_on(one))} for one in (Y, Z)]
-    assert result_of(resolve(here, f"{X}!{ORIGINAL}", *archives)) == DOC
-
-
-@pytest.mark.parametrize(
-    ("text", "archives", "now", "url"),
-    [
-        (X, [{X: (NEVER, "")}], DEADLINE, DOC),
-        (X, [{X: (0.1, leads(OTHER))}], 0.1, OTHER),
-        (X, [{X: (0.1, "")}, {X: (3, leads(OTHER))}], 3, OTHER),
-        (f"{X}{ORIGINAL}", [{X: (3, "")}], 3, DOC),
-        (f"{X}{ORIGINAL}", [{X: (NEVER, "")}], DEADLINE, DOC),
-    ],
-)
-def test_a_registered_document_waits_for_the_answers_of_all_archives(
-    here: Database, text: str, archives: Sequence[Habits], now: float, url: str
-) -> None:
-    store(here, ALL)
-    network = Network(*archives)
-    assert url_of(network.resolve(text, documents=documents_of(here))) == url
-    assert network.now == now
-
-
-def test_a_follow_up_question_waits_for_all_archives_before_the_registry_counts(
-    here: Database,
-) -> None:
-    store(here, {Y: held(1, EVIL), Z: held(1, EVIL)})
-    # the grace period after the answer of the first Archive ends before the answer of the third
-    first, second = {f"{X}!": (0, goes_on(Y))}, {f"{X}!": (0, goes_on(Z)), f"{Z}!": (0, goes_on(X))}
-    third = {f"{Y}!": (3, EDITION_OF_ARCHIVE)}
-    assert result_of(resolve(here, f"{X}!", first, second, third)) == OTHER
 
 
 @pytest.mark.parametrize("habit", [(NEVER, ""), (0, NONSENSE)])
@@ -391,53 +285,7 @@ def test_while_the_archive_that_may_have_minted_the_ibi_is_silent_the_registry_d
     assert result_of(found) == (AlertKind.SILENT if is_suspect else DOC)
 
 
-def test_without_a_registered_document_all_archives_are_waited_for(here: Database) -> None:
-    store(here, {})
-    network = Network({X: (3, leads(OTHER))})
-    assert url_of(network.resolve(X, documents=documents_of(here))) == OTHER
-
-
-@pytest.mark.parametrize(
-    ("text", "archive", "expected"),
-    [
-        (Y, {}, (AlertKind.UNKNOWN, 0, 1)),
-        (Y, {Y: (NEVER, "")}, (AlertKind.SILENT, 1, 1)),
-        (f"{X}:(marc)", {}, (AlertKind.MISSING, 0, 1)),
-        (f"{X}:(marc)", {f"{X}:(marc)": (NEVER, "")}, (AlertKind.SILENT, 1, 1)),
-        (f"{X}:(marc)", {f"{X}:(marc)": (1, leads(OTHER, relation=".metadata(marc)"))}, None),
-    ],
-)
-def test_alerts_wait_for_all_archives(
-    here: Database, text: str, archive: Habits, expected: tuple[AlertKind, int, int] | None
-) -> None:
-    store(here, ALL)
-    outcome = resolve(here, text, archive)
-    if expected is None:
-        assert url_of(outcome) == OTHER
-    else:
-        assert silence_of(outcome) == expected
-
-
 # --- the database --------------------------------------------------------------------------------
-
-
-def test_a_resolution_reads_the_registry_once_for_each_round(here: Database) -> None:
-    store(here, {X: held(1, DOC, next=cited(Y)), **LATER_DESCRIBED})
-    with statements_of(here) as sent:
-        resolve(here, f"{X}!")
-    assert len(sent) == 2
-    with statements_of(here) as sent:
-        resolve(here, X, {X: (0, leads(OTHER))})
-    assert sent == []
-
-
-def test_only_some_copies_of_a_document_are_read(here: Database) -> None:
-    copies = [Place(number, COPY) for number in range(2, MAX_REGISTRATIONS + 9)]
-    store(here, {X: Entry([Place(99, None, [(FREE, None, None)]), *copies])})
-    question = Question(parse_identifier(X), parse_verb_list(""))
-    answers = here.read(lambda connection: list_answers(connection, [question], ("::1",)))
-    assert len(answers) == MAX_REGISTRATIONS
-    assert answers[0].source.service == actor_of(99)
 
 
 @pytest.mark.parametrize(
@@ -456,40 +304,6 @@ def test_archives_still_answer_if_the_registry_cannot(
             network.resolve(X, documents=fail)
     else:
         assert url_of(network.resolve(X, documents=fail)) == expected
-
-
-@pytest.mark.parametrize(("config", "statements"), [({}, 1), ({"IBI_RESOLVER_REGISTRY": True}, 2)])
-def test_the_registry_is_read_only_if_it_is_enabled(
-    config: dict[str, object], statements: int
-) -> None:
-    with resolver_over([], SERVER_NAME="urlib.net", **config) as resolver:
-        store(resolver.database, ALL)
-        resolver.resolve(wants(X))  # writes the hint
-        with statements_of(resolver.database) as sent:
-            outcome = resolver.resolve(wants(X))
-        assert result_of(outcome) == (DOC if config else UNKNOWN)
-        assert len(sent) == statements
-
-
-@pytest.mark.rule("P4-15")
-def test_operations_of_the_registry_change_the_answers(here: Database) -> None:
-    registry = a_document_registry(here)
-    first, second = an_actor(registry, "first"), an_actor(registry, "second")
-    newer = register(registry, first, None, a_location("newer"))
-    older = a_location("older", "oai_dc", next_edition_url=cited(newer))
-    register(registry, first, X, older, original=True)
-    register(registry, second, X, a_location("copy"))
-    host = "http://hermes.dpi.inpe.br"
-    for text, expected in (
-        (f"{X}{ORIGINAL}", f"{host}/older"),
-        (f"{X}:(oai_dc)", f"{host}/older/0"),
-        (f"{X}!", f"{host}/newer"),
-    ):
-        assert result_of(resolve(here, text)) == expected, text
-    registry.change_actor(first, PASSWORD, X, second)
-    assert result_of(resolve(here, f"{X}{ORIGINAL}")) == f"{host}/copy"
-    # the new holder of the older edition has not stated the newer one
-    assert result_of(resolve(here, f"{X}!")) == f"{host}/copy"
 
 
 # --- the app -------------------------------------------------------------------------------------
@@ -539,13 +353,3 @@ def test_the_resolver_redirects_to_registered_documents(
         f"/{target}", base_url="http://urlib.net", headers={"Accept-Language": "pt"}
     )
     assert (response.status_code, response.headers.get("Location")) == (status, location)
-
-
-def test_the_page_about_suspects_links_only_to_archives() -> None:
-    archive = ArchiveSource(Y, "archive.br")
-    actor = ArchiveSource(actor_of(1), address_of(1), is_actor=True)
-    alert = Alert(AlertKind.SUSPECTS, parse_identifier(X), (archive, actor))
-    client = resolver_app(lambda *values: alert_response(alert)).test_client()
-    page = client.get(f"/{X}", headers={"Accept": "text/html"}).text
-    assert f'<dd><a href="http://archive.br/{X}">archive.br</a> (<code>{Y}</code>)' in page
-    assert f"<dd>{address_of(1)} (<code>{actor_of(1)}</code>)</dd>" in page

@@ -107,17 +107,3 @@ def test_changes_of_actor_at_the_same_time_leave_one_document(
     found = describe(registries[0], DOCUMENT)
     assert sorted(one[0] for one in found) == list("abcd")
     assert [one[2:] for one in found] == ["original", "copy", "copy", "copy"]
-
-
-@pytest.mark.rule("P4-16")
-def test_a_document_is_deleted_or_gets_a_copy(
-    registries: list[DocumentRegistry], race: Race
-) -> None:
-    a, b, *_ = ACTORS
-    register(registries[0], a, DOCUMENT)
-    deleted, copied = race(
-        lambda registry: registry.delete_registration(a, PASSWORD, DOCUMENT), registers(b)
-    )
-    assert copied == 200
-    expected = ["b document"] if deleted == 200 else ["a document", "b copy"]
-    assert describe(registries[0], DOCUMENT) == expected

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import text, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import update
 from support.document_registries import (
     ACTOR,
     IP,
     PASSWORD,
-    PREFIX,
     a_document_registry,
     a_location,
     an_actor,
@@ -54,17 +52,6 @@ def cancel(registry: DocumentRegistry, actor: str) -> None:
 
 
 # --- actors --------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("P4-02", "P4-06")
-def test_an_actor_gets_the_identifier_that_it_sends_or_a_minted_one(
-    registry: DocumentRegistry,
-) -> None:
-    answer = registry.register_actor(**ACTOR)
-    assert answer[:2] == ("actorID", f"{PREFIX}/2026/03.01.12.00")
-    assert register(registry, answer.text, DOCUMENT) == DOCUMENT
-    assert read_columns(registry, "email")["a"] == "banon@dpi.inpe.br"
-    assert read_columns(registry, "password_hash")["a"].startswith("scrypt:")
 
 
 @pytest.mark.rule("P4-03")
@@ -155,18 +142,6 @@ def test_the_operator_can_allow_identifiers(database: Database) -> None:
     an_actor(registry, "document")
     # two actors with one IBI would have the documents of each other
     assert refusal(lambda: an_actor(registry, "a"))[0] == 409
-
-
-@pytest.mark.rule("P4-04")
-def test_missing_identifiers_are_minted_and_never_again(registry: DocumentRegistry) -> None:
-    actor = an_ibi("a")
-    register(registry, actor, f"{PREFIX}/2026/03.01.12.00.00.002")
-    minted = []
-    for _ in range(3):
-        minted.append(register(registry, actor))
-        registry.delete_registration(actor, PASSWORD, minted[-1])
-    ends = ("", ".00.001", ".00.003")
-    assert minted == [f"{PREFIX}/2026/03.01.12.00{end}" for end in ends]
 
 
 @pytest.mark.rule("P4-04")
@@ -334,20 +309,3 @@ def test_a_password_that_changes_during_a_request_is_refused(
             connection.execute(update(Actor).values(password_hash=before))
     assert read_columns(registry, "email")["a"] == "banon@dpi.inpe.br"
     assert describe(registry, DOCUMENT) == ["a document"]
-
-
-@pytest.mark.postgresql
-@pytest.mark.rule("P4-11", "P4-12")
-def test_the_database_refuses_what_breaks_a_rule(registry: DocumentRegistry) -> None:
-    for name in "ab":
-        register(registry, an_ibi(name), DOCUMENT)
-    register(registry, an_ibi("a"), an_ibi("other"))
-    for change in (
-        # an actor has one registration of a document, and one actor has no copy
-        "actor_id = (SELECT actor_id FROM ibi_registry_registration WHERE id = 1) WHERE id = 2",
-        "is_copy = false WHERE id = 2",
-        # a copy is never the original
-        "is_original = true WHERE id = 2",
-    ):
-        with pytest.raises(IntegrityError), registry.database.writing() as connection:
-            connection.execute(text(f"UPDATE ibi_registry_registration SET {change}"))

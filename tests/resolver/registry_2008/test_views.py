@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 from flask import Flask
-from flask_wtf import CSRFProtect
-from support.archives import SERVICE, archive_of
-from support.cases import for_each
-from support.loopback import PATIENCE
-from support.pages import Page
 from support.registry_calls import (
     COPY_URL,
     DATE,
@@ -23,7 +15,6 @@ from support.registry_calls import (
     HERMES,
     ICONET,
     MINT_HOST,
-    PATH,
     URL,
     Pairs,
     actor_call,
@@ -31,15 +22,11 @@ from support.registry_calls import (
     document_call,
     read_xml,
     registry_app,
-    registry_of,
     verb_call,
 )
-from support.resolving import app_over, resolver_of, statements_of
-from support.web import Answer, ask
-from werkzeug.serving import make_server
+from support.resolving import resolver_of, statements_of
+from support.web import Answer
 
-from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.core.registry_2008 import VERBS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.registry_2008.views import MAX_BODY
 
@@ -114,7 +101,7 @@ def test_every_verb_is_answered(send: Callable[..., Answer]) -> None:
 
 
 @pytest.mark.rule("P4-01")
-@for_each(
+@pytest.mark.parametrize(
     ("options", "status", "text"),
     [
         ({"body": b"verb=%ff"}, 400, "verb must be one of RegisterActor"),
@@ -159,56 +146,7 @@ def test_an_unavailable_database_is_reported_without_details(
     resolver_of(app).close()
 
 
-def test_passwords_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    sent = dict(verb_call("ChangePassword", HERMES, "Secret-1", newPassword="Secret-2"))
-    with registry_app(tmp_path) as app:
-        # unlike the server in support, this server writes a request log
-        server = make_server("127.0.0.1", 0, app, threaded=True)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            url = f"http://127.0.0.1:{server.port}{PATH}"
-            assert requests.get(url, params=sent, timeout=PATIENCE).status_code == 403
-            assert requests.post(url, data=sent, timeout=PATIENCE).status_code == 403
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
-    # urllib3 is the client here
-    logged = [one.getMessage() for one in caplog.records if not one.name.startswith("urllib3")]
-    assert [text for text in logged if "verb=ChangePassword" in text]
-    assert not [text for text in logged if "Secret" in text]
-
-
 # --- the page ------------------------------------------------------------------------------------
-
-
-@for_each(
-    ("language", "words"),
-    [
-        ("en", "Registers a document and returns its IBI"),
-        ("pt-BR", "Registra um documento e retorna o seu IBI"),
-        ("es", "Registra un documento y devuelve su IBI"),
-    ],
-)
-def test_the_page_has_a_form_for_each_verb(app: Flask, language: str, words: str) -> None:
-    answer = call(app, method="GET", headers={"Accept-Language": language})
-    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-    page = Page(answer.text)
-    assert words in page.text("h2")
-    inputs = [attrs for tag, attrs in page.tags if tag == "input"]
-    for verb, arguments in VERBS.items():
-        place = inputs.index({"type": "hidden", "name": "verb", "value": verb})
-        fields = inputs[place + 1 :][: len(arguments.split())]
-        assert [
-            f"{field['name']}{'' if 'required' in field else '?'}" for field in fields
-        ] == arguments.split()
-        hidden = [field["name"] for field in fields if field["type"] == "password"]
-        assert hidden == [name for name in arguments.split() if name.lower().endswith("password")]
-    forms = [attrs for tag, attrs in page.tags if tag == "form"]
-    assert {(form["action"], form["method"]) for form in forms} == {(PATH, "post")}
-    assert len(forms) == len(VERBS)
 
 
 def test_a_form_is_sent_with_empty_fields(app: Flask) -> None:
@@ -219,57 +157,6 @@ def test_a_form_is_sent_with_empty_fields(app: Flask) -> None:
 # --- other routes of the app ---------------------------------------------------------------------
 
 
-def test_without_the_setting_there_is_no_registry(tmp_path: Path) -> None:
-    with app_over([], tmp_path) as app:
-        assert resolver_of(app).document_registry is None
-        assert call(app, DISPLAY, method="POST").status == 405
-        assert call(app, method="GET").status == 400
-
-
-@pytest.mark.parametrize("resolver_first", [True, False])
-def test_an_archive_in_the_same_app_does_not_hide_the_registry(
-    tmp_path: Path, resolver_first: bool
-) -> None:
-    app = Flask("both", instance_path=str(tmp_path))
-    app.config.from_mapping(
-        SECRET_KEY="a secret for tests",
-        IBI_DATABASE_URI=f"sqlite:///{tmp_path / 'ibi.sqlite'}",
-        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
-        IBI_ARCHIVE_SERVICE_IBI=SERVICE,
-        IBI_ARCHIVE_IP="150.163.34.243",
-    )
-    if not resolver_first:
-        IBIArchive(app)
-    with registry_app(tmp_path, app):
-        if resolver_first:
-            IBIArchive(app)
-        archive_of(app).init()
-        assert call(app, actor_call(HERMES)).status == 200
-        assert call(app, document_call(HERMES, DOCUMENT)).status == 200
-        assert "<h1>Document registry</h1>" in call(app, method="GET").text
-        assert ask(app, "/ibi/health").status == 200
-        archive_of(app).database.close()
-
-
-def test_a_route_of_the_host_has_precedence(tmp_path: Path) -> None:
-    host = Flask("host", instance_path=str(tmp_path))
-    host.add_url_rule(PATH, "own", lambda: "host", methods=["GET", "POST"])
-    with registry_app(tmp_path, host) as app:
-        for method in ("GET", "POST"):
-            assert call(app, DISPLAY, method=method).body == b"host"
-
-
 def test_the_registry_can_be_mounted_under_a_path(tmp_path: Path) -> None:
     with registry_app(tmp_path, APPLICATION_ROOT="/resolver") as app:
         assert 'action="/resolver/ibi/registry"' in call(app, method="GET").text
-
-
-def test_a_host_with_protected_forms_exempts_the_blueprint(tmp_path: Path) -> None:
-    host = Flask("host", instance_path=str(tmp_path))
-    host.secret_key = "a secret for tests"
-    protection = CSRFProtect(host)
-    with registry_app(tmp_path, host) as app:
-        assert call(app, actor_call(HERMES)).status == 400
-        protection.exempt(app.blueprints["ibi_resolver"])
-        assert call(app, actor_call(HERMES)).status == 200
-        assert registry_of(app).config.registry
