@@ -49,10 +49,9 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.core.claim import parse_key
-from flask_ibi_archive.core.identifiers.grammar import Identifier
-from flask_ibi_archive.core.identifiers.parse import Decoded, decode_identifier, parse_identifier
+from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol import inclusion
-from flask_ibi_archive.core.protocol.hosts import extract_host, extract_port, group_sender
+from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest, RegistrationStatus
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
@@ -87,9 +86,6 @@ REGISTERED = "registered"
 INCLUDED = "included"
 NOT_CONFIRMED = "included, not confirmed"
 EXCLUDED = "excluded"
-
-#: The ports that identifiers do not contain: of repository names, and of IBIps.
-DEFAULT_PORTS = (80, 800)
 
 # --- an Archive ----------------------------------------------------------------------------------
 
@@ -166,35 +162,6 @@ class Archive:
     def source(self) -> ArchiveSource:
         """The service and the address of the Archive, as the source of its answers."""
         return ArchiveSource(self.service_ibi, self.address)
-
-    def may_mint(self, ibi: Identifier) -> bool:
-        """Return whether an identifier contains the host or the IP address of this Archive.
-
-        The port must be a default port, the port of the Archive's address, or the port in the IBI
-        of its service.
-        """
-        own = _decode(parse_identifier(self.service_ibi))
-        if _decode(ibi).port not in (*DEFAULT_PORTS, own.port, extract_port(self.address)):
-            return False
-        return is_minted_at(ibi, extract_host(self.address), self.ip) or is_minted_at(
-            ibi, own.host, own.ip
-        )
-
-
-def is_minted_at(ibi: Identifier, host: str | None, ip: str | None) -> bool:
-    """Return whether an identifier contains a host or an IP address."""
-    decoded = _decode(ibi)
-    if decoded.host is not None and host is not None:
-        return decoded.host == host.lower()
-    return decoded.ip is not None and decoded.ip == ip
-
-
-def _decode(ibi: Identifier) -> Decoded:
-    """Return the content of an identifier; the form alone if it contains no address and date."""
-    try:
-        return decode_identifier(ibi)
-    except errors.IdentifierError:
-        return Decoded(ibi.form)
 
 
 #: The number of contradictions after which the claims of an Archive no longer count.

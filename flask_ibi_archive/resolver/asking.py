@@ -65,8 +65,9 @@ from flask_ibi_archive.server.http.transport import COMPRESSIONS, CUT_OFF, HEADE
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.archives import Archive
 
-#: The maximum number of connections of an engine to one host.
-MAX_HOST_CONNECTIONS = 8
+#: The maximum number of connections of a process, and of an engine to one host. A process may often
+#: open 1024 files.
+MAX_CONNECTIONS, MAX_HOST_CONNECTIONS = 512, 8
 #: The pause of the finisher in seconds.
 PAUSE = 0.01
 #: The maximum number of characters in the value of a sent header. Further ones are cut off.
@@ -420,7 +421,6 @@ class FanOut:
 
     def __init__(self, config: ResolverConfig, on_result: Callable[[ArchiveResult], None]) -> None:
         self._milliseconds = max(int(config.archive_timeout * 1000), 1)
-        self._max_connections = config.max_connections
         self._create_engine = partial(Engine, config.max_answer, config.inner_hosts)
         self._on_result = on_result
         self._processes: dict[int, _Process] = {}
@@ -464,7 +464,10 @@ class FanOut:
             self._count_failure("too many acknowledgments are pending")
             return False
         process.waiting.append((url, {**HEADERS, **headers}, 1))
-        process.free.append(self._take(process))
+        if process.opened:
+            self._start_finisher(process)
+        else:  # nobody was asked yet
+            process.free.append(self._take(process))
         return True
 
     def close(self, seconds: float = 2.0) -> None:
@@ -507,13 +510,18 @@ class FanOut:
         with process.lock:
             process.opened += not process.free
             engine = process.free.pop() if process.free else self._create_engine()
+        engine.limit_connections(max(MAX_CONNECTIONS // process.opened, 1))
+        if process.waiting:
+            self._send_waiting(process, engine)
+        self._start_finisher(process)
+        return engine
+
+    def _start_finisher(self, process: _Process) -> None:
+        with process.lock:
             if process.finisher is None or not process.finisher.is_alive():
                 process.finisher = Thread(target=self._work, args=(process,), daemon=True)
                 with suppress(RuntimeError):  # too many threads: a later call tries again
                     process.finisher.start()
-        engine.limit_connections(max(self._max_connections // process.opened, 1))
-        self._send_waiting(process, engine)
-        return engine
 
     def _work(self, process: _Process) -> None:
         """Drive the free engines, until all engines are free and have nothing to do."""

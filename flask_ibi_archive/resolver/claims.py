@@ -124,39 +124,6 @@ _FOLLOWED, _ARCHIVE, _NAME = FollowedArchive, RegisteredArchive, ClaimedName
 # --- pages ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class DueArchive:
-    """An Archive whose next page is asked for. The fields are the columns with the same names.
-
-    :param started_at: when the request was sent.
-    """
-
-    started_at: datetime
-    archive_id: int
-    service_ibi: str
-    address: str
-    key: str
-    epoch: str | None
-    position: str
-    etag: str | None
-    failures: int
-
-    @property
-    def url(self) -> str:
-        """The URL of the page."""
-        after = quote(self.position, safe="")
-        return f"http://{self.address}/ibi/claims?after={after}&limit={LIMIT}"
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers of the request."""
-        return _HEADERS if self.etag is None else {**_HEADERS, "If-None-Match": self.etag}
-
-    def is_at(self, row: sa.Row[Any]) -> bool:
-        """Return whether a row of the table still has the key and position of the request."""
-        return (row.key, row.epoch, row.position) == (self.key, self.epoch, self.position)
-
-
 #: A row for a name: the name, the item, the kind, the state, the timestamp, the Archive of the
 #: Original.
 NameRow: TypeAlias = "tuple[str, str, int, int, str | None, str | None]"
@@ -166,6 +133,7 @@ NameRow: TypeAlias = "tuple[str, str, int, int, str | None, str | None]"
 class Reading:
     """What was read of an Archive with one request.
 
+    :param archive: the row of :func:`list_due`.
     :param reason: why it was not possible, which continues a sentence about the Archive. None if it
         was.
     :param is_refused: whether the Archive has answered something that can't be believed.
@@ -175,7 +143,7 @@ class Reading:
     :param refused: why a line was refused, by its item.
     """
 
-    archive: DueArchive
+    archive: Any
     reason: str | None = None
     is_refused: bool = False
     page: Page | None = None
@@ -186,7 +154,7 @@ class Reading:
 
 
 def read_result(
-    archive: DueArchive, result: TransferResult, now: datetime, config: ResolverConfig
+    archive: Any, result: TransferResult, now: datetime, config: ResolverConfig
 ) -> Reading:
     """Return what the result of a request says."""
     if result.reason is not None:
@@ -206,7 +174,7 @@ def read_result(
     return Reading(archive, None, False, page, etag, *_read_claims(page, config.server_name))
 
 
-def _check_page(page: Page, archive: DueArchive, now: datetime, max_age: timedelta) -> None:
+def _check_page(page: Page, archive: Any, now: datetime, max_age: timedelta) -> None:
     """Check that a page is the one that was asked for.
 
     :raises PeerProtocolError: if it is not.
@@ -277,17 +245,18 @@ def _read_claims(
 
 def list_due(
     connection: sa.Connection, now: datetime, limit: int, omitted: Iterable[int] = ()
-) -> list[DueArchive]:
-    """Return the included Archives whose next page must be asked for now.
+) -> Sequence[Any]:
+    """Return the included Archives whose next page must be asked for now, with ``started_at``.
 
     Those that have failed are the last ones, the others are in the order of their turns.
 
     :param omitted: the ids of the Archives that are being asked.
     """
-    rows: Any = connection.execute(
+    return connection.execute(
         sa.select(
             _FOLLOWED.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _FOLLOWED.key,
             _FOLLOWED.epoch, _FOLLOWED.position, _FOLLOWED.etag, _FOLLOWED.failures,
+            sa.literal(now, UTCDateTime()).label("started_at"),
         )
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .where(
@@ -298,7 +267,6 @@ def list_due(
         .order_by(_FOLLOWED.failures > 0, _FOLLOWED.due_at.nulls_first())
         .limit(limit)
     ).all()  # fmt: skip
-    return [DueArchive(now, *row) for row in rows]
 
 
 class ReadingStore:
@@ -328,7 +296,10 @@ class ReadingStore:
             .where(_ARCHIVE.id == archive_id, _ARCHIVE.included_at.is_not(None))
             .with_for_update(of=_FOLLOWED)
         ).one_or_none()
-        if row is None or not reading.archive.is_at(row):
+        if row is None:
+            return False
+        asked = reading.archive
+        if (row.key, row.epoch, row.position) != (asked.key, asked.epoch, asked.position):
             return False
         has_news = reading.page is not None or reading.is_refused
         had_trust = has_news and is_trusted(self._connection, archive_id)
@@ -585,9 +556,8 @@ class Follower:
         #: Since when new claims count while the resolver catches up.
         self._since: datetime | None = None
         #: The Archives that are being asked, and the answers that are not stored yet.
-        self._asked: dict[int, DueArchive] = {}
-        self._arrived: deque[tuple[DueArchive, TransferResult]] = deque()
-        self._teller: Thread | None = None
+        self._asked: dict[int, Any] = {}
+        self._arrived: deque[tuple[Any, TransferResult]] = deque()
         self._told_at: datetime | None = None
         self._pages = self._claims = 0
 
@@ -645,19 +615,10 @@ class Follower:
         return leads
 
     def _tell(self) -> None:
-        """Notify the administrators of conflicts in a thread; the mail server can be slow."""
-        if self._renewed_at == self._told_at or (self._teller and self._teller.is_alive()):
-            return
-        self._told_at = self._renewed_at
-
-        def tell() -> None:
-            try:
-                tell_administrators(self._database, self._config, self._notifier, self._now())
-            except StorageError as error:
-                _logger.error("the administrators can't be told of conflicts: %s", error)
-
-        self._teller = Thread(target=tell, name="ibi-resolver-mail", daemon=True)
-        self._teller.start()
+        """Notify the administrators of conflicts, each time when the lease was renewed."""
+        if self._renewed_at != self._told_at:
+            self._told_at = self._renewed_at
+            tell_administrators(self._database, self._config, self._notifier, self._now())
 
     def _ask_due(self) -> bool:
         """Ask Archives that are due, as many as connections are free; return whether there are any.
@@ -676,11 +637,15 @@ class Follower:
                 break
             failing += archive.failures > 0
             self._asked[archive.archive_id] = archive
+            after, headers = quote(archive.position, safe=""), _HEADERS
+            if archive.etag is not None:
+                headers = {**_HEADERS, "If-None-Match": archive.etag}
+            url = f"http://{archive.address}/ibi/claims?after={after}&limit={LIMIT}"
             finish = partial(self._finish, archive)
-            self._engine.add(archive.url, int(TIMEOUT * 1000), finish, archive.headers)
+            self._engine.add(url, int(TIMEOUT * 1000), finish, headers)
         return bool(due)
 
-    def _finish(self, archive: DueArchive, result: TransferResult) -> None:
+    def _finish(self, archive: Any, result: TransferResult) -> None:
         self._arrived.append((archive, result))
 
     def _receive(self) -> None:

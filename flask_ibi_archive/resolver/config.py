@@ -27,14 +27,6 @@ from flask_ibi_archive.server.config import (
     setting,
 )
 
-try:
-    import resource
-except ImportError:  # Windows
-    FILES = 1024
-else:
-    FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-#: The default of IBI_RESOLVER_MAX_CONNECTIONS: half of the files that the process may open.
-MAX_CONNECTIONS = min(FILES // 2, 4096) if FILES > 0 else 4096
 #: The IBI of the resolver service in the standard's examples ([R] 5.2).
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 #: The finest step of the dates in the identifiers of the document registry, in seconds.
@@ -58,7 +50,6 @@ class ResolverConfig(SharedConfig):
 
     The keys of its own settings begin with ``IBI_RESOLVER_``.
 
-    :ivar max_connections: the maximum number of open connections to Archives in a process.
     :ivar email: the e-mail address of the resolver's administrator.
     :ivar follow: True if a thread of the app reads the claims of the Archives.
     :ivar claims_interval: the seconds after which the claims of an Archive are read again.
@@ -79,7 +70,6 @@ class ResolverConfig(SharedConfig):
     deadline: float = resolver_setting(parse_timeout, 10)
     max_answer: int = resolver_setting(parse_count, 65536)
     max_rounds: int = resolver_setting(parse_count, 16)
-    max_connections: int = resolver_setting(parse_count, MAX_CONNECTIONS)
     inner_hosts: InnerHosts = resolver_setting(parse_hosts, ())
     follow: bool = resolver_setting(parse_flag, False)
     claims_interval: float = resolver_setting(parse_timeout, 30)

@@ -183,7 +183,7 @@ def resolve(
     """
     if refusal := refuse_registration_key():
         return refusal
-    archive = find_own_archive()
+    archive, resolver = find_own_archive(), current_resolver()
     if archive is not None and not wanted.requires_original:
         response = archive.resolve(wanted, persistent_url, addresses, ranges)
         if response is not None:
@@ -192,16 +192,16 @@ def resolve(
         wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
     )
     try:
-        outcome = current_resolver().resolve(
+        outcome = resolver.resolve(
             resolution_request, acknowledges=request.method == "GET", own=archive
         )
     except errors.NotReady as error:
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
-    current_resolver().metrics.add_failed_url(wanted.ibi.text, outcome.kind.value)
+    resolver.metrics.add_failed_url(wanted.ibi.text, outcome.kind.value)
     if outcome.is_conflict and outcome.ibi is not None:
-        number = find_open_conflict(current_resolver().database, outcome.ibi.text)
+        number = find_open_conflict(resolver.database, outcome.ibi.text)
         outcome = replace(outcome, conflict=number)
     return alert_response(outcome)
 

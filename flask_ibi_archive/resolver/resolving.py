@@ -540,10 +540,9 @@ class Resolution:
     ) -> Redirect | None:
         """Add the answers of the document registry about items that no Archive knows.
 
-        An Archive that did not answer may have the item: it may have minted the identifier, or
-        lately given items with the same prefix. Then the answer of the registry about this item is
-        not used. A claim says nothing more if its Archive has answered. It may have been an old
-        claim.
+        An Archive that did not answer may have the item: it mints identifiers with this prefix, or
+        has lately given items with it. Then the answer of the registry about this item is not used.
+        A claim says nothing more if its Archive has answered. It may have been an old claim.
 
         :param silent: the ids of the Archives that did not answer.
         """
@@ -554,13 +553,10 @@ class Resolution:
             is_recent = not silent.isdisjoint(poll.known.recent)
             if is_claimed or is_recent or any(one.answer is not None for one in poll.requests):
                 occupied.add(poll.question.ibi)
-        absent = [self.archives.archives[archive_id] for archive_id in silent]
         questions = [
             question
             for question in analysis.questions
-            if question.ibi not in occupied
-            and question not in self._registered
-            and not any(archive.may_mint(question.ibi) for archive in absent)
+            if question.ibi not in occupied and question not in self._registered
         ]
         if questions:
             found = read(questions, self.request.client_addresses)
@@ -658,10 +654,9 @@ class Resolution:
         """Return the next result. None if none is to come, or arrives before the time to decide."""
         if self._own_requests:
             return self._ask_own(self._own_requests.popleft())
-        if self._replies is None:
-            return None
         # a result that arrived in time is used, even if the result is read late
-        return self._replies.get(max(self._wake - self.clock(), 0.0))
+        seconds = max(self._wake - self.clock(), 0.0)
+        return None if self._replies is None else self._replies.get(seconds)
 
     def _ask_own(self, target: Target) -> ArchiveResult:
         started = self.clock()
@@ -678,7 +673,7 @@ class Resolution:
         return Reply(target, found, self.clock() - started)
 
     def _abandon(self) -> None:
-        if self._replies is not None:
+        if self._replies is not None and self._replies.pending:
             self._replies.abandon()
 
     # --- what an alert tells ---------------------------------------------------------------------
@@ -821,6 +816,7 @@ class ResolverService:
         """
         ibi = request.wanted.ibi
         archives, known = self._look_up([ibi])
+        has_claims = archives.has_claims
         resolution = Resolution(
             request,
             archives,
@@ -831,10 +827,10 @@ class ResolverService:
             own,
             None if self.document_registry is None else self.document_registry.list_answers,
             trace,
-            look_up=(lambda further: self._look_up(further)[1]) if archives.has_claims else None,
+            look_up=(lambda further: self._look_up(further)[1]) if has_claims else None,
         )
         outcome, archive = resolution.run()
-        if archives.has_claims and random() < claims.SHARE:
+        if has_claims and random() < claims.SHARE:
             self._audit(ibi, archives, known[ibi.text], own)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, ibi)

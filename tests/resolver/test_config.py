@@ -9,7 +9,7 @@ import pytest
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.resolver.config import MAX_CONNECTIONS, ResolverConfig
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.config import (
     list_keys,
 )
@@ -39,7 +39,6 @@ SETTINGS: dict[str, tuple[Any, Any, Any, Any]] = {
         InnerHosts(frozenset({"files.corp", ".intranet"}), (ip_network("192.168.0.0/16"),)),
         "a..b",
     ),
-    "MAX_CONNECTIONS": (MAX_CONNECTIONS, "100", 100, 0),
     "FOLLOW": (False, "yes", True, "perhaps"),
     "CLAIMS_INTERVAL": (30, "10", 10.0, 0),
     "CLAIMS_MAX_AGE": (300, "90", 90.0, 0),

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select, update
 from support.claiming import ClaimingArchive, follow_row
@@ -203,6 +203,7 @@ _same = {"a": State.ORIGINAL, "b": State.ORIGINAL}
 _copies = dict.fromkeys("ab", State.COPY)
 
 
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from((0, 1)), _lists, st.integers(0, 3)), max_size=8))
 @example(  # an alias moves to another item, in the same state
     [

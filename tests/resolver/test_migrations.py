@@ -98,6 +98,7 @@ def test_migrations_and_models_agree(database: Database) -> None:
         check_drift(database, RESOLVER)
 
 
+@pytest.mark.slow
 @pytest.mark.postgresql
 def test_migrations_of_archive_and_resolver_are_independent(uri: str, database: Database) -> None:
     def theirs(connection: Connection) -> list[object]:

@@ -20,10 +20,9 @@ from support.registries import CHEAP, KEY, a_config, a_registry, a_request
 from support.resolving import app_over, resolver_of
 from support.smtp import post_office, receive
 
-from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, format_registration_request
-from flask_ibi_archive.resolver.archives import MAX_OF_SENDER, Archive, Registry, find_clashes
+from flask_ibi_archive.resolver.archives import MAX_OF_SENDER, Registry, find_clashes
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.database.database import Database
 
@@ -171,18 +170,6 @@ def new_archive(tmp_path: Path) -> Iterator[Any]:
     yield create
     for app in made:
         close(app)
-
-
-# --- the prefixes --------------------------------------------------------------------------------
-
-
-def test_an_archive_may_mint_with_the_port_of_its_address() -> None:
-    archive = Archive(1, SERVICES[0], "a.example.org:8080", "150.163.34.243")
-    for ibi, expected in (
-        ("example.org/a.8080/2026/03.01.12.00", True),
-        ("example.org/a.8081/2026/03.01.12.00", False),
-    ):
-        assert archive.may_mint(parse_identifier(ibi)) is expected
 
 
 # --- what a resolver knows -----------------------------------------------------------------------

@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
@@ -119,6 +119,7 @@ def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] =
     return "&".join(parts)
 
 
+@lru_cache(maxsize=1024)  # the names and many of the values are the same in all queries
 def encode_value(value: str) -> str:
     """Encode a name or a value for a query string.
 
@@ -256,7 +257,7 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
     """
     text = data.decode("utf-8", "surrogateescape") if isinstance(data, bytes) else data
     pairs = []
-    elements = _split_elements(text)
+    elements = iter(_split_elements(text))
     for start, name, _ in elements:
         if not name:
             raise PeerProtocolError("the name of a pair is empty", start)
@@ -285,20 +286,21 @@ def _split_group(text: str) -> tuple[str, ...]:
     return tuple([element for _, element, _ in _split_elements(text)])
 
 
-def _split_elements(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield the elements of a list, which white space outside braces separates.
+def _split_elements(text: str) -> list[tuple[int, str, bool]]:
+    """Return the elements of a list, which white space outside braces separates.
 
     :returns: for each element, the position, the text, and whether one pair of braces surrounds the
         element. The text does not contain these braces.
     """
-    end = 0
+    elements, end = [], 0
     while word := _WORD.search(text, end):
         start = word.start()
         plain = _PLAIN_ELEMENT.match(text, start)
         end = plain.end() if plain else _find_end(text, start)
         element = text[start:end]
         is_group = element[0] == "{" and (plain is not None or _is_group(element))
-        yield start, element[1:-1] if is_group else element, is_group
+        elements.append((start, element[1:-1] if is_group else element, is_group))
+    return elements
 
 
 def _find_end(text: str, start: int) -> int:

@@ -247,7 +247,7 @@ def _parse_content(answer: Answer, inner_hosts: InnerHosts) -> AnswerContent:
     key = pairs.get("urlkey", ())
     return AnswerContent(
         entries,
-        _parse_ibi(pairs, NEXT_EDITION),
+        _parse_ibi(pairs, NEXT_EDITION) if NEXT_EDITION in pairs else (),
         key[0] if len(key) == 1 and is_key(key[0]) else None,
     )
 

@@ -195,7 +195,7 @@ class Candidate:
 
     def __post_init__(self) -> None:
         origins = self.route.origins
-        self.path = self.route.question.verbs.relation.steps
+        self.path = self.route.questions[0].verbs.relation.steps
         self.chosen: Steps = ()
         self.choice: Steps | None = None
         self.has_language: bool = any(origin.has_language for origin in origins)
@@ -481,8 +481,9 @@ class Analysis:
     def _begin_round(self, routes: Iterable[Route]) -> None:
         self._routes: dict[Question, Route] = {}
         for route in routes:
-            self._routes.setdefault(route.question, route)
-            self._asked.setdefault(route.question, set()).add(route.remaining)
+            question = route.questions[0]
+            self._routes.setdefault(question, route)
+            self._asked.setdefault(question, set()).add(route.remaining)
         self.questions = tuple(self._routes)
         self._rounds += 1
         self._candidates: list[Candidate] = []
@@ -510,8 +511,11 @@ class Analysis:
             candidate = Candidate(answer, content, route, self._reader)
             self._candidates.append(candidate)
             # the item itself is right only if nobody has the translation that is asked for
-            asks_for_translation = any(origin.has_language for origin in self._list_origins())
-            if not self.waits_for_all and (candidate.has_language or not asks_for_translation):
+            if self.waits_for_all:
+                return None
+            if candidate.has_language or not any(
+                origin.has_language for way in self._routes.values() for origin in way.origins
+            ):
                 return candidate.redirect
         return None
 

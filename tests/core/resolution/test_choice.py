@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.stores import rep_of
 from support.vectors import FOLDER, load
@@ -390,6 +390,7 @@ class RandomArchives:
 
 
 @pytest.mark.rule("R62-11")
+@settings(max_examples=20)
 @given(
     verb_lists,
     st.sampled_from(["", "pt-BR, en;q=0.5", "en", "*", "pt;q=0"]),

@@ -39,10 +39,10 @@ def test_the_whole_url_may_be_an_address(target: str, expected: list[list[str]])
 def test_each_base_is_tried() -> None:
     bases = (BASE, f"{BASE}/repository")
     assert meanings("/1?x", *bases) == [
-        (f"{BASE}/1?x", ""),
-        (f"{BASE}/repository/1?x", ""),
-        (f"{BASE}/1", "?x"),
-        (f"{BASE}/repository/1", "?x"),
+        [f"{BASE}/1?x", ""],
+        [f"{BASE}/repository/1?x", ""],
+        [f"{BASE}/1", "?x"],
+        [f"{BASE}/repository/1", "?x"],
     ]
 
 

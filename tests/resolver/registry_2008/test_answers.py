@@ -267,24 +267,6 @@ def test_while_the_archive_that_had_the_item_is_silent_the_registry_does_not_cou
     assert result_of(resolve(here, X, {}, {X: habit}, hinted=1)) == DOC
 
 
-@pytest.mark.parametrize(
-    ("ibi", "is_suspect"),
-    [
-        ("a.br/service/2026/11.23.10.00", True),
-        ("a.br/service.8080/2026/11.23.10.00", False),
-        ("br/a1/2026/11.23.10.00", True),
-        ("a.br/x/2026/11.23.10.00", False),
-        ("83LX3pFwXQZeBBx/hwiTk", False),
-    ],
-)
-def test_while_the_archive_that_may_have_minted_the_ibi_is_silent_the_registry_does_not_count(
-    here: Database, ibi: str, is_suspect: bool
-) -> None:
-    store(here, {ibi: held(1, DOC)})
-    found = resolve(here, ibi, {ibi: (NEVER, "")})
-    assert result_of(found) == (AlertKind.SILENT if is_suspect else DOC)
-
-
 # --- the database --------------------------------------------------------------------------------
 
 
