@@ -11,8 +11,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from flask import Flask, Response
-from support.archives import archive_of, close, import_records, make_app, make_host
-from support.cases import for_each
+from support.archives import archive_of, close, import_records, make_host
 from support.databases import new_database
 from support.resolving import statements_of
 from support.shelf import Shelf
@@ -71,33 +70,24 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def old_place(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The URL of a database and the folder with the shelf, whose items have aliases."""
-    folder = tmp_path_factory.mktemp("old")
-    with new_database(backend, folder, ready=True) as uri:
-        app = make_app(uri, folder)
-        archive_of(app).init()
-        import_records(archive_of(app), records(folder / "sources"))
-        close(app)
-        yield uri, folder
-
-
-@pytest.fixture
-def old_with(old_place: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[NewApp]:
-    """A function that creates apps with these items, each with its own settings.
+def old_with(backend: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewApp]:
+    """A function that creates apps with these items on one database, each with its own settings.
 
     Accesses are not counted, because tests must not change the shared database.
     """
-    monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
-    made: list[Flask] = []
+    folder, made = tmp_path_factory.mktemp("old"), list[Flask]()
 
     def make(**options: Any) -> Flask:
-        made.append(make_host(*old_place, **{"IBI_FORMER_HOSTS": FORMER, **options}))
+        made.append(make_host(uri, folder, **{"IBI_FORMER_HOSTS": FORMER, **options}))
         return made[-1]
 
-    yield make
-    for app in made:
-        close(app)
+    with new_database(backend, folder, ready=True) as uri, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_resolution, "count_after_response", lambda *parts: None)
+        archive_of(make()).init()
+        import_records(archive_of(made[0]), records(folder / "sources"))
+        yield make
+        for app in made:
+            close(app)
 
 
 @pytest.fixture
@@ -249,39 +239,38 @@ def test_without_former_addresses_a_page_that_does_not_exist_costs_no_statement(
     assert ask(app, "/papers/1").status == 302
 
 
-@pytest.mark.parametrize("step", ["before", "after"])
-def test_a_resolver_of_the_same_app_resolves(old_with: NewApp, step: str) -> None:
+def test_a_resolver_of_the_same_app_resolves(old_with: NewApp) -> None:
     def resolve(wanted: PersistentUrl, url: str, *more: Any) -> Response:
         return Response(f"{wanted.ibi} {wanted.path} {url}")
 
-    app = old_with(**{step: lambda app: add_resolver(app, resolve)})
-    url = f"{HOST}:80/{REPORT_IBIP}"
-    answer = ask(app, "/hdl:20.500.12345/678/a.pdf")
-    assert answer.text == f"{REPORT_IBIP} /a.pdf {url}/a.pdf"
-    assert ask(app, "/papers/2009/report").text == f"{REPORT_IBIP}  {url}"
-    assert ask(app, "/text/24").text == f"{REPORT_IBIP}  {url}"
-    assert ask(app, f"/{REPORT}").text == f"{REPORT}  {HOST}:80/{REPORT}"
-    assert ask(app, "/hdl:20.500.12345/none").status == 404
-    # the resolver explains what is like a persistent URL
-    assert ask(app, "/sid.inpe.br/x").status == 400
+    for step in ("before", "after"):
+        app = old_with(**{step: lambda app: add_resolver(app, resolve)})
+        url = f"{HOST}:80/{REPORT_IBIP}"
+        answer = ask(app, "/hdl:20.500.12345/678/a.pdf")
+        assert answer.text == f"{REPORT_IBIP} /a.pdf {url}/a.pdf"
+        assert ask(app, "/papers/2009/report").text == f"{REPORT_IBIP}  {url}"
+        assert ask(app, f"/{REPORT}").text == f"{REPORT}  {HOST}:80/{REPORT}"
+        assert ask(app, "/hdl:20.500.12345/none").status == 404
+        # the resolver explains what is like a persistent URL
+        assert ask(app, "/sid.inpe.br/x").status == 400
 
 
-@for_each("rule", ["/<path:page>", "/<path:page>/"])
-@for_each("step", ["before", "after"])
-def test_a_route_for_all_paths_leaves_aliases_to_the_archive(
-    old_with: NewApp, step: str, rule: str
-) -> None:
-    def add(app: Flask) -> None:
-        app.add_url_rule(rule, "own", lambda page: f"own {page}")
-
-    app = old_with(**{step: add})
-    end = "/" * rule.endswith("/")
-    assert location(ask(app, f"/ark:12345/x54xz321{end}")) == REPORT_URL
-    assert location(ask_at(app, OLD_HOST, "/Relat%C3%B3rio%20Final/")) == REPORT_URL
-    assert ask(app, f"/hdl:1/2{end}").text == "own hdl:1/2"
-    assert ask_at(app, OLD_HOST, f"/other{end}").text == "own other"
-    # a page of the app, although an item was there
-    assert ask(app, f"/papers/2009/report{end}").text == "own papers/2009/report"
+def test_a_route_for_all_paths_leaves_aliases_to_the_archive(old_with: NewApp) -> None:
+    for step, end in (("before", ""), ("after", ""), ("before", "/")):
+        rule = f"/<path:page>{end}"
+        app = old_with(
+            **{
+                step: lambda app, rule=rule: app.add_url_rule(
+                    rule, "own", lambda page: f"own {page}"
+                )
+            }
+        )
+        assert location(ask(app, f"/ark:12345/x54xz321{end}")) == REPORT_URL
+        assert location(ask_at(app, OLD_HOST, "/Relat%C3%B3rio%20Final/")) == REPORT_URL
+        assert ask(app, f"/hdl:1/2{end}").text == "own hdl:1/2"
+        assert ask_at(app, OLD_HOST, f"/other{end}").text == "own other"
+        # a page of the app, although an item was there
+        assert ask(app, f"/papers/2009/report{end}").text == "own papers/2009/report"
 
 
 class OldShelf(Shelf):

@@ -201,6 +201,8 @@ def test_no_request_to_a_resolver_fails_or_writes(
             elif kind < 0.7:
                 target = f"/{chance.choice([*table, NOBODY])}{chance.choice(UNUSUAL['modifiers'])}"
                 environ["PATH_INFO"] = spoil(chance, target).decode("latin-1")
+            elif kind < 0.75:
+                environ["PATH_INFO"], environ["QUERY_STRING"] = "/", ""
             yield environ
 
     uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"

@@ -206,13 +206,7 @@ def test_other_persistent_urls_and_paths_are_not_resolved_here(web: Flask) -> No
         assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
     # other paths and messages are no persistent urls
     # other paths get the 404 of the host
-    for target in [
-        "new/gadgets",
-        "%ff/%00",
-        "AWS/S3",
-        "docs/minutes/2009/02.16.09.pdf",
-        "software/linux/2023/12.04.01",
-    ]:
+    for target in ("new/gadgets", "%ff/%00", "AWS/S3", "software/linux/2023/12.04.01"):
         for method in ("GET", "POST"):
             answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
             assert answer.status == 404, target
@@ -227,18 +221,13 @@ def test_other_persistent_urls_and_paths_are_not_resolved_here(web: Flask) -> No
             assert "may only be sent to the resolver's service" in answer.alert
 
 
-@pytest.mark.parametrize("base", [f"{HOST.upper()}:80/", "http://127.0.0.1:8000"])
-def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
-    web_with: NewApp, base: str
-) -> None:
-    app = web_with(IBI_PERSISTENT_URL_BASE=base)
-    host = {"Host": "127.0.0.1:8000"} if "8000" in base else {}
-    answer = ask(app, f"/{NOBODY}", headers=host)
-    assert answer.status == 404
-    assert answer.pairs["ibi"] == ("rep", NOBODY)
-    assert NOBODY in " ".join(answer.pairs["alert"])
-    page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
-    assert page.text("h1") == "This Archive does not have what was requested"
+def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(web_with: NewApp) -> None:
+    for base, host in ((f"{HOST.upper()}:80/", {}), ("http://a.b:8000", {"Host": "a.b:8000"})):
+        app = web_with(IBI_PERSISTENT_URL_BASE=base)
+        answer = ask(app, f"/{NOBODY}", headers=host)
+        assert (answer.status, answer.pairs["ibi"]) == (404, ("rep", NOBODY))
+        page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
+        assert page.text("h1") == "This Archive does not have what was requested"
 
 
 def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
@@ -280,58 +269,22 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
         assert shown.headers["Link"] == f'<{BASE}/{NEW}>; rel="successor-version"'
 
 
-@pytest.mark.parametrize("follows", [True, False])
-def test_a_removed_edition_is_passed_over_whether_or_not_editions_are_followed(
-    new_app: NewApp, follows: bool
-) -> None:
-    app = new_app(IBI_FOLLOW_EDITIONS=follows)
-    archive_of(app).init()
-    deleted = {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
-    import_records(
-        archive_of(app),
-        [
-            {"rep": rep(1), "next_edition": rep(2)},
-            {"rep": rep(2), "next_edition": rep(3)},
-            {"rep": rep(3), **deleted},
-        ],
-    )
-    assert redirect_of(ask(app, f"/{rep(1)}!")) == col(rep(2), "")
-    assert redirect_of(ask(app, f"/{rep(2)}!")) == col(rep(2), "")
-    missing = ask(app, f"/{rep(2)}!:")
-    assert (missing.status, missing.pairs["ibi"]) == (404, ("rep", rep(2)))
-    assert ask(app, f"/{rep(3)}!").status == 410
-
-
 def test_an_alert_links_to_the_parts_that_an_item_has(web: Flask) -> None:
-    for ibi, rest, missing_part, missing_part_pt, found in [
-        (REPORT, "/none.txt", "not have the file", "o arquivo", PARTS),
-        # a file is called a%20b.txt
-        (REPORT, "/a%20b.txt", "not have the file", "o arquivo", PARTS),
-        (REPORT, "+(de)", "not have the translation", "a tradução", PARTS),
-        (REPORT, ":(marc)", "no metadata in the format", "no formato", PARTS),
-        (ONLY_IBIP, ":", "no metadata", "metadados", [FILES]),
+    for ibi, rest, text, found in [
+        (REPORT, "/a%20b.txt", "not have the file", PARTS),  # a file is called a%20b.txt
+        (REPORT, "+(de)", "not have the translation", PARTS),
+        (REPORT, ":(marc)", "no metadata in the format", PARTS),
+        (ONLY_IBIP, ":", "no metadata", [FILES]),
     ]:
-        target = ibi + rest
-        alternatives = [f"/{ibi}{one}" for one in found]
-        for language, text, heading in (
-            ("en", missing_part, "The item exists, but does not have what was requested"),
-            ("pt", missing_part_pt, "O item existe, mas não tem o que foi pedido"),
-        ):
-            answer = ask_with(web, f"/{target}", language, BROWSER)
-            assert answer.status == 404
-            page = Page(answer.text)
-            assert page.text("h1") == heading
-            assert text in page.text("p")
-            assert page.links == [
-                "/ibi/items",
-                f"/{ibi}",
-                *alternatives,
-                f"/{ibi}",
-                f"{BASE}/{target}",
-            ]
+        target, alternatives = ibi + rest, [f"/{ibi}{one}" for one in found]
+        answer = ask_with(web, f"/{target}", accept=BROWSER)
+        assert answer.status == 404
+        page = Page(answer.text)
+        assert text in page.text("p")
+        links = ["/ibi/items", f"/{ibi}", *alternatives, f"/{ibi}", f"{BASE}/{target}"]
+        assert page.links == links
         pairs = ask(web, f"/{target}").pairs
         assert pairs["url.persistent"] == (f"{BASE}/{target}",)
-        assert pairs["ibi"][1] == ibi
         assert pairs["alternatives"] == tuple(alternatives)
         for one in alternatives:
             assert ask(web, one).status == 302
@@ -340,9 +293,8 @@ def test_an_alert_links_to_the_parts_that_an_item_has(web: Flask) -> None:
 def test_settings_and_routes_of_the_host_have_precedence(web_with: NewApp) -> None:
     # local resolution can be switched off
     app = web_with(IBI_LOCAL_RESOLUTION=False)
-    for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
-        for method in ("GET", "POST"):
-            assert ask(app, f"/{target}", method).status == 404
+    for target in (REPORT, NOBODY, GONE, f"{REPORT}::"):
+        assert ask(app, f"/{target}").status == ask(app, f"/{target}", "POST").status == 404
     assert ask(app, SERVICE_PATH).status == 400
     # a redirect of the host has precedence
     app = web_with()
@@ -423,10 +375,7 @@ def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
 def test_an_error_in_counting_does_not_affect_the_response(
     filled: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*arguments: Any) -> None:
-        raise RuntimeError("the disk is full")
-
-    monkeypatch.setattr(archive_of(filled), "take_acknowledgment", fail)
+    monkeypatch.setattr(archive_of(filled), "take_acknowledgment", None)
     with caplog.at_level(logging.ERROR):
         assert ask(filled, f"/{rep(1)}").status == 302
     assert "could not be counted" in caplog.text
@@ -453,19 +402,16 @@ def without_key(outcome: LocalOutcome) -> LocalOutcome:
 
 @pytest.mark.slow
 def test_values_give_the_same_outcome_as_text(
-    new_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
+    new_app: NewApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random_ = random.Random(12)
+    chance, kinds, maker = random.Random(12), set(), StoreMaker(3, 120)
     archives = [archive_of(new_app(IBI_FILTER_URL_LIST=filtered)) for filtered in (True, False)]
     archives[0].init()
-    maker = StoreMaker(3, 120)
     import_records(archives[0], maker.records)
-    kinds = set()
     for number in range(800):
-        archive = archives[number % 2]
-        wanted = make_wanted(random_, maker.records)
-        ranges = parse_accept_language(random_.choice(PREFERENCES))
-        users = (random_.choice(USERS),)
+        archive, wanted = archives[number % 2], make_wanted(chance, maker.records)
+        ranges = parse_accept_language(chance.choice(PREFERENCES))
+        users = (chance.choice(USERS),)
         by_values = without_key(resolve_locally(archive, wanted, ranges, users))
         with monkeypatch.context() as patch:
             patch.setattr(local_resolution, "answer_question", answer_by_text)

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, Response
+from flask import Flask
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records, open_app
-from support.cases import for_each
 from support.moves import confirm
-from support.pages import Page, see
-from support.web import NOBODY, add_resolver, ask, rep
+from support.pages import see
+from support.web import NOBODY, ask, rep
 
 from flask_ibi_archive.archive.items.archives import store_address
 
@@ -57,11 +56,10 @@ def fill(app: Flask, address: str | None = FAR, is_confirmed: bool = False) -> N
         confirm(archive)
 
 
-@for_each(
+@pytest.mark.parametrize(
     ("base", "address", "is_confirmed", "there"),
     [
         (BASE, FAR, True, BASE),
-        (BASE, None, True, BASE),
         (BASE, FAR, False, f"http://{FAR}"),
         (f"{HOST}:80/", FAR, True, f"http://{FAR}"),
         (BASE, None, False, None),
@@ -69,14 +67,9 @@ def fill(app: Flask, address: str | None = FAR, is_confirmed: bool = False) -> N
     ],
 )
 def test_persistent_urls_lead_to_the_resolver_or_the_other_archive(
-    tmp_path_factory: pytest.TempPathFactory,
-    base: str,
-    address: str | None,
-    is_confirmed: bool,
-    there: str | None,
+    tmp_path: Path, base: str, address: str | None, is_confirmed: bool, there: str | None
 ) -> None:
-    folder = tmp_path_factory.mktemp("giver")
-    with open_app("sqlite", folder, IBI_PERSISTENT_URL_BASE=base) as app:
+    with open_app("sqlite", tmp_path, IBI_PERSISTENT_URL_BASE=base) as app:
         fill(app, address, is_confirmed)
         usual = ask(app, f"/{NOBODY}").headers if base == BASE else {}
         for target, full in (
@@ -101,9 +94,8 @@ def test_persistent_urls_lead_to_the_resolver_or_the_other_archive(
                 assert answer.pairs["state"] == ("Deleted",)
 
 
-@pytest.mark.parametrize("is_confirmed", [True, False])
-def test_a_reader_who_comes_back_is_not_redirected_again(app: Flask, is_confirmed: bool) -> None:
-    fill(app, is_confirmed=is_confirmed)
+def test_a_reader_who_comes_back_is_not_redirected_again(app: Flask) -> None:
+    fill(app)
     for target, status in ((f"/{rep(1)}?x=1", 410), (f"/{rep(2)}{ORIGINAL}", 404)):
         mark = "&ibiurl.movedfrom="
         assert ask(app, f"{target}{mark}{SERVICE}").status == status
@@ -167,15 +159,6 @@ def test_several_moves_lead_on_and_end(chain: dict[str, Flask]) -> None:
     assert visit(chain, f"http://{first}/{rep(1)}") == [*passed, (third, 302), (first, 410)]
 
 
-def test_the_tombstone_of_a_translation_that_was_moved_is_shown(new_app: NewApp) -> None:
-    app = new_app(IBI_PERSISTENT_URL_BASE=HOST)
-    archive_of(app).init()
-    fill(app)
-    answer = ask(app, f"/{rep(3)}+(pt)", headers=BROWSER)
-    assert answer.status == 410
-    assert f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}" in Page(answer.text).links
-
-
 def test_the_pages_of_a_moved_item_link_to_its_new_place(app: Flask) -> None:
     fill(app)
     place = f"http://{FAR}/{rep(1)}?ibiurl.movedfrom={SERVICE}"
@@ -187,11 +170,3 @@ def test_the_pages_of_a_moved_item_link_to_its_new_place(app: Flask) -> None:
     assert "O item foi movido para outro acervo:" in page.text("p")
     confirm(archive_of(app))
     assert place not in see(app, f"/col/{rep(1)}/", 410).links
-
-
-def test_a_resolver_in_the_app_answers(app: Flask) -> None:
-    fill(app)
-    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
-    app.add_url_rule("/<path:page>", "page", lambda page: "a page")
-    for target in (f"/{rep(1)}", "/hdl:20.500/1"):
-        assert ask(app, target).text == f"resolved {rep(1)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -159,33 +158,3 @@ def test_requests_fail_at_once_while_the_server_is_known_to_be_silent(tmp_path: 
             assert monotonic() < end
             now += 1
         assert all(ask(app, target).status != 503 for target in (*NEEDING.values(), ALIAS))
-
-
-@pytest.mark.slow
-def test_requests_fail_at_once_under_load_while_the_server_hangs(tmp_path: Path) -> None:
-    """60 requests a second for 30 seconds; the server of the app has 16 threads."""
-    targets = [*NEEDING.values(), ALIAS, HOST_PATH]
-
-    def run(arrival: float, target: str) -> tuple[str, float, float, Answer]:
-        answer = ask(app, target)
-        return target, arrival, monotonic() - arrival, answer
-
-    with relayed_app(tmp_path, 5) as (app, relay), ThreadPoolExecutor(16) as pool:
-        wait_for_service(app)
-        sent, begin = [], monotonic()
-        recovery = begin + 30
-        relay.hangs = True
-        # the load goes on when the server answers again
-        for number in range(35 * 60):
-            arrival = begin + number / 60
-            sleep(max(0.0, arrival - monotonic()))
-            relay.hangs = arrival < recovery
-            sent.append(pool.submit(run, arrival, targets[number % len(targets)]))
-        answered = [one.result() for one in sent]
-    first_timeout = min(arrival + took for target, arrival, took, _ in answered)
-    silent = [one for one in answered if first_timeout < one[1] < recovery]
-    took = sorted(one[2] for one in silent)
-    assert took[len(took) * 99 // 100] <= 1
-    for target, _, _, answer in silent:
-        assert answer.status == 404 if target == HOST_PATH else is_unavailable(answer), target
-    assert max(one[1] for one in answered if one[3].status == 503) < recovery + 2
