@@ -126,40 +126,31 @@ def fill(app: Flask) -> list[str]:
     :returns: the identifiers of the items.
     """
     archive = archive_of(app)
-    same = {"archive_id": archive.served().id, "state": "Original"}
-    ids, reps = range(1000, 1000 + NUMBER), [rep_of(number) for number in range(NUMBER)]
-    items = [
-        {
-            **same,
-            "id": key,
-            "rep": rep,
-            "timestamp": datetime(2009, 7, 21, tzinfo=timezone.utc),
-            "target_path": "a",
-            "access_networks": "10.0.0.0/8",
-            "access_others": "metadata",
-            "language": ("en", "pt")[key % 2],
-            "next_edition": None if key % 2 else rep_of(key - 999),
-            "metadata_ibi": reps[-1],
-        }
-        for key, rep in zip(ids, reps, strict=True)
-    ]
-    names = [{**same, "text": item["rep"], "item_id": item["id"], "form": "rep"} for item in items]
-    members = [
-        {
-            "archive_id": same["archive_id"],
-            "ibi": item["rep"],
-            "head": reps[number // 2 * 2],
-            "language": item["language"],
-        }
-        for number, item in enumerate(items)
-    ]
+    same = {"archive_id": archive.served().id}
+    reps = [rep_of(number) for number in range(NUMBER)]
+    rows: list[tuple[Any, dict[str, Any]]] = []
+    for number, rep in enumerate(reps):
+        key, language = number + 1000, ("en", "pt")[number % 2]
+        item = {"id": key, "rep": rep, "state": "Original", "language": language, **same}
+        item |= {"timestamp": datetime(2009, 7, 21, tzinfo=timezone.utc), "target_path": "a"}
+        item |= {"access_networks": "10.0.0.0/8", "access_others": "metadata"}
+        item |= {"next_edition": None if number % 2 else reps[number + 1], "metadata_ibi": reps[-1]}
+        head = reps[number // 2 * 2]
+        rows += [
+            (Item, item),
+            (
+                ItemIdentifier,
+                {"text": rep, "item_id": key, "form": "rep", "state": "Original", **same},
+            ),
+            (File, {"item_id": key, "path": "a", "position": 0}),
+            (Translation, {"ibi": rep, "head": head, "language": language, **same}),
+        ]
     with archive.database.writing() as connection:
-        connection.execute(insert(Item), items)
-        connection.execute(insert(ItemIdentifier), names)
-        connection.execute(
-            insert(File), [{"item_id": key, "path": "a", "position": 0} for key in ids]
-        )
-        connection.execute(insert(Translation), members)
+        for table in (Item, ItemIdentifier, File, Translation):
+            values = [row for of_table, row in rows if of_table is table]
+            # a large statement needs longer than the timeout in some containers
+            for begin in range(0, NUMBER, 100):
+                connection.execute(insert(table), values[begin : begin + 100])
     return reps
 
 
