@@ -73,6 +73,7 @@ def test_a_database_without_tables_is_reported_until_init(new_app: Callable[...,
     assert "run: flask ibi init" in reason(app)
     archive_of(new_app()).init()
     assert check(app, "/ibi/health") == (200, {"status": "ok"})
+    assert NOBODY in reason(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
     archive_of(app).downgrade("base")
     assert "does not contain the tables" in reason(app)
 
@@ -85,11 +86,6 @@ def test_tables_of_another_revision_are_reported(app: Flask) -> None:
     said = reason(app)
     assert "the database is at revision ibi_9999" in said
     assert said.endswith("run: flask ibi upgrade")
-
-
-def test_a_missing_archive_is_reported(new_app: Callable[..., Flask]) -> None:
-    archive_of(new_app()).init()
-    assert NOBODY in reason(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
 
 
 def test_a_missing_folder_of_files_is_reported(app: Flask) -> None:
@@ -118,13 +114,6 @@ def test_a_folder_that_is_not_writable_is_reported(
     said = reason(new_app(IBI_FILES_FOLDER="/proc/self"))
     assert "can't be written; set IBI_FILES_FOLDER to a folder that this process may write" in said
     assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
-
-
-def test_a_check_leaves_no_files(app: Flask, tmp_path: Path) -> None:
-    archive_of(app).served()  # SQLite creates its files beside the database
-    before = sorted(tmp_path.rglob("*"))
-    assert check(app, "/ibi/health")[0] == 200
-    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.only_on("sqlite")
