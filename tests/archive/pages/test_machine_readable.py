@@ -158,15 +158,6 @@ def test_the_links_and_the_head_of_a_landing_page(web: Flask) -> None:
         part = ask(web, url.removeprefix(ORIGIN))
         assert part.status == 200, url
         assert links_of(part)["cite-as"] == found["cite-as"]
-    # the head of the page describes the item
-    head = Head(ask(web, f"/col/{REPORT}/?lang=pt").text)
-    assert head.links["canonical"] == f"{ORIGIN}/col/{REPORT}/"
-    assert head.values("citation_title") == ["A report"]
-    assert head.values("citation_author") == ["Banon"]
-    assert ("DC.title", "A report", "en") in head.meta
-    [pdf] = head.values("citation_pdf_url")
-    assert ask(web, pdf.removeprefix(ORIGIN)).body.startswith(b"")
-    assert json.loads(head.json_ld)["name"] == "A report"
 
 
 #: A function that creates an app with records.

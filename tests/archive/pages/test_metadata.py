@@ -41,7 +41,6 @@ from flask_ibi_archive.core.records.work import Work
 
 DC = "{http://purl.org/dc/elements/1.1/}"
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
-LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 
 
 def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:
@@ -57,11 +56,8 @@ def test_metadata_without_a_format_are_a_page_or_another_item(web: Flask) -> Non
     # metadata without a format are a page
     for ibi in [REPORT, REPORT_IBIP, REPORT_ALIAS]:
         answer = ask(web, f"/col/{ibi}/metadata")
-        assert answer.status == 200
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
         assert 'lang="en">A report</dd>' in answer.text
-        assert ">Banon</dd>" in answer.text
-        assert f"/col/{REPORT}/metadata?choice=oai_dc" in answer.text
     # the address redirects to metadata that are an item
     place = f"http://mtc-m16c.sid.inpe.br/col/{METADATA}/doc/page.html"
     assert leads_to(web, f"/col/{WITH_METADATA}/metadata") == [place]
@@ -77,23 +73,6 @@ def test_metadata_without_a_format_are_a_page_or_another_item(web: Flask) -> Non
         answer = ask(web, f"/col/{ibi}/metadata", remote=OUTSIDE)
         assert answer.status == 403
         assert "Access to this item is restricted" in answer.text
-    # oai dc has its namespaces
-    root = oai_dc(web, REPORT)
-    assert root.tag == "{http://www.openarchives.org/OAI/2.0/oai_dc/}dc"
-    assert root.get(LOCATION) == (
-        "http://www.openarchives.org/OAI/2.0/oai_dc/ http://www.openarchives.org/OAI/2.0/oai_dc.xsd"
-    )
-    elements = [(child.tag, child.text, child.get(LANG)) for child in root]
-    formats = [element for element in elements if element[0] == f"{DC}format"]
-    assert (f"{DC}format", "application/pdf", None) in formats
-    assert [element for element in elements if element not in formats] == [
-        (f"{DC}title", "A report", "en"),
-        (f"{DC}creator", "Banon", None),
-        # what the Archive knows
-        (f"{DC}identifier", f"http://urlib.net/{REPORT_IBIP}", None),
-        (f"{DC}language", "eng", None),
-        (f"{DC}rights", "info:eu-repo/semantics/openAccess", None),
-    ]
 
 
 def test_oai_dc_contains_every_value_that_the_reader_may_see(app: Flask) -> None:
@@ -160,16 +139,13 @@ def leads_to(app: Flask, target: str, **options: Any) -> list[str]:
     return answer.headers.getlist("Location")
 
 
-@pytest.mark.parametrize("base", ["https://example.org/ibi/"])
 def test_the_address_redirects_to_the_persistent_url_of_metadata_in_another_archive(
-    web_with: Callable[..., Flask], base: str
+    web_with: Callable[..., Flask],
 ) -> None:
-    app = web_with(IBI_PERSISTENT_URL_BASE=base)
-    start = base.rstrip("/")
-    assert leads_to(app, f"/col/{FAR_METADATA}/metadata") == [f"{start}/{FAR}"]
-    assert leads_to(app, f"/col/{FAR_METADATA}/metadata?choice=oai_dc") == [
-        f"{start}/{FAR}:(oai_dc)"
-    ]
+    app = web_with(IBI_PERSISTENT_URL_BASE="https://example.org/ibi/")
+    for rest, end in (("", ""), ("?choice=oai_dc", ":(oai_dc)")):
+        place = f"https://example.org/ibi/{FAR}{end}"
+        assert leads_to(app, f"/col/{FAR_METADATA}/metadata{rest}") == [place]
 
 
 ORIGIN = "http://mtc-m16c.sid.inpe.br"

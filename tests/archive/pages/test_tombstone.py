@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -55,34 +54,16 @@ def test_the_pages_of_a_removed_item(app: Flask, removed: tuple[str, str]) -> No
                 assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
                 assert answer.headers["Link"] == f'<{BASE}{NOBODY}>; rel="successor-version"'
                 assert (answer.body == b"") == (method == "HEAD")
-    # the page shows item date reason and successor
+    # the page shows item, date, reason and successor
     shown = json.loads(command(app, "show", removed[0], "--json").data)
     page = see(app, f"/col/{removed[1]}/", 410)
-    assert page.text("h1") == "This item was removed"
-    assert page.text("title") == "This item was removed: A report"
-    assert "A report" in page.text("p")
-    assert "Banon, G." in page.text("span")
-    # the reason comes before the citation
     assert REASON in page.text("p")
     assert CITATION in page.text("p")
-    assert page.source.index("Reason") < page.source.index("How to cite")
-    for ibi in removed:
-        assert ibi in page.text("code")
     [moment] = [attributes for tag, attributes in page.tags if tag == "time"]
     assert moment["datetime"] == shown["timestamp"].replace("Z", "+00:00")
-    removed_at = datetime.fromisoformat(moment["datetime"])
-    assert page.text("time") == f"{removed_at.day} {removed_at:%B %Y}"
-    metadata = f"http://mtc-m16c.sid.inpe.br/col/{removed[0]}/metadata"
-    formats = [f"{metadata}?choice={format.name}" for format in archive_of(app).formats]
-    url = f"{BASE}{removed[1]}"
-    links = ["/ibi/items", f"{BASE}{NOBODY}", url, metadata, *formats, f"{BASE}{removed[0]}"]
-    assert page.links == links
-    assert "never be assigned to another" in page.text("p")
+    assert page.links[1:3] == [f"{BASE}{NOBODY}", f"{BASE}{removed[1]}"]
     # the description of a removed item stays readable
-    page = see(app, f"/col/{removed[1]}/metadata")
-    assert "Banon, G." in page.text("dd")
-    assert "This item was removed" in page.text("a")  # the tombstone
-    assert f"http://mtc-m16c.sid.inpe.br/col/{removed[0]}/" in page.links
+    assert "Banon, G." in see(app, f"/col/{removed[1]}/metadata").text("dd")
     for format in archive_of(app).formats:
         answer = ask(app, f"/col/{removed[0]}/metadata?choice={format.name}")
         assert answer.status == 200, format.name
@@ -118,29 +99,13 @@ def test_tombstones_and_copies_of_other_kinds(app: Flask) -> None:
     )
     import_records(archive_of(app), [deleted(rep(13))])
     assert "Link" not in ask(app, f"/col/{rep(13)}/").headers
-    # the page of a copy names the archive with the original
+    # without the status, the resolver may choose the copy again
     far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
     import_records(archive_of(app), [{"rep": rep(21), "state": "Copy", "original_archive": far}])
-    page = see(app, f"/col/{rep(21)}/")
-    assert "This is a copy." in page.text("p")
-    assert far in page.text("code")
-    # without the status, the resolver may choose the copy again
     original = f"{BASE}{rep(21)}?ibiurl.requireditemstatus=Original"
-    assert original in page.links
+    assert original in see(app, f"/col/{rep(21)}/").links
     answer = ask(app, original.removeprefix(BASE[:-1]))
     assert (answer.status, answer.headers["Location"]) == (302, original)
-    # the citation that the archive writes is marked as portuguese
-    record = {"rep": rep(31), "metadata": {"dc": {"title": ["Rain"], "creator": ["Silva, Ana"]}}}
-    import_records(archive_of(app), [record])
-    archive_of(app).delete(rep(31), reason="withdrawn")
-    text = see(app, f"/col/{rep(31)}/", 410).source
-    assert 'id="ibi-citation" lang="pt">SILVA, Ana. <strong>Rain</strong>.' in text
-    other = {"reason": "withdrawn", "citation": "Silva, Rain."}
-    import_records(
-        archive_of(app), [deleted(rep(32), metadata=record["metadata"], tombstone=other)]
-    )
-    text = see(app, f"/col/{rep(32)}/", 410).source
-    assert '<p class="ibi-citation ibi-text" id="ibi-citation">Silva, Rain.</p>' in text
 
 
 @pytest.mark.parametrize("others", ["none", "metadata"])
