@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from io import BytesIO
 from typing import Any
 
@@ -65,6 +66,14 @@ def giver(new_app: Callable[..., Flask]) -> Flask:
 def archive(giver: Flask) -> Archive:
     """The Archive that gives items."""
     return archive_of(giver)
+
+
+@pytest.fixture
+def clock(archive: Archive) -> list[datetime]:
+    """A list with the time of the Archive."""
+    now = [datetime(2026, 11, 24, 12, tzinfo=timezone.utc)]
+    archive.clock = lambda: now[0]
+    return now
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -28,8 +27,6 @@ from support.commands import ROOT
 from support.databases import new_database
 from support.loopback import PATIENCE, free_port
 from support.moves import SERVICES, settings
-from support.registries import KEY, a_registry, a_request
-from support.resolving import app_over, resolver_of
 from support.web import query_of
 
 from flask_ibi_archive.archive.archive import Archive
@@ -38,7 +35,9 @@ ITEMS = int(os.environ.get("IBI_TEST_MOVED_ITEMS", "200"))
 #: One of this number of items has a file.
 FILES = 10
 #: The number of times that each side is killed.
-KILLS = min(10, max(ITEMS // 100, 2))
+KILLS = 10
+#: The share of the answers that are lost after the giver has acted.
+LOST = 0.02
 
 
 def name(number: int) -> str:
@@ -75,20 +74,15 @@ class Server:
 
     archive: Archive
     address: str
-    number: int
+    service: str
     environment: dict[str, str]
-    master: int = 0
+    master: int
 
-    @property
-    def service(self) -> str:
-        return SERVICES[self.number]
-
-    def kill_worker(self, dice: random.Random) -> None:
+    def kill_worker(self) -> None:
         """Kill one of the processes that answer requests."""
         path = Path(f"/proc/{self.master}/task/{self.master}/children")
-        if children := path.read_text().split():
-            with suppress(ProcessLookupError):
-                os.kill(int(dice.choice(children)), signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(int(random.choice(path.read_text().split())), signal.SIGKILL)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command."""
@@ -118,9 +112,9 @@ class Server:
             ("parsedibiurl.verblist", ""),
             ("parsedibiurl.filepath", ""),
         )
-        url = f"http://{self.address}/{self.service}?{query}"
         while True:  # the process that answers may be killed
             with suppress(requests.RequestException):
+                url = f"http://{self.address}/{self.service}?{query}"
                 text = requests.get(url, timeout=PATIENCE).text
                 found = re.search(r"^state (\w+)", text, re.MULTILINE)
                 return found and found[1]
@@ -134,8 +128,7 @@ def serving(backend: str, folder: Path, number: int) -> Iterator[Server]:
         address = f"127.0.0.1:{free_port()}"
         app = make_app(uri, folder, **settings(number, address))
         stack.callback(close, app)
-        archive = archive_of(app)
-        archive.init()
+        archive_of(app).init()
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)]),
@@ -153,25 +146,18 @@ def serving(backend: str, folder: Path, number: int) -> Iterator[Server]:
             env=environment,
             stderr=subprocess.DEVNULL,
         )
-        server = Server(archive, address, number, environment, process.pid)
-        try:
-            server.ask_state(name(0))
-            yield server
-        finally:
-            process.terminate()
-            process.wait()
+        stack.callback(process.wait)
+        stack.callback(process.terminate)
+        server = Server(archive_of(app), address, SERVICES[number], environment, process.pid)
+        server.ask_state(name(0))
+        yield server
 
 
 @dataclass
 class Network:
-    """A TCP proxy that loses answers, and kills processes when certain requests pass.
-
-    :param loses: the share of the answers that are lost after the giver has acted.
-    """
+    """A TCP proxy that loses answers, and kills a process soon after certain requests."""
 
     giver: Server
-    dice: random.Random
-    loses: float
     kill_giver: set[int]
     kill_taker: set[int]
     taker: subprocess.Popen[str] | None = None
@@ -196,7 +182,10 @@ class Network:
         with closing(near):
             with suppress(OSError), socket.create_connection((host, int(port))) as far:
                 Thread(target=self._send, args=(near, far), daemon=True).start()
-                while (data := far.recv(65536)) and not self._is_lost():
+                while data := far.recv(65536):
+                    if random.random() < LOST:
+                        self.lost += 1
+                        break
                     near.sendall(data)
             with suppress(OSError):
                 near.shutdown(socket.SHUT_RDWR)  # the other thread still reads from it
@@ -208,21 +197,15 @@ class Network:
                 if data.startswith((b"GET ", b"POST ")):
                     self._kill()
 
-    def _is_lost(self) -> bool:
-        with self.lock:
-            is_lost = self.dice.random() < self.loses
-            self.lost += is_lost
-            return is_lost
-
     def _kill(self) -> None:
         """Count a request, and kill a process a moment later if it is time."""
         with self.lock:
             self.requests += 1
             number = self.requests
         if number in self.kill_giver | self.kill_taker:
-            time.sleep(self.dice.random() / 20)  # also after the answer, or in a commit
+            time.sleep(random.random() / 20)  # also after the answer, or in a commit
         if number in self.kill_giver:
-            self.giver.kill_worker(self.dice)
+            self.giver.kill_worker()
             self.killed.append("giver")
         if number in self.kill_taker and self.taker is not None and self.taker.poll() is None:
             self.taker.kill()
@@ -231,69 +214,49 @@ class Network:
 
 @dataclass
 class Probe:
-    """Asks for the states and the persistent URLs of random items until it is stopped.
+    """Asks for the states of random items until it is stopped.
 
-    An Archive that has received an Original is asked before the Archive that gave it: an item
-    that is an Original at the first question has left the giver before.
+    The taker is asked before the giver: an item that is an Original at the taker has left the giver
+    before.
     """
 
     giver: Server
     taker: Server
-    reader: Any
     wrong: list[str] = field(default_factory=list)
     asked: int = 0
     stopped: Event = field(default_factory=Event)
 
     def run(self) -> None:
-        dice = random.Random()
         while not self.stopped.is_set():
-            ibi = name(dice.randrange(ITEMS))
+            ibi = name(random.randrange(ITEMS))
             states = [self.taker.ask_state(ibi), self.giver.ask_state(ibi)]
             if states.count("Original") > 1:
-                self.wrong.append(f"{ibi} has two Originals")
-            answer = self.reader.get(f"/{ibi}")
-            if answer.status_code != 302:
-                self.wrong.append(f"{ibi}: {answer.status_code} {answer.text[:200]}")
+                self.wrong.append(ibi)
             self.asked += 1
-            self.stopped.wait(0.02)  # the servers have other work, too
+            self.stopped.wait(0.05)  # the servers have other work, too
 
 
-@contextmanager
-def resolving(folder: Path, servers: list[Server]) -> Iterator[Any]:
-    """Yield a client of a resolver that includes the Archives."""
-    folder.mkdir()
-    with app_over([], folder) as app:
-        registry = a_registry(resolver_of(app).database)
-        for server in servers:
-            registry.register(server.service, KEY)
-            registry.process(a_request(service_ibi=server.service, address=server.address))
-        yield app.test_client()
-
-
-def move(giver: Server, taker: Server, reader: Any) -> None:
+def move(giver: Server, taker: Server) -> None:
     """Move all items."""
-    dice = random.Random()
-    # the number of requests without faults: pages and switches of 50 items, and files
+    # the requests without faults: for each page the page and the switch, and the files
     expected = 2 * -(-ITEMS // 50) + ITEMS // FILES
     network = Network(
         giver,
-        dice,
-        loses=0.02,
-        kill_giver=set(dice.sample(range(1, expected), KILLS)),
-        kill_taker=set(dice.sample(range(1, expected), KILLS)),
+        kill_giver=set(random.sample(range(2, expected), KILLS)),
+        kill_taker=set(random.sample(range(2, expected), KILLS)),
     )
-    probe = Probe(giver, taker, reader)
+    probe = Probe(giver, taker)
     address = giver.run("offer", "--all", "--to", taker.service)
     through = address.replace(giver.address, network.address)
     watching = Thread(target=probe.run)
     watching.start()
-    begin, runs, memory = time.monotonic(), 0, 0
+    begin, runs, refused = time.monotonic(), 0, 0
     try:
         while True:
             runs += 1
             network.taker = taker.start("accept", "-")
             out, err = network.taker.communicate(through)
-            assert out == "", out
+            refused += out.count("\n")
             if network.taker.returncode == 0:
                 break
             # killed, or the giver did not answer in time
@@ -304,19 +267,19 @@ def move(giver: Server, taker: Server, reader: Any) -> None:
         probe.stopped.set()
         watching.join()
         network.listener.close()
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     print(
         f"{ITEMS} items in {time.monotonic() - begin:.0f} s, {runs} runs, {network.requests} "
         f"requests, {network.lost} lost answers, killed {network.killed.count('giver')} times the "
         f"giver and {network.killed.count('taker')} times the taker; asked {probe.asked} times; "
-        f"at most {memory} MB"
+        f"{refused} refusals"
     )
     assert probe.wrong == []
     assert probe.asked > 0
+    assert network.killed.count("taker") > KILLS // 2
 
 
 def contents(archive: Archive) -> dict[str, Any]:
-    """Return the state and the checksums of each item, read from the files themselves."""
+    """Return what must be the same after a move; ``verify`` compares the files."""
     found = {}
     for record in archive.list_records():
         files = {file.path: file.sha256 for file in record.files}
@@ -325,8 +288,9 @@ def contents(archive: Archive) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backends", [("sqlite", "postgresql"), ("postgresql", "sqlite")])
-def test_each_item_has_one_original_and_its_links_work(
+@pytest.mark.rule("MV-3", "MV-5")
+@pytest.mark.parametrize("backends", [("sqlite", "sqlite"), ("postgresql", "sqlite")])
+def test_each_item_has_one_original_although_both_sides_are_killed(
     backends: tuple[str, str], tmp_path: Path
 ) -> None:
     sources = tmp_path / "sources"
@@ -334,15 +298,12 @@ def test_each_item_has_one_original_and_its_links_work(
     with (
         serving(backends[0], tmp_path / "first", 1) as first,
         serving(backends[1], tmp_path / "second", 2) as second,
-        resolving(tmp_path / "resolver", [first, second]) as reader,
     ):
         import_records(first.archive, list(write_records(sources)), sources)
         before = contents(first.archive)
-        move(first, second, reader)
-        assert contents(second.archive) == before
-        assert {state for state, *_ in contents(first.archive).values()} == {"Copy"}
-        move(second, first, reader)
-        assert contents(first.archive) == before
-        assert {state for state, *_ in contents(second.archive).values()} == {"Copy"}
-        for server in (first, second):
-            server.run("verify")  # also compares the files with their checksums
+        for giver, taker in ((first, second), (second, first)):
+            move(giver, taker)
+            assert contents(taker.archive) == before
+            assert {state for state, *_ in contents(giver.archive).values()} == {"Copy"}
+            for server in (giver, taker):
+                server.run("verify")

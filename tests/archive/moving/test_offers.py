@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -28,15 +28,6 @@ from .conftest import Taker, deposit, record_of
 
 Run = Callable[..., Any]
 Make = Callable[..., Taker]
-NOON = datetime(2026, 11, 24, 12, tzinfo=timezone.utc)
-
-
-@pytest.fixture
-def clock(archive: Archive) -> list[datetime]:
-    """A list with the time of the Archive."""
-    now = [NOON]
-    archive.clock = lambda: now[0]
-    return now
 
 
 # --- the commands --------------------------------------------------------------------------------
