@@ -62,164 +62,136 @@ def translatable(text: str) -> str:
     return text
 
 
+_ = translatable
+
 #: The English templates. The keys are the codes. ``!r`` and ``!a`` put a value in quotes.
 ENGLISH: dict[str, str] = {
     # --- identifiers
-    "identifier_empty": translatable("the text is empty"),
-    "identifier_too_long": translatable(
-        "the text has {length} characters; at most {limit} are allowed"
-    ),
-    "character_not_allowed": translatable(
+    "identifier_empty": _("the text is empty"),
+    "identifier_too_long": _("the text has {length} characters; at most {limit} are allowed"),
+    "character_not_allowed": _(
         "{character!r} at position {position} is not allowed in an identifier"
     ),
-    "character_not_ascii": translatable(
+    "character_not_ascii": _(
         "{character!r} at position {position} is not an ASCII character; an identifier has ASCII "
         "characters only"
     ),
-    "slash_missing": translatable("the text has no '/' between a prefix and a suffix"),
-    "number_of_parts": translatable(
+    "slash_missing": _("the text has no '/' between a prefix and a suffix"),
+    "number_of_parts": _(
         "the text has {count} parts separated by '/'; a repository name has four "
         "(subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and "
         "digits"
     ),
     # --- IBIps
-    "first_part_empty": translatable("the first part is empty"),
-    "second_part_empty": translatable("the second part is empty"),
-    "first_part_character": translatable(
+    "first_part_empty": _("the first part is empty"),
+    "second_part_empty": _("the second part is empty"),
+    "first_part_character": _(
         "the first part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A to "
         "U except I and O, with W and X as separators"
     ),
-    "second_part_character": translatable(
+    "second_part_character": _(
         "the second part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A "
         "to U except I and O, with W and X as separators"
     ),
-    "separator_missing": translatable(
+    "separator_missing": _(
         "the first part has no 'W' or 'X'; exactly one 'W' or 'X' must separate "
         "the address from the port"
     ),
-    "separator_repeated": translatable(
+    "separator_repeated": _(
         "the first part has 'W' or 'X' {count} times; exactly one 'W' or 'X' must separate "
         "the address from the port"
     ),
-    "address_code_missing": translatable(
-        "the first part has no code for an address in front of 'W' or 'X'"
-    ),
-    "x_in_second_part": translatable(
+    "address_code_missing": _("the first part has no code for an address in front of 'W' or 'X'"),
+    "x_in_second_part": _(
         "the second part has 'X'; only 'W' may separate the seconds from the fraction"
     ),
-    "seconds_code_missing": translatable(
-        "the second part has no code for the seconds in front of 'W'"
-    ),
-    "fraction_repeated": translatable(
+    "seconds_code_missing": _("the second part has no code for the seconds in front of 'W'"),
+    "fraction_repeated": _(
         "the second part has more than one 'W'; at most one 'W' is allowed, before the fraction"
     ),
-    "fraction_code_missing": translatable("the second part has no code of a fraction after 'W'"),
+    "fraction_code_missing": _("the second part has no code of a fraction after 'W'"),
     # --- repository names
-    "word_of_subdomain": translatable("word {number} of the subdomain, {word!r}, {problem}"),
-    "word_after_subdomain": translatable("the word after the subdomain, {word!r}, {problem}"),
-    "word_empty": translatable("is empty"),
-    "word_character": translatable(
-        "has {character!r}; only letters, digits and hyphens are allowed"
-    ),
-    "word_hyphen": translatable(
+    "word_of_subdomain": _("word {number} of the subdomain, {word!r}, {problem}"),
+    "word_after_subdomain": _("the word after the subdomain, {word!r}, {problem}"),
+    "word_empty": _("is empty"),
+    "word_character": _("has {character!r}; only letters, digits and hyphens are allowed"),
+    "word_hyphen": _(
         "begins or ends with a hyphen; a word must begin and end with a letter or digit"
     ),
-    "last_word": translatable("is the last word of the domain name and must begin with a letter"),
-    "port_missing": translatable(
-        "the second part ends with {sign!r}; the digits of a port must follow"
-    ),
-    "port_not_digits": translatable("the port, {port!r}, must have digits only"),
-    "year": translatable(
-        "the year, {value!r}, must be a number from 0001 to 9999 with four digits"
-    ),
-    "month": translatable("the month, {value!r}, must be a number from 01 to 12 with two digits"),
-    "day": translatable("the day, {value!r}, must be a number from 01 to 31 with two digits"),
-    "hour": translatable("the hour, {value!r}, must be a number from 00 to 23 with two digits"),
-    "minute": translatable("the minute, {value!r}, must be a number from 00 to 59 with two digits"),
-    "second": translatable("the second, {value!r}, must be a number from 00 to 59 with two digits"),
-    "day_missing": translatable(
+    "last_word": _("is the last word of the domain name and must begin with a letter"),
+    "port_missing": _("the second part ends with {sign!r}; the digits of a port must follow"),
+    "port_not_digits": _("the port, {port!r}, must have digits only"),
+    "year": _("the year, {value!r}, must be a number from 0001 to 9999 with four digits"),
+    "month": _("the month, {value!r}, must be a number from 01 to 12 with two digits"),
+    "day": _("the day, {value!r}, must be a number from 01 to 31 with two digits"),
+    "hour": _("the hour, {value!r}, must be a number from 00 to 23 with two digits"),
+    "minute": _("the minute, {value!r}, must be a number from 00 to 59 with two digits"),
+    "second": _("the second, {value!r}, must be a number from 00 to 59 with two digits"),
+    "day_missing": _(
         "the date is incomplete: the day is missing; the form is month.day.hour.minute"
     ),
-    "hour_missing": translatable(
+    "hour_missing": _(
         "the date is incomplete: the hour is missing; the form is month.day.hour.minute"
     ),
-    "minute_missing": translatable(
+    "minute_missing": _(
         "the date is incomplete: the minute is missing; the form is month.day.hour.minute"
     ),
-    "no_such_day": translatable("the day, {day!r}, does not exist in month {month} of {year}"),
-    "date_too_long": translatable(
+    "no_such_day": _("the day, {day!r}, does not exist in month {month} of {year}"),
+    "date_too_long": _(
         "the date has too many parts; nothing may follow the fraction of the second"
     ),
-    "fraction_not_digits": translatable(
-        "the fraction of the second, {fraction!r}, must have digits only"
-    ),
+    "fraction_not_digits": _("the fraction of the second, {fraction!r}, must have digits only"),
     # --- decoding of identifiers in the right form
-    "port_range": translatable("the port, {port}, is not a number from 1 to 65535"),
-    "no_address_and_port": translatable(
-        "the first part does not contain an address and a port: {problem}"
-    ),
-    "no_date": translatable("the second part does not contain a date: {problem}"),
-    "address_code_too_long": translatable(
-        "{code!r} is too long for the code of an {version} address"
-    ),
-    "not_an_address": translatable(
-        "{code!r} is the code of {text!r}, which is not an {version} address"
-    ),
-    "not_a_port": translatable("{code!r} is not the code of a port from 1 to 65535"),
-    "prefix_not_canonical": translatable(
-        "{ip} with port {port} is written {right!r}, not {prefix!r}"
-    ),
-    "suffix_not_canonical": translatable("the date is written {right!r}, not {suffix!r}"),
-    "year_range": translatable(
-        "the date {second} (in POSIX seconds) is not in the years 0001 to 9999"
-    ),
-    "endless_fraction": translatable(
+    "port_range": _("the port, {port}, is not a number from 1 to 65535"),
+    "no_address_and_port": _("the first part does not contain an address and a port: {problem}"),
+    "no_date": _("the second part does not contain a date: {problem}"),
+    "address_code_too_long": _("{code!r} is too long for the code of an {version} address"),
+    "not_an_address": _("{code!r} is the code of {text!r}, which is not an {version} address"),
+    "not_a_port": _("{code!r} is not the code of a port from 1 to 65535"),
+    "prefix_not_canonical": _("{ip} with port {port} is written {right!r}, not {prefix!r}"),
+    "suffix_not_canonical": _("the date is written {right!r}, not {suffix!r}"),
+    "year_range": _("the date {second} (in POSIX seconds) is not in the years 0001 to 9999"),
+    "endless_fraction": _(
         "the fraction of the second cannot be written with {limit} decimal digits; the fraction "
         "must be a number of tenths, hundredths and so on"
     ),
     # --- persistent URLs
-    "not_http": translatable(
-        "a persistent URL must begin with http:// or https://, for example {example}"
-    ),
-    "url_too_long": translatable(
-        "the URL is too long; at most {limit} characters may follow the host name"
-    ),
-    "path_too_long": translatable(
+    "not_http": _("a persistent URL must begin with http:// or https://, for example {example}"),
+    "url_too_long": _("the URL is too long; at most {limit} characters may follow the host name"),
+    "path_too_long": _(
         "the path after the IBI is too long; at most {limit} characters can be sent to an Archive, "
         "and each of & = + ? counts as three"
     ),
-    "identifier_missing": translatable(
-        "there is no IBI after the host name; a correct URL is {example}"
-    ),
-    "not_an_identifier": translatable("{text!a} is not an IBI: {problem}"),
-    "after_modifier": translatable(
+    "identifier_missing": _("there is no IBI after the host name; a correct URL is {example}"),
+    "not_an_identifier": _("{text!a} is not an IBI: {problem}"),
+    "after_modifier": _(
         '{text!a} may not follow the IBI and its modifier; a modifier consists of "!", "+", '
         '"+(pt-BR)", ":" and ":(oai_dc)", and a path begins with "/"'
     ),
-    "wrong_order": translatable(
+    "wrong_order": _(
         "{step} may not follow {previous} here; the order is last edition and translation (in "
         "either order, each at most once), then metadata, then translation"
     ),
-    "parameter_repeated": translatable("{name} appears more than once; it must appear once"),
-    "parameter_value": translatable("{name} is {value!a}; the only allowed value is {allowed}"),
-    "in_parameter": translatable("{name}: {problem}"),
-    "unknown_verb": translatable(
+    "parameter_repeated": _("{name} appears more than once; it must appear once"),
+    "parameter_value": _("{name} is {value!a}; the only allowed value is {allowed}"),
+    "in_parameter": _("{name}: {problem}"),
+    "unknown_verb": _(
         "{text!a} is not a verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
         "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
     ),
-    "last_edition_parameter": translatable("a last edition has no parameter; remove {parameter!a}"),
-    "not_a_format": translatable(
+    "last_edition_parameter": _("a last edition has no parameter; remove {parameter!a}"),
+    "not_a_format": _(
         '{text!a} is not a format; a format is one word of letters, digits, "_" and "-", such as '
         "oai_dc"
     ),
-    "language_case": translatable(
+    "language_case": _(
         "{text!a} is not a language; upper and lower case are different: write {right}"
     ),
-    "unknown_country": translatable(
+    "unknown_country": _(
         "{text!a} is not a language: a country code of ISO 3166-1 must follow the hyphen, "
         "as in pt-BR"
     ),
-    "unknown_language": translatable(
+    "unknown_language": _(
         "{text!a} is not a language; write a language code of ISO 639-1, such as pt, or a language "
         "code with a country code of ISO 3166-1, such as pt-BR"
     ),

@@ -129,33 +129,9 @@ def form_fields(**fields: Any) -> dict[str, Any]:
 
 def pdf(name: str, text: str = "On rain") -> tuple[BytesIO, str]:
     """Return a PDF file for a form."""
-    return BytesIO(make_pdf(text)), name
+    return BytesIO(f"%PDF-1.4\n{text}\n%%EOF\n".encode()), name
 
 
 def path_of(publication: Publication) -> str:
     """Return the address of the page of a publication."""
     return f"/col/{publication.ibi}/"
-
-
-def make_pdf(text: str) -> bytes:
-    """Return a PDF file of one page with a line of text."""
-    shown = text.encode("cp1252", "replace").hex()
-    content = f"BT /F1 24 Tf 72 700 Td <{shown}> Tj ET"
-    objects = (
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R "
-        "/Resources << /Font << /F1 5 0 R >> >> >>",
-        f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
-    )
-    file = "%PDF-1.4\n"
-    offsets = []
-    for number, body in enumerate(objects, 1):
-        offsets.append(len(file))
-        file += f"{number} 0 obj\n{body}\nendobj\n"
-    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    return (
-        f"{file}xref\n0 6\n0000000000 65535 f \n{table}"
-        f"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n{len(file)}\n%%EOF\n"
-    ).encode()
