@@ -740,11 +740,6 @@ def _list_planned(polls: Sequence[Poll]) -> list[Request]:
 
 # --- the resolver of an app --------------------------------------------------------------------
 
-#: KiB of the file that each SQLite connection caches. Each resolution reads another hint, so the
-#: cached pages are hardly ever used again. Without this limit, the cache of each connection would
-#: fill up to SQLite's default of 2000 KiB.
-PAGE_CACHE = 64
-
 
 class ResolverService:
     """The resolver of an app. The class is thread-safe.
@@ -762,7 +757,6 @@ class ResolverService:
     ) -> None:
         self.config = config
         self.database = database
-        database.limit_page_cache(PAGE_CACHE)
         self.registry = Registry(database, config, notifier=notifier)
         self.circuit_breaker = CircuitBreaker()
         self.metrics = MetricsWriter(database)

@@ -496,16 +496,6 @@ def default_mint_port(config: Mapping[str, Any]) -> int | str:
     return extract_port(find_address(config)) or "80,800"
 
 
-def find_mint_host_origin(config: Mapping[str, Any]) -> str:
-    """Return from where the host in new identifiers was taken, for messages."""
-    if config.get("IBI_MINT_HOST"):
-        return ""
-    for key in ("IBI_ARCHIVE_ADDRESS", "SERVER_NAME"):
-        if value := config.get(key):
-            return f"; it was taken from {key}, which is {value!r}"
-    return "; it is the default, because IBI_ARCHIVE_ADDRESS and SERVER_NAME are not set"
-
-
 def default_platform_version(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_ARCHIVE_PLATFORM_VERSION: the version of this package."""
     return f"flask_ibi_archive-{version('flask_ibi_archive')}"
@@ -523,7 +513,6 @@ class ArchiveConfig(SharedConfig):
 
     :ivar archive_name: the name in pages, in OAI-PMH and in citations.
     :ivar mint_port: the port in repository names and the port in IBIps.
-    :ivar mint_host_origin: from where the default of IBI_MINT_HOST was taken, for messages.
     """
 
     archive_address: str = setting(parse_archive_address, default_address)
@@ -569,15 +558,6 @@ class ArchiveConfig(SharedConfig):
     secret_key_fallbacks: tuple[str | bytes, ...] = setting(
         parse_secrets, (), key="SECRET_KEY_FALLBACKS", is_secret=True
     )
-    mint_host_origin: str
-
-    @classmethod
-    def from_mapping(
-        cls: type[Settings], config: Mapping[str, Any], instance_path: str, **derived: Any
-    ) -> Settings:
-        """Read and check the settings; see :meth:`SharedConfig.from_mapping`."""
-        origin = find_mint_host_origin(config)
-        return super().from_mapping(config, instance_path, mint_host_origin=origin)
 
     @property
     def secret_keys(self) -> tuple[str | bytes, ...]:
@@ -601,32 +581,23 @@ class ArchiveConfig(SharedConfig):
                 None,
                 "the IPv4 or IPv6 address of the Archive, as 150.163.34.243; new IBIps contain it",
             )
-        prefix = build_mint_prefix(
-            "IBI_MINT_HOST",
-            self.mint_host,
-            port,
-            self.granularity,
-            "as mtc-m18.sid.inpe.br",
-            self.mint_host_origin,
-        )
+        example = "as mtc-m18.sid.inpe.br, in IBI_MINT_HOST or IBI_ARCHIVE_ADDRESS"
+        prefix = build_mint_prefix("IBI_MINT_HOST", self.mint_host, port, self.granularity, example)
         return prefix, build_ibip_prefix(self.archive_ip, ip_port)
 
 
-def build_mint_prefix(
-    key: str, host: str, port: int, granularity: Fraction, example: str, origin: str = ""
-) -> str:
+def build_mint_prefix(key: str, host: str, port: int, granularity: Fraction, example: str) -> str:
     """Return the prefix of the repository names that are minted with a host name.
 
     :param key: the setting that contains the host name.
     :param example: the part of the error message with an example.
-    :param origin: from where the default of the host name was taken.
     :raises ConfigError: if the host name cannot be used.
     """
     try:
         # the identifier must not become too long with the longest date of this granularity
         return build_repository_name(host, port, 1 + granularity).prefix
     except ValueError as error:
-        expected = f"a domain name of two words or more, {example} ({error}{origin})"
+        expected = f"a domain name of two words or more, {example} ({error})"
         raise ConfigError(key, host, expected) from error
 
 

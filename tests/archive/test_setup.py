@@ -68,28 +68,17 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
 
 
 @pytest.mark.parametrize(
-    ("settings", "key", "origin"),
+    ("settings", "key"),
     [
-        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set", ""),
-        (
-            {"IBI_ARCHIVE_ADDRESS": "localhost:5000"},
-            "IBI_MINT_HOST is 'localhost'",
-            "; it was taken from IBI_ARCHIVE_ADDRESS, which is 'localhost:5000'",
-        ),
-        (
-            {"IBI_ARCHIVE_ADDRESS": None},
-            "IBI_MINT_HOST is 'localhost'",
-            "; it is the default, because IBI_ARCHIVE_ADDRESS and SERVER_NAME are not set",
-        ),
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
+        ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'"),
     ],
 )
 def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
-    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str, origin: str
+    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, **settings)
-    error = command(app, "init").error
-    assert error.startswith(key)
-    assert error.endswith(f"{origin})") if origin else "from" not in error
+    assert command(app, "init").error.startswith(key)
     assert tables_of(uri) == []
 
 

@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Executable, event, text
+from sqlalchemy import URL, Connection, Engine, Executable, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
@@ -81,22 +81,6 @@ class Database:
         weakref.finalize(self, _close, self.reader, self.engine)
         self._parent_pools: list[Pool] = []
         _databases.add(self)
-
-    def limit_page_cache(self, kibibytes: int) -> None:
-        """Limit the cache that each SQLite connection has for pages of the file.
-
-        Without this limit, the cache grows to 2000 KiB for each connection. Only connections that
-        are opened after this call have the limit. PostgreSQL has no such cache in this process.
-        """
-        if self.engine.dialect.name == "sqlite":
-            for engine in (self.engine, self.reader):
-                event.listen(
-                    engine,
-                    "connect",
-                    lambda connection, record: connection.execute(
-                        f"PRAGMA cache_size = -{kibibytes}"
-                    ),
-                )
 
     # --- reading ---------------------------------------------------------------------------------
 
