@@ -16,9 +16,7 @@ import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
 from support.archives import archive_of, close, initialise, make_app
-from support.compiled_rules import share_compiled_rules
-from support.compiled_statements import share_compiled_statements
-from support.compiled_templates import share_compiled_templates
+from support.compiled import share_compiled
 from support.databases import BACKENDS, new_database
 from support.far import Far, far_server
 
@@ -44,9 +42,7 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # to compile for each app takes a third of the time
-share_compiled_templates()
-share_compiled_rules()
-share_compiled_statements()
+share_compiled()
 
 # a slow machine is not a failure; .ci/full tries six times as many examples in slow tests
 for profile, examples in (("quick", 16), ("thorough", 100)):
