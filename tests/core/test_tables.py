@@ -208,6 +208,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "readers.read_row": lambda text: omit("titles", read_table(text)[0]["metadata"]["work"]),
     "readers.read_table": read_table,
     "record.read": read_record,
+    "record.read_line": lambda line: record.parse_record(record.read_json(line)),
     "registry_2008.read": read_registration,
     "relations.match": lambda pattern, text: relations.parse_relation_pattern(pattern).matches(
         relations.parse_relation(text)

@@ -27,7 +27,7 @@ from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.abnt import cite
+from flask_ibi_archive.core.records.formats.brazilian import cite
 from flask_ibi_archive.core.records.record import FileRecord, ItemView
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.core.resolution.persistent_url import MOVED_FROM, add_query

@@ -31,7 +31,7 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.description import AccessRight, Name, Text
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.abnt import cite
+from flask_ibi_archive.core.records.formats.brazilian import cite
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.core.records.values import name_licence
 from flask_ibi_archive.core.records.work import Work

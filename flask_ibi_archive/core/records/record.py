@@ -471,14 +471,6 @@ _TOO_DEEP = f"the JSON is nested too deeply; a depth of {MAX_DEPTH} is allowed"
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_line(line: str | bytes) -> Record:
-    """Parse a record from a line of JSON.
-
-    :raises FieldError: if a field is wrong or the line is not a JSON object.
-    """
-    return parse_record(read_json(line))
-
-
 def find_errors(line: str | bytes) -> list[FieldError]:
     """Return all errors of a line of JSON.
 

@@ -15,7 +15,7 @@ from flask_ibi_archive.archive.service.archive_service import URLKeys
 from flask_ibi_archive.core import registry_2008
 from flask_ibi_archive.core.identifiers import dates, grammar, parse
 from flask_ibi_archive.core.protocol import hosts, inclusion, languages, messages, pairs, relations
-from flask_ibi_archive.core.records.record import parse_line
+from flask_ibi_archive.core.records.record import parse_record, read_json
 from flask_ibi_archive.core.resolution import answer, persistent_url
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.config import parse_networks
@@ -53,7 +53,7 @@ ALL_NETWORKS = parse_networks(["::/0", "0.0.0.0/0"])
 
 def in_a_field(name: str) -> Parser:
     template = json.dumps({**ITEM, name: FIELDS[name]})
-    return lambda text: parse_line(template.replace('"T"', json.dumps(text)))
+    return lambda text: parse_record(read_json(template.replace('"T"', json.dumps(text))))
 
 
 def in_a_message(subject: str, names: str) -> Parser:
@@ -82,7 +82,7 @@ PARSERS: list[Parser] = [
     pairs.encode_word, pairs.list_candidate_paths, persistent_url.parse_persistent_target,
     persistent_url.read_persistent_url, pairs.decode_query_string, pairs.decode_url,
     pairs.encode_url, relations.parse_relation.__wrapped__, relations.parse_relation_pattern,
-    relations.parse_verb, relations.parse_verb_list.__wrapped__, pairs.contains_key, parse_line,
+    relations.parse_verb, relations.parse_verb_list.__wrapped__, pairs.contains_key, read_json,
     requests.find_address, hooks.begins_with_ibi, hooks.is_like_persistent_url,
     *map(in_a_field, FIELDS),
     *map(in_a_registration, DOCUMENT),

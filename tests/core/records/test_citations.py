@@ -23,7 +23,7 @@ from support.metadata import load_work, make, one_line, texts
 from support.vectors import load
 
 from flask_ibi_archive.core.records.description import WorkType, parse_description, parse_name
-from flask_ibi_archive.core.records.formats.abnt import cite
+from flask_ibi_archive.core.records.formats.brazilian import cite
 from flask_ibi_archive.core.records.formats.reference_managers import (
     write_bibtex,
     write_csl_json,

@@ -18,7 +18,7 @@ from support.vectors import load
 from syrupy.assertion import SnapshotAssertion
 
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
-from flask_ibi_archive.core.records.formats.abnt import cite
+from flask_ibi_archive.core.records.formats.brazilian import cite
 from flask_ibi_archive.core.records.page_head import list_item_links, list_meta_tags
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work, make_work

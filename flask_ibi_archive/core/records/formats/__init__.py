@@ -1,6 +1,6 @@
 """The metadata formats: the class of a format, the formats of every Archive, and their registry.
 
-Citations in the style of ABNT are in :mod:`flask_ibi_archive.core.records.formats.abnt`.
+Citations in the style of ABNT are in :mod:`flask_ibi_archive.core.records.formats.brazilian`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.core.records.formats import (
+    brazilian,
     datacite,
     json_ld,
-    mtd3_br,
     oai_dc,
     reference_managers,
 )
@@ -109,7 +109,7 @@ _ROWS: list[tuple[Any, ...]] = [
     ("datacite", f"{_DATACITE}+xml", datacite.write_datacite, "xml", "DataCite", *datacite.SPACE),
     ("datacite-json", f"{_DATACITE}+json", datacite.write_datacite_json, "json", "DataCite JSON"),
     ("oai_openaire", _OPENAIRE, datacite.write_openaire, "xml", "OpenAIRE 4", *datacite.OPENAIRE),
-    ("mtd3-br", _MTD3, mtd3_br.write_mtd3_br, "xml", "MTD3-BR", *mtd3_br.SPACE, True),
+    ("mtd3-br", _MTD3, brazilian.write_mtd3_br, "xml", "MTD3-BR", *brazilian.SPACE, True),
     ("json-ld", "application/ld+json", json_ld.write_json_ld, "jsonld", "JSON-LD"),
     ("bibtex", "application/x-bibtex", reference_managers.write_bibtex, "bib", "BibTeX"),
     ("ris", _RIS, reference_managers.write_ris, "ris", "RIS"),
