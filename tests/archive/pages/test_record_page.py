@@ -86,22 +86,23 @@ def test_the_abstract_in_the_language_of_the_reader_is_first(put: Callable[..., 
 RULE = {"networks": [NETWORK]}
 
 
-@pytest.mark.parametrize(
-    ("record", "expected"),
-    [
-        ({}, "Open access"),
-        ({"embargo": "9999-03-01"}, "Embargoed until 1 March 9999"),
-        ({"access": RULE}, "Restricted access"),
-        ({"files": []}, "Metadata only"),
-        ({"files": [], "metadata": {"work": {"titles": ["x"], "access_right": "restricted"}}},
-         "Restricted access"),
-    ],
-)  # fmt: skip
-def test_a_badge_says_who_may_read(
-    put: Callable[..., Flask], record: dict[str, Any], expected: str
-) -> None:
-    app = put("report.pdf", **record)
-    assert expected in see(app, f"/col/{rep(1)}/", remote=OUTSIDE).text("li")
+def test_a_badge_says_who_may_read(put: Callable[..., Flask]) -> None:
+    restricted = {
+        "files": [],
+        "metadata": {"work": {"titles": ["x"], "access_right": "restricted"}},
+    }
+    for number, (record, expected) in enumerate(
+        [
+            ({}, "Open access"),
+            ({"embargo": "9999-03-01"}, "Embargoed until 1 March 9999"),
+            ({"access": RULE}, "Restricted access"),
+            ({"files": []}, "Metadata only"),
+            (restricted, "Restricted access"),
+        ],
+        10,
+    ):
+        app = put("report.pdf", **{"rep": rep(number), **record})
+        assert expected in see(app, f"/col/{rep(number)}/", remote=OUTSIDE).text("li")
 
 
 def read_zip(app: Flask, **options: str) -> dict[str, bytes]:
@@ -114,38 +115,28 @@ def read_zip(app: Flask, **options: str) -> dict[str, bytes]:
         return {name: found.read(name) for name in found.namelist()}
 
 
-def test_the_zip_file_contains_all_files(put: Callable[..., Flask]) -> None:
-    app = put("report.pdf", "table.csv", "data/chuva ção.txt")
-    found = read_zip(app)
+def test_the_zip_file_contains_all_files_that_the_reader_may_read(
+    put: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"/col/{rep(1)}/files.zip"
+    app = put("report.pdf", "table.csv", "data/chuva ção.txt", access=RULE)
+    found = read_zip(app, remote=INSIDE)
     assert set(found) == {"report.pdf", "table.csv", "data/chuva ção.txt"}
     assert found["report.pdf"] == ask(app, f"/col/{rep(1)}/doc/report.pdf").body
-    assert (
-        f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/files.zip" in see(app, f"/col/{rep(1)}/").links
-    )
-
-
-def test_the_rules_of_access_apply_to_the_zip_file(put: Callable[..., Flask]) -> None:
-    app = put("report.pdf", "table.csv", access=RULE)
-    assert len(read_zip(app, remote=INSIDE)) == 2
-    assert ask(app, f"/col/{rep(1)}/files.zip", remote=OUTSIDE).status == 403
-    archive_of(app).edit(rep(1), embargo="9999-01-01")
-    assert ask(app, f"/col/{rep(1)}/files.zip", remote=INSIDE).status == 403
-
-
-def test_a_zip_file_is_bounded(put: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch) -> None:
-    app = put("a.pdf", "b.csv")
+    assert f"http://mtc-m16c.sid.inpe.br{address}" in see(app, f"/col/{rep(1)}/").links
+    assert ask(app, address, remote=OUTSIDE).status == 403
+    # it is bounded
     for limit in (("MAX_SIZE", 10), ("MAX_FILES", 1)):
         with monkeypatch.context() as patch:
             patch.setattr(zip_files, *limit)
-            page = see(app, f"/col/{rep(1)}/files.zip", 404)
-            assert "at most" in page.text("p")
+            assert "at most" in see(app, address, 404).text("p")
             assert "too many or too large for one ZIP file" in see(app, f"/col/{rep(1)}/").text("p")
-
-
-def test_other_items_have_no_zip_file(put: Callable[..., Flask]) -> None:
-    app = put("report.pdf", "table.csv", list_files=False)
-    see(app, f"/col/{rep(1)}/files.zip", 404)  # the names would be in it
-    assert "files.zip" not in see(app, f"/col/{rep(1)}/").source
+    archive_of(app).edit(rep(1), embargo="9999-01-01")
+    assert ask(app, address, remote=INSIDE).status == 403
+    # the names of a secret list would be in it
+    put("report.pdf", "table.csv", list_files=False, rep=rep(2))
+    see(app, f"/col/{rep(2)}/files.zip", 404)
+    assert "files.zip" not in see(app, f"/col/{rep(2)}/").source
 
 
 def test_pages_are_sent_once_and_public_data_to_all_sites(put: Callable[..., Flask]) -> None:
