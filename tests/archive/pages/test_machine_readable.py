@@ -95,11 +95,7 @@ def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask) -> None:
     ]:
         media_type = str(FORMATS[name])
         answer = ask(web, first, headers={"Accept": media_type})
-        if first == PLACES[0]:
-            assert answer.status == 302
-            place = answer.headers["Location"]
-        else:
-            assert answer.status == 303
+        assert answer.status == (302 if first == PLACES[0] else 303)
         assert "Accept" in answer.headers["Vary"]
         place = answer.headers["Location"]
         assert place == f"{ORIGIN}/col/{REPORT}/metadata?choice={name}"
@@ -169,10 +165,10 @@ HOSTILE = '</script><script>alert(1)</script><!-- "&\u2028 😀'
 def new_shelf(new_app: Create) -> Create:
     """A function that creates an app with records, for an extension object of the test."""
 
-    def create(records: list[dict[str, Any]], ibi: IBIArchive | None = None) -> Flask:
+    def create(*records: dict[str, Any], ibi: IBIArchive | None = None) -> Flask:
         app = new_app(ibi=ibi)
         archive_of(app).init()
-        import_records(archive_of(app), records)
+        import_records(archive_of(app), list(records))
         return app
 
     return create
@@ -180,7 +176,7 @@ def new_shelf(new_app: Create) -> Create:
 
 def test_formats_and_tags_show_what_the_reader_may_see(new_shelf: Create, tmp_path: Path) -> None:
     # json ld never ends its element
-    app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": [HOSTILE]}}}])
+    app = new_shelf({"rep": rep(1), "metadata": {"dc": {"title": [HOSTILE]}}})
     answer = ask(app, f"/col/{rep(1)}/")
     assert json.loads(Head(answer.text).json_ld)["name"] == " ".join(HOSTILE.split())
     assert answer.text.count("</script>") == 2
@@ -192,7 +188,7 @@ def test_formats_and_tags_show_what_the_reader_may_see(new_shelf: Create, tmp_pa
         "files": [{"path": "report.pdf", "source": source(tmp_path / "s", "report.pdf")}],
     }
     closed = {**hidden, "rep": rep(12), "access": {"networks": [NETWORK]}}
-    app = new_shelf([hidden, closed])
+    app = new_shelf(hidden, closed)
     for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
         for rest in ("", "metadata", "doc/report.pdf"):
             answer = ask(app, f"/col/{rep(11)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
@@ -219,7 +215,7 @@ def test_formats_and_tags_show_what_the_reader_may_see(new_shelf: Create, tmp_pa
     def write_plain(work: Work) -> bytes:
         return work.title.encode()
 
-    app = new_shelf([{"rep": rep(21), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
+    app = new_shelf({"rep": rep(21), "metadata": {"dc": {"title": ["Rain"]}}}, ibi=ibi)
     answer = ask(app, f"/col/{rep(21)}/metadata?choice=marcxml")
     assert answer.headers["Content-Type"] == "application/marcxml+xml; charset=utf-8"
     assert answer.headers["Content-Disposition"].endswith('.xml"')
@@ -243,7 +239,7 @@ def test_an_error_of_the_host_is_logged_and_the_document_is_an_error_page(
             raise result
         return result
 
-    app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
+    app = new_shelf({"rep": rep(1), "metadata": {"dc": {"title": ["Rain"]}}}, ibi=ibi)
     with caplog.at_level(logging.ERROR):
         answer = ask(app, f"/col/{rep(1)}/metadata?choice=marcxml")
     assert answer.status == 500

@@ -152,14 +152,13 @@ def test_every_internal_link_of_every_page_works(web: Flask) -> None:
 def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
     web_with: Callable[..., Flask],
 ) -> None:
+    app = web_with(PREFERRED_URL_SCHEME="https")
     for target, path in [
-        (f"/col/{REPORT}", f"/col/{REPORT}/"),
         (f"/col/{REPORT}?x=%F3&y=a?b", f"/col/{REPORT}/?x=%F3&y=a?b"),
         (f"//col//{REPORT}/", f"/col/{REPORT}/"),
         (f"/{REPORT_IBIP}".replace("/", "//"), None),
         (f"//evil.example//{REPORT}", None),
     ]:
-        app = web_with(PREFERRED_URL_SCHEME="https")
         for host in ("evil.example", "[::1]:8080", ""):
             answer = ask(app, target, headers={"Host": host})
             assert "evil" not in answer.headers.get("Location", "")
@@ -168,18 +167,6 @@ def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
                 assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
                 assert answer.headers["Cache-Control"] == "private, no-cache"
                 assert "evil" not in answer.text
-
-
-def test_the_name_of_the_archive_leads_to_the_home_page_or_to_the_list_of_items(web: Flask) -> None:
-    for path in (f"/col/{REPORT}/", f"/col/{NOBODY}/", "/ibi/statistics"):
-        page = see(web, path, 404 if NOBODY in path else 200)
-        assert page.all_links[1] == "/ibi/items"
-    host = Flask("host", instance_path=web.instance_path)
-    host.config.update(web.config)
-    host.add_url_rule("/", "home", lambda: "home")
-    IBIArchive(host)
-    assert see(host, f"/col/{REPORT}/").all_links[1] == "/"
-    close(host)
 
 
 def test_the_citation_names_the_repository_and_the_day_of_access(uri: str, tmp_path: Path) -> None:
@@ -219,19 +206,17 @@ def test_texts_have_the_contrast_of_wcag_in_light_and_dark_colours() -> None:
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)
 
 
-def add_home(app: Flask) -> None:
-    app.add_url_rule("/", "home", lambda: "the app's own")
-
-
 def test_it_leads_to_the_list_of_items_unless_the_app_has_a_page(uri: str, tmp_path: Path) -> None:
-    # it leads to the list of items
+    def add_home(app: Flask) -> None:
+        app.add_url_rule("/", "home", lambda: "the app's own")
+
     app = make_host(uri, tmp_path)
     archive_of(app).init()
     assert ask(app, "/").headers["Location"] == "/ibi/items"
     assert ask(app, "/", "POST").status in (404, 405)
     close(app)
-    # the page of the app has precedence
     for order in ["before", "after"]:
         app = make_host(uri, tmp_path, **{order: add_home})
         assert ask(app, "/").text == "the app's own"
+        assert see(app, f"/col/{NOBODY}/", 404).all_links[1] == "/"
         close(app)

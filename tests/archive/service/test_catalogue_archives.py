@@ -57,15 +57,6 @@ def test_the_service_item_has_the_address_of_the_service_and_mentioned_items_are
         assert ask(app, ibi) == {}
 
 
-@pytest.mark.rule("R3-01")
-def test_an_item_of_another_archive_of_the_database_is_unknown(apps: tuple[Flask, Flask]) -> None:
-    here, there = apps
-    import_records(archive_of(there), [{"rep": X}])
-    assert ask(here, X) == {}
-    assert ask(there, X)["archiveaddress"] == "there.example"
-    assert ask(here, OTHER) == {}
-
-
 @pytest.mark.parametrize("way", ["here first", "there first", "transferred"])
 def test_only_the_ibi_of_an_item_in_another_archive_is_returned(
     apps: tuple[Flask, Flask], way: str
@@ -107,41 +98,36 @@ def test_only_the_ibi_of_an_item_in_another_archive_is_returned(
     assert ("ibi.translation(en)" in ask(there, Z)) is (way == "transferred")
 
 
-@pytest.mark.rule("R3-03", "R3-08")
-def test_each_archive_answers_for_its_own_copy_or_original(apps: tuple[Flask, Flask]) -> None:
+@pytest.mark.rule("R3-01", "R3-03", "R3-08")
+def test_each_archive_answers_for_its_own_items(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
+    import_records(archive_of(there), [{"rep": Y}])
+    assert ask(here, Y) == ask(here, OTHER) == {}
+    assert ask(there, Y)["archiveaddress"] == "there.example"
+    # a Copy and its Original
     import_records(archive_of(here), [{"rep": X, "timestamp": moment_of(1)}])
-    import_records(
-        archive_of(there),
-        [{"rep": X, "state": "Copy", "original_archive": SERVICE, "timestamp": moment_of(2)}],
-    )
+    copy = {"state": "Copy", "original_archive": SERVICE, "timestamp": moment_of(2)}
+    import_records(archive_of(there), [{"rep": X, **copy}])
     assert (ask(here, X)["state"], ask(there, X)["state"]) == ("Original", "Copy")
     assert ask(there, X)["timestamp"] == moment_of(2)
     assert ask(there, X)["url"] == f"http://there.example/col/{X}/"
 
 
 @pytest.mark.rule("R72-04")
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
+def test_settings_determine_the_answer(new_app: Callable[..., Flask]) -> None:
+    archive_of(new_app()).init()
+    import_records(archive_of(new_app()), [{"rep": X, "next_edition": Y}, {"rep": Y}])
+    whole = {"IBI_FILTER_URL_LIST": False, "IBI_FOLLOW_EDITIONS": False}
+    cases: list[tuple[dict[str, Any], set[str]]] = [
         ({}, {"url.lastedition", "urlkey"}),
         ({"IBI_FOLLOW_EDITIONS": False}, set()),
         ({"IBI_RELATIONS": ["", ".metadata"]}, set()),
-        (
-            {"IBI_FILTER_URL_LIST": False, "IBI_FOLLOW_EDITIONS": False},
-            {"url", "urlkey", "url.translation"},
-        ),
-    ],
-)
-def test_settings_determine_the_answer(
-    new_app: Callable[..., Flask], config: dict[str, Any], expected: set[str]
-) -> None:
-    app = new_app(**config)
-    archive_of(app).init()
-    import_records(archive_of(app), [{"rep": X, "next_edition": Y}, {"rep": Y}])
-    pairs = ask(app, X, "GetLastEdition")
-    assert {name for name in pairs if name.startswith("url")} == expected
-    assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
+        (whole, {"url", "urlkey", "url.translation"}),
+    ]
+    for config, expected in cases:
+        pairs = ask(new_app(**config), X, "GetLastEdition")
+        assert {name for name in pairs if name.startswith("url")} == expected
+        assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
 
 
 def test_a_removed_copy_is_treated_as_an_item_of_another_archive(apps: tuple[Flask, Flask]) -> None:
