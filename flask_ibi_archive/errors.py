@@ -195,27 +195,13 @@ class ResolverError(RegistrationError):
     :param advice: what the administrator can do.
     :param is_refusal: whether the resolver refused the request: the Archive is not registered, or
         has another key.
-    :param passing: whether the error is temporary.
-    :param retry_after: the seconds to wait before the next request; None if the answer does not
-        contain this number.
     """
 
-    def __init__(
-        self,
-        url: str,
-        reason: str,
-        advice: str,
-        *,
-        is_refusal: bool = False,
-        passing: bool = False,
-        retry_after: float | None = None,
-    ) -> None:
+    def __init__(self, url: str, reason: str, advice: str, *, is_refusal: bool = False) -> None:
         self.url = url
         self.reason = reason
         self.advice = advice
         self.is_refusal = is_refusal
-        self.passing = passing
-        self.retry_after = retry_after
         super().__init__(f"the resolver {url} {reason}; {advice}")
 
 

@@ -100,10 +100,6 @@ class IssuedIdentifier(Base):
     issued_at: Mapped[datetime] = mapped_column(UTCDateTime)
 
 
-class KeyReused(Exception):
-    """An ``Idempotency-Key`` was used for another request before."""
-
-
 class Identification(NamedTuple):
     """An identifier that a program asks about, and its item.
 
@@ -148,8 +144,8 @@ class IdentificationServer:
             on other servers; ``reserve`` reserves an identifier with a ``note``; otherwise
             ``count`` identifiers are issued.
         :param repeat_key: the value of the header ``Idempotency-Key``, or None.
-        :raises FieldError: if a field of the record is wrong.
-        :raises KeyReused: if another request had the same ``Idempotency-Key``.
+        :raises FieldError: if a field of the record is wrong, or if another request had the same
+            ``Idempotency-Key``.
         """
         archive, new = self.archive, list[Minted]()
         content_hash = sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
@@ -189,7 +185,7 @@ class IdentificationServer:
     def _find_answer(self, repeat_key: str | None, content_hash: str) -> list[Minted]:
         """Return the identifiers that a request got before.
 
-        :raises KeyReused: if another request had the same ``Idempotency-Key``.
+        :raises FieldError: if another request had the same ``Idempotency-Key``.
         """
         if repeat_key is None:
             return []
@@ -200,7 +196,8 @@ class IdentificationServer:
             .order_by(row.number)
         )
         if any(row.content_hash != content_hash for row in rows):
-            raise KeyReused
+            reason = "this key was used for another request; use a new key for each request"
+            raise FieldError(_REPEAT_KEY, reason)
         return [Minted(row.rep, row.ibip) for row in rows]
 
     def describe(self, ibi: str) -> Identification:
@@ -466,9 +463,6 @@ def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Respo
         return problem.answer()
     except FieldError as error:
         return problems.Problem(422, error.reason, error.field or None).answer()
-    except KeyReused:
-        text = "this Idempotency-Key was used for another request; use a new key for each request"
-        return problems.Problem(422, text, _REPEAT_KEY).answer()
     except IBIError as error:
         return problems.explain(error, _UNKNOWN).answer()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +16,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import create_engine
 from support.accesses import USER, acknowledge, forget_accesses, stored
-from support.archives import SERVICE, archive_of, import_file, import_records, open_app
+from support.archives import archive_of, import_file, import_records, open_app
 from support.resolvers import run
-from support.stores import USERS, MemoryCatalogue, MemoryItem, StoreMaker, expect_url_list
 from support.vectors import FOLDER, load
 from support.web import (
     CLOSED,
@@ -44,8 +42,6 @@ from flask_ibi_archive.archive.service.archive_service import CLOCK_LEEWAY, URLK
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.messages import (
     Acknowledgment,
-    UrlRequest,
-    list_ibi_words,
     parse_request,
 )
 
@@ -296,54 +292,6 @@ def test_incomplete_and_unrelated_acknowledgments_do_not_count(
         assert archive.take_acknowledgment(acknowledgment) is REFUSED
         assert f"{ibi} does not lead to " in reason()
         assert stored(archive) == []
-
-
-@pytest.mark.rule("R72-10")
-def test_a_key_of_one_item_never_counts_for_another(app: Flask) -> None:
-    """The key of an item counts for another item only if a relation leads to it."""
-    records = StoreMaker(0, 25).records
-    archive = archive_of(app)
-    import_records(archive, records)
-    world = MemoryCatalogue(records)
-    dice = random.Random(0)
-    here = [item for item in world.items if item.state != "Deleted"]
-    expected = []
-    for asked in dice.sample(here, 6):
-        user = dice.choice(USERS)
-        leads_to = all_that(world, asked, user)
-        key_of = asked.rep or asked.ibip or ""
-        reached = [item for item in here if list_ibi_words(item.rep, item.ibip) in dict(leads_to)]
-        for other in {*reached, *dice.sample(here, 5)}:
-            for content_type in ("Data", "Metadata"):
-                acknowledgment = Acknowledgment(
-                    client_addresses=(user,),
-                    content_type=content_type,
-                    url="http://far.br/x",
-                    persistent_url="http://urlib.net/x",
-                    url_key=archive.url_keys.issue(key_of),
-                    ibi=forms(*(form for form in (other.rep, other.ibip) if form)),
-                )
-                good = (list_ibi_words(other.rep, other.ibip), content_type) in leads_to
-                outcome = archive.take_acknowledgment(acknowledgment)
-                assert outcome is (COUNTED if good else REFUSED)
-                if good:
-                    expected.append(key_of)
-    assert [row["ibi"] for row in stored(archive)] == expected
-    assert expected
-
-
-def all_that(
-    world: MemoryCatalogue, item: MemoryItem, user: str
-) -> set[tuple[tuple[str, ...], str]]:
-    """Return identifiers and content types of all relations of an item, by the specification."""
-    request = UrlRequest(parse_identifier(item.rep or item.ibip or ""), (user,))
-    pairs = dict(expect_url_list(world, request, address="far.br", service=SERVICE, key="1"))
-    relations = {name[3:] for name in pairs if name.startswith("url") and name != "urlkey"}
-    return {
-        (words, str(pairs[f"contenttype{relation}"]))
-        for relation in relations
-        if isinstance(words := pairs.get(f"ibi{relation}"), tuple)
-    }
 
 
 NOTICE = b"notice {acknowledgment received}"
