@@ -1,4 +1,4 @@
-"""Real-looking works: a spreadsheet of a university library, and a library of CSL-JSON."""
+"""Real-looking works: a spreadsheet of a university library."""
 
 from __future__ import annotations
 
@@ -77,54 +77,3 @@ def write_table(
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().encode(encoding)
-
-
-# --- CSL-JSON ------------------------------------------------------------------------------------
-
-_PUBLISHED = {"publisher": "Éditions", "publisher-place": "México"}
-_IN_JOURNALS = {
-    "container-title": "Acta Amazonica", "volume": "7", "issue": "2-3", "page": "7-18",
-    "ISSN": "1413-7852",
-}  # fmt: skip
-_IN_BOOKS = {
-    **_PUBLISHED, "container-title": "Anais do 5º Simpósio", "page": "7-18",
-    "editor": [{"family": "Brandão", "given": "Élodie"}], "ISBN": "978-3-16-148410-0",
-}  # fmt: skip
-#: The twenty types of CSL that our types of works distinguish, and the variables of each.
-CSL_TYPES: dict[str, dict[str, Any]] = {
-    "article": {}, "article-journal": _IN_JOURNALS, "review": _IN_JOURNALS, "chapter": _IN_BOOKS,
-    "paper-conference": _IN_BOOKS, "collection": _PUBLISHED, "map": _PUBLISHED,
-    "book": {**_PUBLISHED, "ISBN": "978-0-306-40615-7", "edition": "2", "number-of-pages": "171",
-             "translator": [{"family": "Åström", "given": "Björn"}]},
-    "report": {**_PUBLISHED, "number": "INPE-1-RPQ/1"},
-    "standard": {**_PUBLISHED, "number": "ABNT-1"},
-    "thesis": {**_PUBLISHED, "genre": "Dissertação de mestrado"},
-    "patent": {"number": "BR 10 2019 000001 4"}, "dataset": {"version": "v1.1"},
-    "software": {"publisher": "Zenodo", "version": "v1.2"}, "document": {}, "graphic": {},
-    "motion_picture": {}, "musical_score": {}, "song": {}, "speech": {},
-}  # fmt: skip
-
-
-def make_csl_items(count: int) -> list[dict[str, Any]]:
-    """Return a library of CSL-JSON, with each type in turn."""
-    return [
-        _make_csl_item(number, [*CSL_TYPES][number % len(CSL_TYPES)]) for number in range(count)
-    ]
-
-
-def _make_csl_item(number: int, kind: str) -> dict[str, Any]:
-    names = [{"family": family, "given": given} for family, given in pick(NAMES, number)]
-    issued: dict[str, Any] = {"date-parts": [[1899 + number % 99, 7, 21][: 1 + number % 3]]}
-    item: dict[str, Any] = {
-        "id": f"http://zotero.org/users/1/items/{number:06}",
-        "type": kind,
-        "title": f"Chuva {number}{MARKS[number % len(MARKS)]}",
-        "author": [*names, {"literal": "Comité científico, sección II"}][: 1 + number % 4],
-        "issued": issued | ({"circa": True} if number % 6 == 0 else {}),
-        **CSL_TYPES[kind],
-    }
-    if number % 7:
-        item |= {"language": ["pt", "pt-BR", "en"][number % 3], "abstract": "CO₂ e l'été."}
-    if number % 3:
-        item |= {"keyword": "chuva, déjà vu", "DOI": f"10.1590/Test.{number}(19)"}
-    return item

@@ -1,4 +1,4 @@
-"""A process that mints in rounds, and reports each identifier as soon as it is issued.
+"""A process that mints until it is killed, and reports each identifier as soon as it is issued.
 
 ::
 
@@ -16,14 +16,12 @@ from flask_ibi_archive.server.database.database import Database
 
 
 def main(uri: str, host: str, count: str) -> None:
-    """Mint ``count`` identifiers at a time, five times in each round."""
+    """Mint ``count`` identifiers at a time."""
     prefixes = build_repository_prefix(host, 80), "8JMKD3MGP8W"
     minter = Minter(Database(uri), prefixes, Fraction(1, 10**6), 60)
-    for _ in sys.stdin:
-        for _ in range(5):
-            for one in minter.mint(int(count)):
-                print(one.rep, one.ibip, flush=True)
-        print(".", flush=True)
+    while True:
+        for one in minter.mint(int(count)):
+            print(one.rep, one.ibip, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,17 +10,14 @@ from flask import Flask
 from support.archives import archive_of, import_records, open_app
 from support.web import (
     CLOSED,
-    CLOSED_METADATA,
     CLOSED_URL,
     HIDDEN,
     HIDDEN_BARE,
     INSIDE,
-    METADATA,
     OUTSIDE,
     PLAIN_CLOSED,
     REPORT,
     WITH_CLOSED_METADATA,
-    WITH_METADATA,
     Answer,
     ask,
     ask_urls,
@@ -106,20 +103,6 @@ def test_a_url_list_leads_to_no_hidden_description(web: Flask) -> None:
         pairs = ask_urls(web, HIDDEN, verbs, user=OUTSIDE)
         assert not [name for name in pairs if name.startswith(("url", "contenttype"))]
     assert "url.metadata" in ask_urls(web, HIDDEN, "GetMetadata", user=INSIDE)
-
-
-def test_metadata_that_are_an_item_have_their_own_rule(web: Flask) -> None:
-    for ibi in (WITH_CLOSED_METADATA, CLOSED_METADATA):
-        for rest in ("metadata", "metadata?choice=oai_dc"):
-            answer = ask(web, f"/col/{ibi}/{rest}", remote=OUTSIDE)
-            assert answer.status == 403
-            assert "page.html" not in answer.text
-        assert status(web, ibi, "metadata", INSIDE) == 302
-    for remote in (INSIDE, OUTSIDE):
-        assert status(web, WITH_METADATA, "metadata", remote) == 302
-        assert status(web, METADATA, "metadata", remote) == 302
-        # the item's own files are open
-        assert status(web, WITH_CLOSED_METADATA, "doc/new.txt", remote) == 200
 
 
 @pytest.mark.rule("R72-27")

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import text
-from support.archives import SERVICE, archive_of, everything_in, import_records
+from support.archives import SERVICE, archive_of, everything_in
 from support.commands import start_together
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.errors import ConfigError, NotReady, RuleBroken
+from flask_ibi_archive.errors import ConfigError, NotReady
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 IBIP = "J8LNKB5R7W/3FUQHC5"
-REP = "sid.inpe.br/mtc-m19/2013/09.04.12.27.57"
 NewApp = Callable[..., Flask]
 
 
@@ -104,23 +103,6 @@ def test_an_app_that_names_none_serves_the_only_one(new_app: NewApp) -> None:
         assert SERVICE in str(refusal.value)
         assert SECOND in str(refusal.value)
     assert len(rows(unnamed, "SELECT * FROM ibi_archive")) == 2
-
-
-@pytest.mark.parametrize("state", ["Original", "Deleted"])
-def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
-    archive = archive_of(new_app())
-    archive.init()
-    item = {"rep": REP, "state": state, "timestamp": "2013-09-04T12:27:57Z"}
-    import_records(archive, [item])
-    other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=REP))
-    if state == "Deleted":
-        assert other.init()[1]
-        return
-    before = everything_in(archive)
-    with pytest.raises(RuleBroken) as refusal:
-        other.init()
-    assert (refusal.value.rule, refusal.value.ibi) == (3, REP)
-    assert everything_in(archive) == before
 
 
 @pytest.mark.no_tables

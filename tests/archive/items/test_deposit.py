@@ -184,19 +184,6 @@ def test_delete_leaves_a_tombstone_and_perhaps_no_description(here: Flask, repor
     assert "has the state Deleted" in command(here, "delete", ibi, "--yes", "--reason", "x").error
 
 
-def test_a_removed_item_is_cited_by_its_description(here: Flask, report: Path) -> None:
-    ibi, ibip = add(here, report, "--creator", "Banon, G.", "--set", "metadata.dc.date=2009-07-21")
-    with unchanged(here):
-        assert command(here, "delete", ibi, "--reason", "Withdrawn").error == (
-            f"Delete {ibi} (A report)? This cannot be undone. Nothing was done, "
-            "because there is no terminal for the answer; add --yes."
-        )
-    assert command(here, "delete", ibi, *WITHDRAWN).data
-    assert show(here, ibi)["tombstone"] == {"reason": "Withdrawn"}
-    cited = see(here, f"/col/{ibi}/", 410).text("p")
-    assert f"2009. IBI: {ibip}." in cited
-
-
 def test_what_is_refused_changes_nothing(here: Flask, there: Flask, report: Path) -> None:
     ibi, _ = add(here, report)
     gone, _ = add(here, report)

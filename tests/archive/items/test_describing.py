@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +13,13 @@ import pytest
 from flask import Flask, render_template_string
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
-from support import host_models
-from support.archives import SERVICE, import_records
-from support.commands import ROOT
-from support.databases import new_database
+from support.archives import SERVICE
 from support.operations import record_of, view_of
-from support.stores import rep_of
 from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import FileRecord, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.hosts.comparing import Comparer
-from flask_ibi_archive.core.records.description import Description, Name, Title
+from flask_ibi_archive.core.records.description import Name
 from flask_ibi_archive.core.records.record import format_record
 from flask_ibi_archive.errors import StorageError
 
@@ -147,18 +139,6 @@ def test_a_persistent_url_is_made_of_a_text_or_of_an_object(app: Flask, archive:
         archive.persistent_url(None)  # type: ignore[arg-type]
 
 
-def test_operations_take_an_item_as_a_text_or_as_an_object(archive: Archive) -> None:
-    first = archive.deposit(title="A", reserved=archive.reserve())
-    second = archive.new_edition(first, title="B")
-    archive.edit(first, title="C")
-    archive.edit(Row(second.ibi), metadata={"dc": {"title": "D"}})
-    archive.edit(view_of(archive, second.rep), files=[("a.txt", io.BytesIO(b"x"))])
-    archive.release(archive.reserve())
-    archive.delete(first, "wrong", successor=second)
-    found = view_of(archive, second.ibi)
-    assert (found.title, len(found.record.files)) == ("D", 1)
-
-
 # --- complete descriptions ------------------------------------------------------------------------
 
 ANA = {"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}
@@ -214,39 +194,11 @@ def test_an_item_with_dublin_core_gets_a_description_if_nothing_is_lost(archive:
         archive.edit(item.ibi, type="tese")
 
 
-def test_a_metadata_item_describes_its_item_completely(archive: Archive) -> None:
-    metadata = {"rep": rep_of(1), "content_type": "Metadata", "metadata": {"work": WORK}}
-    import_records(archive, [metadata, {"rep": rep_of(2), "metadata": {"ibi": rep_of(1)}}])
-    item, other = view_of(archive, rep_of(2)), view_of(archive, rep_of(1))
-    assert item.description == other.description
-    assert item.dublin_core == other.dublin_core
-    assert isinstance(item.description, Description)
-    assert item.description.titles[0] == Title("Chuva")
-
-
 @pytest.mark.postgresql
 def test_the_database_refuses_a_description_without_its_dublin_core(archive: Archive) -> None:
     archive.deposit(**WORK)
     with pytest.raises(IntegrityError), archive.database.writing() as connection:
         connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))
-
-
-def test_rows_have_descriptions(
-    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def describe(row: Any) -> dict[str, Any]:
-        return {**WORK, "titles": [row.title]}
-
-    monkeypatch.setattr(host_models, "describe", describe)
-    with new_database(backend, tmp_path, ready=True) as uri:
-        host = host_models.Host(uri, tmp_path)
-        row = host.add("Chuva")
-        assert work_of(host.archive, row) == {**WORK, "titles": ["Chuva"]}
-        row.title = "Neve"
-        host.session().commit()
-        assert work_of(host.archive, row) == {**WORK, "titles": ["Neve"]}
-        assert list(Comparer(host.archive, host.session(), host.Thesis).run()) == []
-        host.close()
 
 
 # --- what a host's tools see ----------------------------------------------------------------------
@@ -270,37 +222,3 @@ def test_each_method_for_hosts_has_an_example() -> None:
         assert method.__doc__, name
         assert "::\n\n" in method.__doc__ or name in ADMINISTRATION, name
     assert methods.keys() >= ADMINISTRATION
-
-
-HOST = """
-from flask import Flask
-from flask_ibi_archive import IBIArchive, ItemRecord
-
-ibi = IBIArchive()
-ibi.init_app(Flask(__name__))
-minted = ibi.archive.deposit(title="A", creators=["B"], language="en", files=["a.pdf"])
-ibi.archive.deposit(ItemRecord(title="A", previous_edition=minted))
-item = ibi.archive.get(minted.ibi)
-url: str = ibi.archive.persistent_url(minted)
-ibi.archive.depozit(title="A")
-ibi.archive.deposit(titel="A")
-ibi.archive.deposit(title=7)
-ibi.archive.find(stat="Original")
-item.title
-"""
-
-
-@pytest.mark.slow
-def test_mypy_rejects_wrong_names_in_a_host(tmp_path: Path) -> None:
-    """mypy finds the wrong calls, in the lines 11 to 15, and accepts the right ones."""
-    pytest.importorskip("mypy")
-    (tmp_path / "host.py").write_text(HOST)
-    # the cache of the project's own mypy run makes this fast
-    words = [sys.executable, "-m", "mypy", "--config-file=pyproject.toml", tmp_path / "host.py"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines()
-    errors = [line.partition("host.py:")[2] for line in lines if "error: " in line]
-    expected = [r"11: .*depozit", r"12: .*titel", "13: .*int", "14: .*stat", "15: .*None"]
-    assert len(errors) == len(expected), done.stdout
-    for pattern, error in zip(expected, errors, strict=True):
-        assert re.match(pattern, error), done.stdout

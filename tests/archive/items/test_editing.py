@@ -133,20 +133,6 @@ def full(here: Flask, tmp_path: Path) -> str:
     return another(here, FULL, tmp_path)
 
 
-def test_a_translation_joins_those_that_are_there(here: Flask, full: str, tmp_path: Path) -> None:
-    french, german = (another(here, OLD, tmp_path) for _ in range(2))
-    command(here, "edit", full, f"translations.fr={french}")
-    command(here, "edit", full, f"translations.de={german}")
-    assert shown(here, full)["translations"] == {"de": german, "fr": french}
-    pairs = command(here, "url-list", german, "--verbs", "GetTranslation(fr)").data
-    assert f"ibi.translation(fr) {{rep {french}}}" in pairs.splitlines()
-    command(here, "edit", full, "translations.de=")
-    assert shown(here, full)["translations"] == {"fr": french}
-    command(here, "edit", full, "translations=")
-    pairs = command(here, "url-list", full, "--verbs", "GetTranslation(fr)").data
-    assert "translation" not in pairs
-
-
 def test_files_are_added_replaced_and_removed(here: Flask, full: str, tmp_path: Path) -> None:
     def edit(*words: object) -> list[str]:
         assert command(here, "edit", full, *words).status == 0

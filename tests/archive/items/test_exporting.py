@@ -87,17 +87,6 @@ def test_an_export_equals_the_import_and_can_be_imported_again(
     assert [line.replace(there, here) for line in second] == [format_line(one) for one in first]
 
 
-def test_the_description_of_a_removed_item_is_exported_and_imported(archive: Archive) -> None:
-    description = {"metadata": {"dc": {"title": ["On rain"]}}}
-    rule = {"access": {"networks": ["10.0.0.0/8"], "others": "none"}}
-    import_records(archive, [{"rep": A, **description, **rule}])
-    archive.delete(A, "withdrawn")
-    [line] = export_objects(archive)
-    assert line.items() >= {**description, **rule}.items()
-    import_records(archive, [line], on_conflict="update")
-    assert export_objects(archive) == [line]
-
-
 BOTH = {"pt": B, "en": D}
 HEADS: list[list[dict[str, Any]]] = [
     [

@@ -90,20 +90,6 @@ def test_mint_prints_both_forms_and_names_the_persistent_urls(new_app: NewApp) -
 # --- decode --------------------------------------------------------------------------------------
 
 
-def test_decode_prints_a_line_each_for_form_address_port_and_date() -> None:
-    for text, facts in [
-        (
-            "SID.inpe.br/mtc-m18.8080/2009/02.16.17.46.05.25",
-            "form rep, host mtc-m18.sid.inpe.br, port 8080, date 2009-02-16T17:46:05.25Z",
-        ),
-        (
-            "8jmkd3mgp8w34m/34pgrc4wt",
-            "form ibip, ip 150.163.34.243, port 802, date 2009-02-16T17:46:05.25Z",
-        ),
-    ]:
-        assert command(bare, "decode", text).lines == facts.split(", ")
-
-
 def test_decode_prints_the_same_as_json() -> None:
     for case in VECTORS["generated"]:
         for text in (case["rep"], case["ibip"]):

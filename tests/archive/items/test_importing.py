@@ -28,7 +28,6 @@ from support.archives import (
     import_records,
 )
 from support.commands import ROOT, command
-from support.databases import count_known_rows
 from support.operations import SECOND, make_archives
 from support.stores import ibip_of, make_store, moment_of, rep_of
 
@@ -206,14 +205,6 @@ def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
         assert len({total for _, total in steps}) == 1
 
 
-@pytest.mark.only_on("postgresql")
-def test_postgresql_knows_how_many_rows_it_has(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "BATCH", 2)
-    archive = archive_of(app)
-    import_records(archive, [item(A), item(B), item(C), item(D), item(E)])
-    assert count_known_rows(archive.database, "ibi_item") == 3  # before the second batch
-
-
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -366,15 +357,6 @@ def test_a_line_joins_a_group_that_another_line_ends(
         import_records(archive, lines if is_first else lines[::-1], on_conflict="update")
         assert exported(archive, joining)["translations"] == {"es": head}, (batch, is_first)
         assert exported(archive, head)["language"] == "es"
-
-
-def test_a_skipped_line_changes_no_group(app: Flask) -> None:
-    archive = archive_of(app)
-    import_records(archive, [item(A, translations={"pt": B}), item(B)])
-    before = export(archive)
-    skipped = item(B, language="es", translations={"en": C})
-    import_records(archive, [skipped], on_conflict="skip")
-    assert export(archive) == before
 
 
 @pytest.mark.postgresql

@@ -121,15 +121,6 @@ def test_list_selects_by_state_and_text(five: Flask) -> None:
         assert [item["rep"] for item in output] == [line.split("\t")[0] for line in lines]
 
 
-def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
-    for words, reason in (
-        (("--archives", "--limit", 1), "--archives cannot be used with"),
-        (("--limit", 0), "is not in the range"),
-        (("--state", "Lost"), "is not one of"),
-    ):
-        assert reason in command(app, "list", *words).usage
-
-
 # --- url-list ------------------------------------------------------------------------------------
 
 
@@ -180,16 +171,6 @@ def test_url_list_prints_the_same_pairs_as_json(web: Flask) -> None:
     unknown = command(web, "url-list", NOBODY, "--json")
     assert (unknown.status, json.loads(unknown.out)) == (0, [])
     assert unknown.err.endswith(f"has the identifier {NOBODY}: the answer is empty\n")
-
-
-def test_url_list_refuses_wrong_requests(web: Flask) -> None:
-    for words, reason in [
-        (("report",), "parsedibiurl.ibi: 'report' is not an IBI"),
-        (("",), "parsedibiurl.ibi is missing"),
-        ((REPORT, "--ip", "x"), "clientinformation.ipaddress: 'x' is not an IP address"),
-        ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
-    ]:
-        assert command(web, "url-list", *words).error.startswith(reason)
 
 
 # --- persistent URLs: every command that accepts an IBI accepts one ------------------------------

@@ -169,17 +169,6 @@ def test_a_minter_notices_a_later_date_under_one_prefix(bench: Bench) -> None:
         assert minter.mint() == [minter.build(later + Fraction(1, 10))]
 
 
-def test_a_minter_whose_last_dates_are_lost_issues_later_dates(bench: Bench) -> None:
-    for fault in ["DELETE FROM ibi_prefix", "UPDATE ibi_prefix SET last_date = ''"]:
-        bench.empty()
-        minter = bench.minter("0.1")
-        minter.mint()
-        bench.run(fault)
-        bench.now += 60
-        assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.5"]
-        assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.6"]
-
-
 @pytest.mark.rule("G6-23")
 @pytest.mark.postgresql
 def test_others_can_mint_while_one_waits(uri: str, bench: Bench) -> None:
@@ -302,16 +291,6 @@ def test_an_identifier_that_appears_is_skipped(app: Flask, kind: str) -> None:
 def test_an_identifier_that_exists_is_skipped(app: Flask, bearer: dict[str, Any]) -> None:
     minted = suffixes(minter_with_items(app, [bearer]).mint(4))
     assert minted == [f"2010/10.20.15.21.55{rest}" for rest in ("", ".5", ".6", ".7")]
-
-
-def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
-    build = minter_with_items(app, []).build
-    second = int(NOW)
-    dates = [Fraction(second // 60 * 60), *(second + Fraction(n, 10) for n in range(120))]
-    minter = minter_with_items(app, [{"rep": build(date).rep} for date in dates])
-    with pytest.raises(MintingError):
-        minter.mint()
-    assert Bench(archive_of(app).database).stored()[REP] == "1287588000"
 
 
 @pytest.mark.rule("G4-01", "G6-21")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import SERVICE
-from support.operations import SECOND, THIRD, editions_of, make_archives, record_of
+from support.operations import SECOND, editions_of, make_archives, record_of
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -63,19 +63,6 @@ def test_one_of_two_who_use_a_reservation_wins(archives: list[Archive]) -> None:
             lambda ibi=held.ibip: first.release(ibi),
         )
         assert len([one for one in found if isinstance(one, StorageError)]) == 2
-
-
-def test_one_of_two_transfers_of_an_item_wins(archives: list[Archive]) -> None:
-    first, *_ = archives
-    for _ in range(ROUNDS):
-        item = first.deposit(ItemRecord())
-        found = at_once(
-            lambda ibi=item.rep: first.transfer(ibi, SECOND),
-            lambda ibi=item.rep: first.transfer(ibi, THIRD),
-        )
-        assert len([one for one in found if isinstance(one, StorageError)]) == 1
-        states = [one.get(item.rep) for one in archives]
-        assert [one.record.state for one in states if one].count("Original") == 1
 
 
 def test_opposite_transfers_do_not_cause_a_deadlock(archives: list[Archive]) -> None:

@@ -13,7 +13,7 @@ from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
 from support.operations import view_of
 from support.shelf import Shelf
-from support.web import ask, rep, source
+from support.web import rep, source
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.archive import Archive
@@ -139,32 +139,3 @@ def test_the_public_items_among_some_are_described(archive: Archive, tmp_path: P
         f"{BASE}/{by_secret}": (by_secret, None),
     }
     assert [file.name for file in works[ids[0]].files] == ["report.pdf"]
-
-
-def test_harvesters_and_readers_learn_which_item_is_the_original(app: Flask) -> None:
-    archive = archive_of(app)
-    original, portuguese, french, alone = names = [rep(number) for number in range(20, 24)]
-    dc = {"metadata": {"dc": {"title": ["Rain"]}}}
-    import_records(archive, [
-        {"rep": original, **dc, "language": "en",
-         "translations": {"pt": portuguese, "fr": french}},
-        {"rep": portuguese, **dc},
-        {"rep": french, **dc},
-        {"rep": alone, **dc, "language": "en"},
-    ])  # fmt: skip
-    # an original may state no language, and an item may list a translation of another one
-    unstated, other = archive.deposit(title="Rain").rep, archive.deposit(title="Pluie").rep
-    chuva = archive.add_translation(unstated, title="Chuva", language="pt").rep
-    archive.edit(other, translations={"pt": chuva})
-    names += [unstated, other, chuva]
-    ids = [view_of(archive, name).id or 0 for name in names]
-    with archive.database.reading() as connection:
-        works = read_works(archive, connection, ids).values()
-    originals = [None, original, original, None, None, None, unstated]
-    assert [work.translation_of for work in works] == [ibi and f"{BASE}/{ibi}" for ibi in originals]
-    translations = [tuple(url for _, url in work.translations) for work in works][:4]
-    assert translations == [(f"{BASE}/{french}", f"{BASE}/{portuguese}"), (), (), ()]
-    for work, ibi in zip(works, names[:4], strict=False):
-        document = ask(app, f"/col/{ibi}/metadata?choice=datacite").text
-        assert ("IsTranslationOf" in document) == (work.translation_of is not None)
-        assert ("HasTranslation" in document) == bool(work.translations)

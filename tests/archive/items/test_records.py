@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,8 @@ from support.commands import Outcome, command, show
 
 from flask_ibi_archive.archive.items import import_export as importing
 from flask_ibi_archive.archive.items.operations import ItemRecord
-from flask_ibi_archive.archive.service import catalogue as item_catalogue
 from flask_ibi_archive.core.records.description import WORK_FIELDS
-from flask_ibi_archive.core.records.record import FIELDS, Record
-from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.core.records.record import FIELDS
 
 NewApp = Callable[..., Flask]
 
@@ -201,34 +199,6 @@ def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_
     kept.write_bytes(content)
     assert re.fullmatch("file .* of .* can't be copied to .*", fail(tmp_path / "file" / "x"))
     assert not any(path.name in (".new", "items.jsonl") for path in out.iterdir())
-
-
-def test_an_export_that_fails_leaves_the_old_file_and_no_other(
-    filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail_after_one(*arguments: Any) -> Iterator[Record]:
-        yield next(whole(*arguments))
-        raise NotReady("the database went away", "look for it")
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    whole = importing.export_records
-    (tmp_path / "out").mkdir()
-    path = tmp_path / "out" / "old.jsonl"
-    path.write_text("old")
-    with monkeypatch.context() as patch:
-        patch.setattr(item_catalogue, "export_records", fail_after_one)
-        assert command(filled, "export", path).error == "the database went away; look for it"
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        said = f"{path} can't be written: No space left on device"
-        assert command(filled, "export", path).error == said
-    for name in ("none/out.jsonl", "out"):
-        assert " can't be written: " in command(filled, "export", tmp_path / name).error
-    assert path.read_text() == "old"
-    assert list(path.parent.iterdir()) == [path]
-    assert not (tmp_path / "none").exists()
 
 
 def test_the_fields_of_hosts_are_those_of_records_and_descriptions() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import product
 from typing import Any
 
 import pytest
@@ -365,12 +364,6 @@ def test_bytes_or_a_text_with_NUL_are_not_an_identifier(rows: Rows, value: Any) 
         rows.identifier(item, value, "rep", 1)
 
 
-def test_an_Archive_with_items_cannot_be_deleted(rows: Rows) -> None:
-    archive = rows.archive()
-    with pytest.raises(IntegrityError):
-        rows.run("DELETE FROM ibi_archive WHERE id = :a", a=archive)
-
-
 # --- what is allowed
 
 
@@ -390,45 +383,6 @@ def test_a_Copy_of_an_Original_in_another_Archive_of_the_database_is_accepted(ro
     rows.copy(rows.archive(THIRD_SERVICE), of=SERVICE, rep=REP)
     rows.set(original, language="en")
     rows.run("DELETE FROM ibi_identifier WHERE text = :t", t=LEGACY)
-    rows.hold()
-
-
-def test_an_Original_can_be_removed_unless_a_Copy_names_its_Archive(rows: Rows) -> None:
-    found = rows.item(rows.archive())
-    remote = rows.copy(rows.archive(SECOND_SERVICE), of=THIRD_SERVICE)
-    rows.set(remote, language="pt")
-    rows.set(found, state="Deleted")
-    rows.delete(found)
-    rows.hold()
-    rows.connection.rollback()
-    for ways in product(("mark", "remove"), repeat=2):
-        found = original(rows)
-        copied = rows.run("SELECT id FROM ibi_item WHERE state = 'Copy'")
-        for item, how in zip((copied, found), ways, strict=True):
-            if how == "mark":
-                rows.set(item, state="Deleted", original_archive=None)
-            else:
-                rows.delete(item)
-        rows.hold()
-        rows.connection.rollback()
-
-
-def test_Original_and_Copy_can_change_places_in_one_transaction(rows: Rows) -> None:
-    found = original(rows)
-    copied = rows.run("SELECT id FROM ibi_item WHERE state = 'Copy'")
-    rows.set(copied, state="Deleted", original_archive=None)
-    rows.set(found, state="Deleted")
-    rows.set(copied, state="Original")
-    rows.set(found, state="Copy", original_archive=SECOND_SERVICE)
-    rows.hold()
-
-
-def test_each_Archive_has_its_editions_and_each_group_each_language(rows: Rows) -> None:
-    first = rows.archive_of(chain(rows))
-    rows.item(rows.archive(SECOND_SERVICE), None, IBIP, next_edition=OTHER_REP)
-    for name in (REP, OTHER_REP):
-        rows.run("UPDATE ibi_item SET language = 'pt' WHERE rep = :rep", rep=name)
-        rows.member(first, name, "pt")
     rows.hold()
 
 

@@ -13,7 +13,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete, update
 from sqlalchemy.exc import IntegrityError
-from support.archives import SERVICE, archive_of, import_records
+from support.archives import archive_of, import_records
 from support.commands import command, show, unchanged
 from support.operations import SECOND, make_archives, record_of
 from support.stores import rep_of
@@ -21,14 +21,12 @@ from support.web import ask
 
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.operations import change_names
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.records.record import ItemView
 from flask_ibi_archive.errors import RecordError, StorageError
 
 A, B, C = (rep_of(number) for number in range(3))
-FAR = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
 DOI, HANDLE, ARK = "doi:10.5281/Zenodo.12", "hdl:20.500.12345/678", "ark:12345/x54xz321"
 URN, ADDRESS = "urn:nbn:br:bn-1", "http://old.example.org/handle/1/2?x=y"
 ALL = (DOI, HANDLE, ARK, URN, ADDRESS)
@@ -196,60 +194,6 @@ def test_the_commands_add_list_and_remove(app: Flask) -> None:
 
 
 LEGACY, IBIP = "aBZc/1", "8JMKD3MGP8W/34PGRBS"
-
-
-def test_the_commands_take_identifiers_and_addresses_alike(app: Flask) -> None:
-    archive = archive_of(app)
-    import_records(archive, [item(A), item(B)])
-    names = (LEGACY, f"http://urlib.net/{IBIP.lower()}", f"http://old.example.org/{LEGACY}", DOI)
-    assert run(app, "add", A, *names, A).lines == ["added 4, unchanged 1"]
-    record = record_of(archive, LEGACY)
-    assert (record.rep, record.aliases) == (A, (LEGACY, IBIP))
-    assert record.same_as == (f"http://old.example.org/{LEGACY}", DOI)
-    listed = [line.split("\t")[1] for line in run(app, "list", A).lines[1:]]
-    assert listed == [*record.aliases, *record.same_as]
-    with unchanged(app):
-        assert "already has the Original" in run(app, "add", B, URN, LEGACY).error
-    assert run(app, "remove", A, LEGACY, f"http://old.example.org/{LEGACY}").lines == ["removed 2"]
-    assert run(app, "add", B, LEGACY).lines == ["added 1, unchanged 0"]
-
-
-def test_tombstones_and_copies_get_and_lose_names(app: Flask) -> None:
-    archive = archive_of(app)
-    copy = item(B, ARK, state="Copy", original_archive=FAR, metadata={"dc": {"title": ["x"]}})
-    import_records(archive, [item(A), item(C, next_edition=A), copy])
-    archive.delete(A, "wrong", successor=B)
-    for ibi, name in ((A, LEGACY), (B, IBIP)):
-        before = archive.get(ibi)
-        assert run(app, "add", ibi, name, f"hdl:20.500/{ibi}").lines == ["added 2, unchanged 0"]
-        assert record_of(archive, name).rep == ibi
-        assert run(app, "remove", ibi, name, f"hdl:20.500/{ibi}").lines == ["removed 2"]
-        assert archive.get(ibi) == before
-
-
-@pytest.mark.postgresql
-def test_names_that_are_added_at_once_are_not_lost(app: Flask) -> None:
-    archive = archive_of(app)
-    import_records(archive, [item(A)])
-    names = [f"hdl:20.500.12345/{number}" for number in range(12)]
-    with ThreadPoolExecutor(6) as threads:
-        changed = threads.map(lambda name: change_names(archive, A, add=[name]), names)
-    assert list(changed) == [1] * len(names)
-    assert sorted(record_of(archive, A).same_as) == sorted(names)
-
-
-def test_the_commands_refuse(app: Flask) -> None:
-    for words, message in [
-        (("add", C, DOI), "no item"),
-        (("add", SERVICE, DOI), "service item"),
-        (("add", A, DOI, ARK), TAKEN),
-        (("add", A, "rain"), "'rain' is not a foreign identifier"),
-        (("remove", A, DOI), f"the aliases are: {HANDLE}"),
-    ]:
-        copy = item(B, ARK, state="Copy", original_archive=FAR)
-        import_records(archive_of(app), [item(A, HANDLE), copy], on_conflict="skip")
-        with unchanged(app):
-            assert message in run(app, *words).err
 
 
 @pytest.mark.rule("FI-5")

@@ -45,16 +45,6 @@ def test_an_old_record_makes_no_second_original(archive: Archive, left: dict[str
     assert record_of(archive, A).state == "Original"
 
 
-def test_other_records_of_such_items_are_updated(archive: Archive) -> None:
-    tombstone = {"reason": "a mistake"}
-    removed = {"rep": rep_of(2), "state": "Deleted", "timestamp": WHEN, "tombstone": tombstone}
-    import_records(archive, [LEFT["copy"], removed])
-    changed = {**LEFT["copy"], "language": "en"}
-    import_records(archive, [changed, {"rep": rep_of(2)}], on_conflict="update")
-    assert (record_of(archive, A).state, record_of(archive, A).language) == ("Copy", "en")
-    assert record_of(archive, rep_of(2)).state == "Original"  # it was removed here
-
-
 @left
 def test_an_edit_takes_an_original_back_only_if_asked(app: Flask, left: dict[str, Any]) -> None:
     archive = archive_of(app)

@@ -21,10 +21,7 @@ from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.record import (
     AccessRule,
-    DublinCoreMetadata,
     ItemView,
-    MetadataAddress,
-    MetadataItem,
     Record,
     RelatedItem,
     Tombstone,
@@ -38,10 +35,6 @@ A, B, C = rep(1), rep(2), rep(3)
 
 def view(**fields: Any) -> ItemView:
     return ItemView(Record(rep=A, **fields), False, TODAY)
-
-
-def texts(*values: str) -> DublinCoreMetadata:
-    return DublinCoreMetadata({"title": tuple((value, None) for value in values)})
 
 
 OPEN, METADATA, NONE = None, AccessRule((ONE, TWO)), AccessRule((ONE, TWO), "none")
@@ -126,23 +119,6 @@ def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_al
     inside = list_urls(INSIDE, True)
     assert {"url", "url.lastedition", "url.metadata", "url.translation(pt)"} <= inside.keys()
     assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
-
-
-def test_the_metadata_item_of_a_host_describes_an_item_unless_it_is_hidden() -> None:
-    for metadata, described, language in [
-        (None, None, None),
-        (Record(rep=B, language="pt", metadata=texts("Neve")), "Neve", "pt"),
-        (Record(rep=B, metadata=texts("Snow"), access=AccessRule((ONE,))), "Snow", None),
-        (Record(rep=B, metadata=texts("x"), access=AccessRule((ONE,), "none")), None, None),
-        (Record(rep=B, metadata=MetadataAddress("https://a.example/")), None, None),
-        (Record(rep=B), None, None),
-    ]:
-        record = Record(rep=A, metadata=MetadataItem(B))
-        item = view_host_item(record, metadata, TODAY)
-        found = None if item.described_by is None else item.described_by.elements["title"][0][0]
-        assert (found, item.metadata_language) == (described, language)
-        assert (item.record, item.is_service, item.today) == (record, False, TODAY)
-        assert (item.id, item.sizes) == (None, {})
 
 
 EDITION, SUCCESSOR = RelatedItem("later_edition", B), RelatedItem("successor", C)

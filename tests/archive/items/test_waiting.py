@@ -72,19 +72,6 @@ def test_a_request_waits_shortly_for_a_lock(
     other.close()
 
 
-def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
-    database: Database, uri: str, request_: Request
-) -> None:
-    minter, other = Minter(database, PREFIXES, Fraction(1, 1000)), Database(uri)
-    minter.mint()
-    request_.begin()
-    with other.writing() as holder:
-        lock_last_date(holder, minter.prefixes)
-        with pytest.raises(NotReady, match="another transaction blocks this transaction"):
-            minter.mint()
-    other.close()
-
-
 def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
     database, other = Database(uri, timeout=0.1), Database(uri)
     minter = Minter(database, PREFIXES, Fraction(1, 1000))
