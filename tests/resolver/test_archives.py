@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import insert, select, update
+from support.claiming import store_claims
 from support.registries import (
     CHEAP,
     KEY,
@@ -26,7 +27,6 @@ from support.registries import (
     confirms,
     included,
 )
-from support.stored_claims import store_claims
 
 from flask_ibi_archive.core.claim import format_key
 from flask_ibi_archive.core.protocol.inclusion import (

@@ -10,6 +10,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import update
 from support.archive_servers import Servers, http
+from support.claiming import FIRST, set_read, store_claims
 from support.registries import NOON, a_registry, a_request
 from support.resolving import (
     ORIGINAL,
@@ -27,7 +28,6 @@ from support.resolving import (
     statements_of,
     wants,
 )
-from support.stored_claims import FIRST, set_read, store_claims
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST

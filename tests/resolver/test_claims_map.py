@@ -76,7 +76,7 @@ def keep(app: Flask, archive_id: int, *claims: Claim, hours: int = 0) -> None:
     :param hours: when they were read.
     """
     since = NOON + timedelta(hours=hours)
-    store_claims(resolver_of(app).database, archive_id, *claims, since=since)
+    store_claims(resolver_of(app).database, {archive_id: claims}, since=since)
 
 
 def claim(number: int, state: State = State.ORIGINAL, *aliases: str, **values: str) -> Claim:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archive_servers import Servers
+from support.claiming import store_claims
 from support.resolving import TableArchive, X, app_over, archives_of, resolver_of
-from support.stored_claims import store_claims
 
 from flask_ibi_archive.core.protocol.states import State
 

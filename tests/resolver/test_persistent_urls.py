@@ -129,16 +129,6 @@ def test_a_persistent_url_is_redirected_to_the_item(app: Flask, target: str, loc
         assert answer.body == b""
 
 
-ALERTS = [
-    (f"/{X}:+!", 400),
-    (f"/{Z}", 404),
-    (f"/{REMOVED}", 410),
-    (f"/{CONTESTED}{ORIGINAL}", 409),
-    (f"/{BROKEN}", 504),
-    (f"/{CIRCLE}!", 508),
-]
-
-
 @pytest.mark.rule("R62-17")
 @pytest.mark.parametrize(
     ("target", "status"), CASES["alerts are pages for browsers and text for programs"]

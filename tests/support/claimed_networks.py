@@ -6,10 +6,9 @@ Archives. The time is simulated: a slow answer takes no time of the test.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from flask_ibi_archive.core.identifiers.grammar import Identifier
@@ -22,10 +21,11 @@ from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Ques
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known
-from flask_ibi_archive.resolver.asking import ArchiveResult, CircuitBreaker, Reply, Target
+from flask_ibi_archive.resolver.asking import CircuitBreaker, Reply, Target
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
 from support.networks import KEY, as_read
+from support.resolving import SimulatedReplies
 from support.scattered_items import is_hidden
 from support.stores import Json, MemoryCatalogue
 
@@ -174,14 +174,16 @@ class ClaimedNetwork:
         return replace(self, trusted=[False] * len(self.trusted))
 
     def ask(
-        self, targets: Sequence[Target], seconds: float, replies: Replies | None = None
-    ) -> Replies:
+        self, targets: Sequence[Target], seconds: float, replies: SimulatedReplies | None = None
+    ) -> SimulatedReplies:
         """Send questions, as :meth:`.asking.FanOut.ask`."""
-        replies = replies or Replies(self)
+        replies = replies or SimulatedReplies(self)
         self.asked += len(targets)
         for target in targets:
             delay = self.delays[target.archive.id - 1] if self.delays else 0.0
-            replies.send(target, delay)
+            sent = target.archive.address, target.url.partition("?")[2]
+            result = partial(self._answer, target, sent, delay)
+            replies.add(delay, result, self.find_place(sent))
         return replies
 
     def resolve(
@@ -207,6 +209,9 @@ class ClaimedNetwork:
             look_up=self.look_up,
         )
         return resolution.run().outcome
+
+    def _answer(self, target: Target, sent: Sent, delay: float) -> Reply:
+        return Reply(target, self.use(*sent), delay)
 
     def use(self, address: str, query: str) -> list[Pair]:
         """Return the answer of an Archive, whose order counts from now on."""
@@ -242,46 +247,3 @@ class ClaimedNetwork:
             if pairs:
                 found.append(Answer(source, question, pairs_as_dict(pairs)))
         return found
-
-
-class Replies:
-    """The results of questions in simulated time, as :class:`.asking.ReplyQueue`."""
-
-    def __init__(self, network: ClaimedNetwork) -> None:
-        self._network = network
-        #: When the answer arrives, its place, a number, the response time, and the request.
-        self._sent: list[tuple[float, float, int, float, Target, Sent]] = []
-        self._numbers = count()
-
-    def send(self, target: Target, delay: float) -> None:
-        """Send a question that is answered after some seconds."""
-        network = self._network
-        sent = target.archive.address, target.url.partition("?")[2]
-        row = (
-            network.now + delay,
-            network.find_place(sent),
-            next(self._numbers),
-            delay,
-            target,
-            sent,
-        )
-        heapq.heappush(self._sent, row)
-
-    @property
-    def pending(self) -> int:
-        """The number of questions without a result."""
-        return len(self._sent)
-
-    def get(self, seconds: float) -> ArchiveResult | None:
-        """Return the next result, or None if there is none before some seconds have passed."""
-        network = self._network
-        if not self._sent or self._sent[0][0] > network.now + seconds:
-            network.now += seconds
-            return None
-        arrival, _, _, delay, target, sent = heapq.heappop(self._sent)
-        network.now = max(network.now, arrival)
-        return Reply(target, network.use(*sent), delay)
-
-    def abandon(self) -> None:
-        """Ignore all further results."""
-        self._sent.clear()

@@ -6,19 +6,21 @@ import gzip
 import random
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select, update
 
 from flask_ibi_archive.core.claim import Claim, Page, fold_name, format_claim, format_page
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.archives import bump_version
 from flask_ibi_archive.resolver.asking import TransferResult
 from flask_ibi_archive.resolver.claims import Reading, ReadingStore, list_due, read_result
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -26,6 +28,7 @@ from flask_ibi_archive.resolver.tables import (
     STATE_NUMBERS,
     ClaimedName,
     FollowedArchive,
+    PrefixHolder,
     RegisteredArchive,
     ResolverState,
 )
@@ -231,21 +234,73 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
+#: When the first claims were read.
+FIRST = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
 def store_claims(
-    database: Database, archive_id: int, *claims: Claim, since: datetime = NOON
+    database: Database,
+    claims: Mapping[int, Sequence[Claim] | Mapping[str, State]],
+    hidden: Mapping[str, int] | None = None,
+    original_archive: str | None = None,
+    since: datetime = FIRST,
 ) -> None:
-    """Store claims of an Archive as if they had been read."""
-    rows = [
-        {
-            "name": fold_name(name), "archive_id": archive_id, "reading": 1, "item": claim.item,
-            "kind": kind, "state": STATE_NUMBERS[claim.state], "timestamp": claim.timestamp,
-            "original_archive": claim.original_archive, "since": since,
-        }
-        for claim in claims
-        if claim.state is not None
-        for kind, names in ((1, [claim.rep]), (2, [claim.ibip]), (3, claim.aliases))
-        for name in names
-        if name is not None
-    ]  # fmt: skip
+    """Store claims of Archives as if they had been read to the end just now.
+
+    :param claims: the claims by the id of the Archive, or the state for each name: then each name
+        is an item of its own.
+    :param hidden: who has hidden items with prefixes.
+    :param original_archive: the service IBI of the Archive that claims of Copies and of removals
+        name.
+    """
+    now = datetime.now(timezone.utc)
     with database.writing() as connection:
-        connection.execute(insert(ClaimedName), rows)
+        for archive_id, stated in claims.items():
+            is_its = FollowedArchive.archive_id == archive_id
+            connection.execute(delete(FollowedArchive).where(is_its))
+            followed = {"key": "key", "pinned_at": now, "epoch": "e", "read_at": now}
+            connection.execute(insert(FollowedArchive).values(archive_id=archive_id, **followed))
+            if isinstance(stated, Mapping):
+                stated = [_name_item(*item, original_archive) for item in stated.items()]
+            rows = [
+                {
+                    "name": fold_name(name), "archive_id": archive_id, "reading": 1,
+                    "item": claim.item, "kind": kind, "state": STATE_NUMBERS[claim.state],
+                    "timestamp": claim.timestamp, "original_archive": claim.original_archive,
+                    "since": since,
+                }
+                for claim in stated
+                if claim.state is not None
+                for kind, names in ((1, [claim.rep]), (2, [claim.ibip]), (3, claim.aliases))
+                for name in names
+                if name is not None
+            ]  # fmt: skip
+            if rows:
+                connection.execute(insert(ClaimedName), rows)
+        for prefix, archive_id in (hidden or {}).items():
+            row = {"prefix": prefix, "archive_id": archive_id, "is_hidden": True}
+            connection.execute(insert(PrefixHolder), row)
+        bump_version(connection, claims)
+
+
+def _name_item(name: str, state: State, original_archive: str | None) -> Claim:
+    identifier = match_identifier(name)
+    is_rep = identifier is not None and identifier.form is Form.REP
+    return Claim(
+        fold_name(name)[:255],
+        name if is_rep else None,
+        name if identifier is not None and not is_rep else None,
+        state,
+        "2026-01-01T00:00:00Z",
+        None if state is State.ORIGINAL else original_archive,
+        (name,) if identifier is None else (),
+    )
+
+
+def set_read(database: Database, archive_id: int, seconds: float | None) -> None:
+    """Set how many seconds ago an Archive was read to the end; None: never."""
+    moment = datetime.now(timezone.utc) - timedelta(seconds=seconds or 0)
+    with database.writing() as connection:
+        row = update(FollowedArchive).where(FollowedArchive.archive_id == archive_id)
+        connection.execute(row.values(read_at=None if seconds is None else moment))
+        bump_version(connection, [archive_id])

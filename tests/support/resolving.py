@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -242,9 +244,11 @@ class Network:
         #: The questions that were sent: the time, the number of the Archive, and the question.
         self.asked: list[tuple[float, int, str]] = []
 
-    def ask(self, targets: Sequence[Target], seconds: float, onto: ReplyQueue | None) -> ReplyQueue:
+    def ask(
+        self, targets: Sequence[Target], seconds: float, onto: SimulatedReplies | None
+    ) -> SimulatedReplies:
         """Send requests, as :meth:`.asking.FanOut.ask`."""
-        replies = onto or ReplyQueue(self)
+        replies = onto or SimulatedReplies(self)
         for target in targets:
             request = parse_request(decode_query_string(target.url.partition("?")[2]))
             assert isinstance(request, UrlRequest)
@@ -254,7 +258,7 @@ class Network:
             ended: ArchiveResult = Failure(target, "answers nonsense", took)
             if pairs is not None:
                 ended = Reply(target, pairs, took)
-            heapq.heappush(replies.coming, (self.now + took, len(self.asked), ended))
+            replies.add(took, partial(_return, ended))
         return replies
 
     def answer(self, number: int, request: UrlRequest) -> tuple[float, list[Pair] | None]:
@@ -306,32 +310,44 @@ class Network:
         return {number: moment for moment, number, asked in self.asked if asked == name}
 
 
-class ReplyQueue:
-    """The results that will arrive, as :class:`.asking.ReplyQueue`."""
+class SimulatedReplies:
+    """The results that will arrive, in simulated time, as :class:`.asking.ReplyQueue`.
 
-    def __init__(self, network: Network) -> None:
+    :param network: has the present time as ``now``.
+    """
+
+    def __init__(self, network: Any) -> None:
         self.network = network
-        self.coming: list[tuple[float, int, ArchiveResult]] = []
+        #: The time, the place among those of the same time, a number, and the result.
+        self.coming: list[tuple[float, float, int, Callable[[], ArchiveResult]]] = []
+        self._numbers = count()
+
+    def add(self, seconds: float, result: Callable[[], ArchiveResult], place: float = 0.0) -> None:
+        """Let a result arrive after some seconds."""
+        row = self.network.now + seconds, place, next(self._numbers), result
+        heapq.heappush(self.coming, row)
 
     @property
     def pending(self) -> int:
+        """The number of questions without a result."""
         return len(self.coming)
 
     def get(self, seconds: float) -> ArchiveResult | None:
-        """Return the next result and advance the clock."""
-        if not self.coming:
+        """Return the next result and advance the clock; None: there is none so soon."""
+        if not self.coming or self.coming[0][0] > self.network.now + seconds:
+            self.network.now += seconds
             return None
-        until = self.network.now + seconds
-        if self.coming[0][0] > until:
-            self.network.now = until
-            return None
-        moment, _, ended = heapq.heappop(self.coming)
+        moment, _, _, result = heapq.heappop(self.coming)
         self.network.now = max(self.network.now, moment)
-        return ended
+        return result()
 
     def abandon(self) -> None:
         """Ignore all further results."""
         self.coming.clear()
+
+
+def _return(result: ArchiveResult) -> ArchiveResult:
+    return result
 
 
 def url_of(outcome: Redirect | Alert) -> str:

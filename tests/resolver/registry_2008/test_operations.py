@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from support.claiming import store_claims
 from support.document_registries import (
     ACTOR,
     IP,
@@ -22,7 +23,6 @@ from support.document_registries import (
 )
 from support.registries import a_registry, included
 from support.resolving import X, resolver_over
-from support.stored_claims import store_claims
 
 from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
