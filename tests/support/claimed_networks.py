@@ -17,7 +17,7 @@ from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request,
 from flask_ibi_archive.core.protocol.pairs import Pair, decode_query_string, pairs_as_dict
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import ArchiveFacts, answer_url_request
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archives import Archive, ArchiveList, Claimant, Known
@@ -113,7 +113,6 @@ class ClaimedNetwork:
     :param recent: the Archives that lately gave items with a prefix.
     :param delays: after how many seconds each Archive answers. Empty: at once.
     :param own: the number of the Archive in the process of the resolver, or None.
-    :param documents: the server of an actor of the document registry, or None.
     :param find_place: the place of an answer among those that arrive at the same time.
     :ivar answered: the places of the answers that were used.
     :ivar asked: the number of questions that were sent.
@@ -127,7 +126,6 @@ class ClaimedNetwork:
     recent: Mapping[str, Sequence[int]] = field(default_factory=dict)
     delays: Sequence[float] = ()
     own: int | None = None
-    documents: MemoryServers | None = None
     find_place: FindPlace = lambda sent: 0.0
 
     def __post_init__(self) -> None:
@@ -204,7 +202,6 @@ class ClaimedNetwork:
             self,  # type: ignore[arg-type]
             CircuitBreaker(),
             None if self.own is None else self,  # type: ignore[arg-type]
-            None if self.documents is None else self._read_documents,
             clock=lambda: self.now,
             look_up=self.look_up,
         )
@@ -233,17 +230,3 @@ class ClaimedNetwork:
         self.asked += 1
         query = format_request(question.create_request(addresses))
         return pairs_as_dict(self.use(self._own.address, query))
-
-    def _read_documents(
-        self, questions: Sequence[Question], addresses: tuple[str, ...]
-    ) -> list[Answer]:
-        assert self.documents is not None
-        [actor] = self.documents.sources
-        source = ArchiveSource(actor.service, actor.address, is_actor=True)
-        found = []
-        for question in questions:
-            query = format_request(question.create_request(addresses))
-            pairs = self.documents.answer(actor.address, query)
-            if pairs:
-                found.append(Answer(source, question, pairs_as_dict(pairs)))
-        return found

@@ -51,9 +51,7 @@ DELAYS = (0.0, 0.0, 0.1, 0.3, 0.6)
 #: The sign and the verb for each letter of a shape.
 SIGNS = {"u": "!", "t": "+", "m": ":"}
 VERBS = {"u": "GetLastEdition", "t": "GetTranslation", "m": "GetMetadata"}
-#: The number of the service of an actor of the document registry.
-ACTOR = 7
-#: The prefix of items that no Archive has. Documents may have it.
+#: The prefix of items that no Archive has.
 ELSEWHERE = "elsewhere.org/there"
 
 
@@ -103,7 +101,6 @@ class Federation:
             for number, service in enumerate(self._services)
         ]
         self._servers = MemoryServers(self.parts, facts)
-        self._documents = self._register_documents(whole) if self._chance(0.3) else None
         self._config = self.random.choice(CONFIGS)
         self._items = [record for part in self.parts for record in part]
         self._others = self._list_others()
@@ -115,19 +112,6 @@ class Federation:
 
     def _chance(self, probability: float) -> bool:
         return self.random.random() < probability
-
-    # --- identifiers and documents ----------------------------------------------------------------
-
-    def _register_documents(self, whole: Sequence[Json]) -> MemoryServers:
-        """Return an actor of the document registry, who has some items and copies of others."""
-        random_, records = self.random, []
-        for number in range(1, 4):
-            records.append({"rep": rep_of(number, ELSEWHERE), "timestamp": "2011-01-01T00:00:00Z"})
-        for record in random_.sample(whole, 2):
-            if not record.get("tombstone"):
-                records.append({**record})
-        facts = make_facts("actor.example", service_of(ACTOR), None)
-        return MemoryServers([records], [facts])
 
     def _list_others(self) -> list[str]:
         """Return further identifiers: those that items refer to, of services, and unknown ones."""
@@ -167,7 +151,6 @@ class Federation:
             {prefix: numbers[:MAX_RECENT] for prefix, numbers in recent.items()},
             [self.random.choice(DELAYS) for _ in trusted] if self._chance(0.2) else (),
             self.random.randint(1, len(trusted)) if self._chance(0.2) else None,
-            self._documents,
             lambda sent: self.random.random(),
         )
 
