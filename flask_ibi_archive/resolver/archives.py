@@ -57,22 +57,8 @@ from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
-from flask_ibi_archive.errors import (
-    PeerProtocolError,
-    RegistrationError,
-    StorageError,
-    TransportError,
-)
+from flask_ibi_archive.resolver import tables
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.tables import (
-    STATE_NUMBERS,
-    ClaimedName,
-    Conflict,
-    FollowedArchive,
-    RefusedClaim,
-    RegisteredArchive,
-    ResolverState,
-)
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update, is_one_of
 from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
@@ -90,7 +76,7 @@ EXCLUDED = "excluded"
 # --- an Archive ----------------------------------------------------------------------------------
 
 
-class RegistrationRefused(RegistrationError):
+class RegistrationRefused(errors.RegistrationError):
     """A resolver refuses an inclusion or exclusion request.
 
     :param status: the HTTP status of the answer.
@@ -168,18 +154,23 @@ class Archive:
 MAX_CONTRADICTIONS = 3
 #: The condition that the claims of an Archive that was read to the end count.
 _COUNTS = sa.and_(
-    FollowedArchive.contradictions < MAX_CONTRADICTIONS,
-    ~sa.exists().where(RefusedClaim.archive_id == FollowedArchive.archive_id),
+    tables.FollowedArchive.contradictions < MAX_CONTRADICTIONS,
+    ~sa.exists().where(tables.RefusedClaim.archive_id == tables.FollowedArchive.archive_id),
 )
 _ARCHIVES = (
     sa.select(
-        *[getattr(RegisteredArchive, one.name) for one in fields(Archive) if one.name != "read_at"],
-        FollowedArchive.read_at,
+        *[
+            getattr(tables.RegisteredArchive, one.name)
+            for one in fields(Archive)
+            if one.name != "read_at"
+        ],
+        tables.FollowedArchive.read_at,
     )
     .outerjoin(
-        FollowedArchive, sa.and_(FollowedArchive.archive_id == RegisteredArchive.id, _COUNTS)
+        tables.FollowedArchive,
+        sa.and_(tables.FollowedArchive.archive_id == tables.RegisteredArchive.id, _COUNTS),
     )
-    .order_by(RegisteredArchive.id)
+    .order_by(tables.RegisteredArchive.id)
 )
 
 
@@ -191,12 +182,15 @@ def list_archives(connection: sa.Connection, *conditions: sa.ColumnElement[bool]
 
 def list_included(connection: sa.Connection) -> list[Archive]:
     """Return the included Archives, confirmed or not, in the order of registration ([R] 6.2)."""
-    return list_archives(connection, RegisteredArchive.included_at.is_not(None))
+    return list_archives(connection, tables.RegisteredArchive.included_at.is_not(None))
 
 
 def is_trusted(connection: sa.Connection, archive_id: int) -> bool:
     """Return whether the claims of an Archive count, unless they are too old."""
-    is_read = FollowedArchive.archive_id == archive_id, FollowedArchive.read_at.is_not(None)
+    is_read = (
+        tables.FollowedArchive.archive_id == archive_id,
+        tables.FollowedArchive.read_at.is_not(None),
+    )
     return bool(connection.scalar(sa.select(sa.exists().where(*is_read, _COUNTS))))
 
 
@@ -208,7 +202,7 @@ def update_archive(
     :param number: the number of the request. None if the update is not the result of a request.
     :returns: the number of requests of the Archive. None if nothing was updated.
     """
-    table = RegisteredArchive
+    table = tables.RegisteredArchive
     is_same = (table.id == archive.id) & (table.key_hash == archive.key_hash)
     if number is not None:
         is_same &= table.requests == number
@@ -229,7 +223,9 @@ def bump_version(connection: sa.Connection, archive_ids: Iterable[int]) -> None:
     """
     # an inclusion locks the row of its Archive before the row of the version: so does this function
     lock_rows(connection, archive_ids)
-    connection.execute(sa.update(ResolverState).values(version=ResolverState.version + 1))
+    connection.execute(
+        sa.update(tables.ResolverState).values(version=tables.ResolverState.version + 1)
+    )
 
 
 def lock_rows(connection: sa.Connection, archive_ids: Iterable[int]) -> Sequence[int]:
@@ -238,9 +234,9 @@ def lock_rows(connection: sa.Connection, archive_ids: Iterable[int]) -> Sequence
     :returns: the ids of those that are still registered.
     """
     return connection.scalars(
-        sa.select(RegisteredArchive.id)
-        .where(is_one_of(RegisteredArchive.id, archive_ids))
-        .order_by(RegisteredArchive.id)
+        sa.select(tables.RegisteredArchive.id)
+        .where(is_one_of(tables.RegisteredArchive.id, archive_ids))
+        .order_by(tables.RegisteredArchive.id)
         .with_for_update(key_share=True)
     ).all()
 
@@ -358,7 +354,7 @@ class Registry:
         :raises RegistrationError: if the Archive has a different key and ``replace`` is False.
         Source: [R] 5.1.
         """
-        table, service_ibi = RegisteredArchive, parse_identifier(service_ibi).text
+        table, service_ibi = tables.RegisteredArchive, parse_identifier(service_ibi).text
         key_hash = hash_secret(inclusion.parse_key(key), self.cost)
         with self.database.writing() as connection:
             row = {"service_ibi": service_ibi, "key_hash": key_hash, "email": email}
@@ -385,10 +381,14 @@ class Registry:
         :raises StorageError: if the Archive is not registered.
         """
         service_ibi = parse_identifier(service_ibi).text
-        statement = sa.delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
+        statement = sa.delete(tables.RegisteredArchive).where(
+            tables.RegisteredArchive.service_ibi == service_ibi
+        )
         with self.database.writing() as connection:
             if not connection.execute(statement).rowcount:
-                raise StorageError(f"no Archive with the service {service_ibi} is registered")
+                raise errors.StorageError(
+                    f"no Archive with the service {service_ibi} is registered"
+                )
             bump_version(connection, ())
 
     def list(self) -> Sequence[Archive]:
@@ -442,11 +442,13 @@ class Registry:
         archive = self.authenticate(request, sender)
         confirmed, clashes = None, {}
         with self.database.writing() as connection:
-            number = update_archive(connection, archive, requests=RegisteredArchive.requests + 1)
+            number = update_archive(
+                connection, archive, requests=tables.RegisteredArchive.requests + 1
+            )
             if number is None:
                 raise _refuse_key(archive.service_ibi)
             if request.subject == inclusion.EXCLUSION_REQUEST:
-                excluded_at = _keep_or(RegisteredArchive.excluded_at, self.now())
+                excluded_at = _keep_or(tables.RegisteredArchive.excluded_at, self.now())
                 dates = {"included_at": None, "confirmed_at": None}
                 update_archive(connection, archive, **dates, excluded_at=excluded_at)
                 bump_version(connection, [archive.id])
@@ -475,7 +477,7 @@ class Registry:
         now = self.now()
         with self.database.writing() as connection:
             values = {name: getattr(request, name) or None for name in _STATED}
-            values["included_at"] = _keep_or(RegisteredArchive.included_at, now)
+            values["included_at"] = _keep_or(tables.RegisteredArchive.included_at, now)
             values |= {"confirmed_at": now if confirmed else None, "excluded_at": None}
             if update_archive(connection, archive, number, **values) is not None:
                 if key is not None:
@@ -512,8 +514,8 @@ class Registry:
             if answer.status != 200 or kind != "text/plain" or not answer.complete:
                 return False
             pairs = parse_pairs(answer.body)
-        except (TransportError, errors.PeerProtocolError) as error:
-            if isinstance(error, TransportError) and error.kind == INTERNAL:
+        except (errors.TransportError, errors.PeerProtocolError) as error:
+            if isinstance(error, errors.TransportError) and error.kind == INTERNAL:
                 raise RegistrationRefused(
                     f"archiveaddress: {request.address} has an internal IP address; the setting "
                     "IBI_RESOLVER_INNER_HOSTS of this resolver does not allow this address",
@@ -540,7 +542,7 @@ class Registry:
             if answer.status != 200 or not answer.complete:
                 return "" if answer.status == 404 else None
             key = parse_key(answer.body, request.service_ibi.text)
-        except (TransportError, PeerProtocolError) as error:
+        except (errors.TransportError, errors.PeerProtocolError) as error:
             _logger.warning(
                 "the key of the claims of %s can't be read: %s", request.service_ibi, error
             )
@@ -549,7 +551,7 @@ class Registry:
 
     def find(self, service_ibi: str) -> Archive | None:
         """Return the registered Archive with a service IBI in canonical case, or None."""
-        is_wanted = RegisteredArchive.service_ibi == service_ibi
+        is_wanted = tables.RegisteredArchive.service_ibi == service_ibi
         archives = self.database.read(lambda connection: list_archives(connection, is_wanted))
         return archives[0] if archives else None
 
@@ -567,24 +569,27 @@ def _pin_key(connection: sa.Connection, archive_id: int, key: str, now: datetime
 
     :param key: the key in base64; "" if there is none.
     """
-    is_its = FollowedArchive.archive_id == archive_id
-    if key and connection.scalar(sa.select(FollowedArchive.key).where(is_its)) == key:
-        connection.execute(sa.update(FollowedArchive).where(is_its).values(due_at=None))
+    is_its = tables.FollowedArchive.archive_id == archive_id
+    if key and connection.scalar(sa.select(tables.FollowedArchive.key).where(is_its)) == key:
+        connection.execute(sa.update(tables.FollowedArchive).where(is_its).values(due_at=None))
     elif key:
         read = {"epoch": None, "position": "", "etag": None, "read_at": None, "due_at": None}
         values = {"key": key, "pinned_at": now, **read}
-        pinned = insert_or_update(connection, FollowedArchive).values(
+        pinned = insert_or_update(connection, tables.FollowedArchive).values(
             archive_id=archive_id, **values
         )
         connection.execute(pinned.on_conflict_do_update(index_elements=["archive_id"], set_=values))
     else:
-        connection.execute(sa.delete(FollowedArchive).where(is_its))
-        connection.execute(sa.delete(ClaimedName).where(ClaimedName.archive_id == archive_id))
-        is_party = sa.or_(
-            Conflict.first_archive_id == archive_id, Conflict.second_archive_id == archive_id
+        connection.execute(sa.delete(tables.FollowedArchive).where(is_its))
+        connection.execute(
+            sa.delete(tables.ClaimedName).where(tables.ClaimedName.archive_id == archive_id)
         )
-        is_open = Conflict.ended_at.is_(None)
-        connection.execute(sa.update(Conflict).where(is_party, is_open).values(ended_at=now))
+        is_party = sa.or_(
+            tables.Conflict.first_archive_id == archive_id,
+            tables.Conflict.second_archive_id == archive_id,
+        )
+        is_open = tables.Conflict.ended_at.is_(None)
+        connection.execute(sa.update(tables.Conflict).where(is_party, is_open).values(ended_at=now))
 
 
 def _refuse_key(service_ibi: str) -> RegistrationRefused:
@@ -650,7 +655,7 @@ MAX_RECENT = 4
 #: The seconds after which the list is read again, so that claims that are too old stop counting.
 RELOAD = 5.0
 #: The states of claims by the numbers in the table.
-STATES = {number: state for state, number in STATE_NUMBERS.items()}
+STATES = {number: state for state, number in tables.STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT. There is always one row of the first kind.
 _STATE, _CLAIM, _HIDDEN, _RECENT = range(4)

@@ -77,8 +77,6 @@ MAX_WAITING, MAX_ACKNOWLEDGMENTS = 1000, 4
 #: How often one acknowledgment is sent. The Archive accepts its URL key only once, so a second
 #: attempt does not count an access twice.
 MAX_TRIES = 2
-#: Minimum number of seconds between two log messages about acknowledgments.
-LOG_PAUSE = 60.0
 #: Number of failures in sequence after which an Archive is skipped, and the pauses in seconds.
 MAX_FAILURES, FIRST_PAUSE, MAX_PAUSE = 3, 10.0, 300.0
 
@@ -87,6 +85,7 @@ INTERNAL = "has an internal IP address, which IBI_RESOLVER_INNER_HOSTS does not 
 NO_HTTP = "does not send valid HTTP"
 TIMED_OUT = "took too long"
 INVALID_URL = "has an invalid address"
+NOT_DELIVERED = "an acknowledgment was not delivered: %s"
 
 #: The errors of libcurl after which a request may be sent again.
 _NO_CONNECTION = (pycurl.E_COULDNT_CONNECT, pycurl.E_COULDNT_RESOLVE_HOST)
@@ -425,7 +424,6 @@ class FanOut:
         self._on_result = on_result
         self._processes: dict[int, _Process] = {}
         self._closed = False
-        self._failed, self._next_log = 0, 0.0
 
     def ask(
         self, targets: Sequence[Target], seconds: float, replies: ReplyQueue | None = None
@@ -461,7 +459,7 @@ class FanOut:
         if self._closed or not is_valid_url(url):
             return False
         if len(process.waiting) >= MAX_WAITING:
-            self._count_failure("too many acknowledgments are pending")
+            _logger.warning(NOT_DELIVERED, "too many acknowledgments are pending")
             return False
         process.waiting.append((url, {**HEADERS, **headers}, 1))
         if process.opened:
@@ -553,23 +551,14 @@ class FanOut:
                 process.waiting.append((url, headers, tries + 1))
             elif result.status != 200:
                 status = f"the Archive answered with status {result.status}"
-                self._count_failure(result.reason or status)
+                # the address and the query are not logged, because they reveal what a user reads
+                _logger.warning(NOT_DELIVERED, result.reason or status)
 
         with suppress(IndexError):  # another thread has taken the last one
             while process.waiting and engine.acknowledging < MAX_ACKNOWLEDGMENTS:
                 url, headers, tries = process.waiting.popleft()
                 engine.acknowledging += 1
                 engine.add(url, self._milliseconds, partial(finish, url, headers, tries), headers)
-
-    def _count_failure(self, reason: str) -> None:
-        self._failed += 1
-        now = monotonic()
-        if now >= self._next_log:
-            # the address and the query are not logged, because they reveal what a user reads
-            _logger.warning(
-                "%d acknowledgments were not delivered; the last failure: %s", self._failed, reason
-            )
-            self._failed, self._next_log = 0, now + LOG_PAUSE
 
 
 # --- Archives that fail --------------------------------------------------------------------------

@@ -62,38 +62,11 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.former_links import is_at_host
 from flask_ibi_archive.errors import NotReady, PeerProtocolError, StorageError
-from flask_ibi_archive.resolver.archives import (
-    MAX_CONTRADICTIONS,
-    Archive,
-    bump_version,
-    is_trusted,
-    lock_rows,
-)
-from flask_ibi_archive.resolver.asking import (
-    Engine,
-    FanOut,
-    Reply,
-    Target,
-    TransferResult,
-)
+from flask_ibi_archive.resolver import archives, asking, tables
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.conflicts import tell_administrators, update_conflicts
-from flask_ibi_archive.resolver.tables import (
-    STATE_NUMBERS,
-    ClaimedName,
-    FollowedArchive,
-    PrefixHolder,
-    RefusedClaim,
-    RegisteredArchive,
-    ResolverState,
-)
+from flask_ibi_archive.server.database import dialects
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import (
-    UTCDateTime,
-    insert_or_update,
-    is_one_of,
-    select_rows,
-)
 from flask_ibi_archive.server.http.transport import HEADERS, make_printable
 from flask_ibi_archive.signals import NOBODY, Notifier
 
@@ -118,7 +91,7 @@ _find_item = re.compile(r"item (\S{1,255})(?= |\Z)").match
 
 _logger = logging.getLogger(__name__)
 
-_FOLLOWED, _ARCHIVE, _NAME = FollowedArchive, RegisteredArchive, ClaimedName
+_FOLLOWED, _ARCHIVE, _NAME = tables.FollowedArchive, tables.RegisteredArchive, tables.ClaimedName
 
 
 # --- pages ---------------------------------------------------------------------------------------
@@ -154,7 +127,7 @@ class Reading:
 
 
 def read_result(
-    archive: Any, result: TransferResult, now: datetime, config: ResolverConfig
+    archive: Any, result: asking.TransferResult, now: datetime, config: ResolverConfig
 ) -> Reading:
     """Return what the result of a request says."""
     if result.reason is not None:
@@ -220,7 +193,7 @@ def _read_claims(
         refused.pop(claim.item, None)
         if claim.state is None:
             continue
-        facts = STATE_NUMBERS[claim.state], claim.timestamp, claim.original_archive
+        facts = tables.STATE_NUMBERS[claim.state], claim.timestamp, claim.original_archive
         for alias in claim.aliases:
             if is_at_host(alias, own_host):
                 ignored.append(alias)
@@ -256,13 +229,13 @@ def list_due(
         sa.select(
             _FOLLOWED.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _FOLLOWED.key,
             _FOLLOWED.epoch, _FOLLOWED.position, _FOLLOWED.etag, _FOLLOWED.failures,
-            sa.literal(now, UTCDateTime()).label("started_at"),
+            sa.literal(now, dialects.UTCDateTime()).label("started_at"),
         )
         .join(_ARCHIVE, _ARCHIVE.id == _FOLLOWED.archive_id)
         .where(
             _ARCHIVE.included_at.is_not(None),
             sa.or_(_FOLLOWED.due_at.is_(None), _FOLLOWED.due_at <= now),
-            ~is_one_of(_FOLLOWED.archive_id, omitted),
+            ~dialects.is_one_of(_FOLLOWED.archive_id, omitted),
         )
         .order_by(_FOLLOWED.failures > 0, _FOLLOWED.due_at.nulls_first())
         .limit(limit)
@@ -302,7 +275,7 @@ class ReadingStore:
         if (row.key, row.epoch, row.position) != (asked.key, asked.epoch, asked.position):
             return False
         has_news = reading.page is not None or reading.is_refused
-        had_trust = has_news and is_trusted(self._connection, archive_id)
+        had_trust = has_news and archives.is_trusted(self._connection, archive_id)
         if reading.page is not None and (reason := self._find_limit(reading, row)):
             reading = Reading(reading.archive, reason, True)
         values = self._plan(reading, row)
@@ -312,8 +285,8 @@ class ReadingStore:
         if values["reason"] not in (None, row.reason):
             level = logging.WARNING if reading.is_refused else logging.INFO
             _logger.log(level, "%s %s", reading.archive.service_ibi, values["reason"])
-        if has_news and had_trust != is_trusted(self._connection, archive_id):
-            bump_version(self._connection, [archive_id])
+        if has_news and had_trust != archives.is_trusted(self._connection, archive_id):
+            archives.bump_version(self._connection, [archive_id])
         return True
 
     def _plan(self, reading: Reading, row: sa.Row[Any]) -> dict[str, Any]:
@@ -344,15 +317,15 @@ class ReadingStore:
 
     def _find_limit(self, reading: Reading, row: sa.Row[Any]) -> str | None:
         """Return why a page goes beyond a limit; None if it does not."""
-        is_its = RefusedClaim.archive_id == row.archive_id
-        others = is_its, ~is_one_of(RefusedClaim.item, reading.refused)
-        refused = sa.select(sa.func.count()).select_from(RefusedClaim).where(*others)
+        is_its = tables.RefusedClaim.archive_id == row.archive_id
+        others = is_its, ~dialects.is_one_of(tables.RefusedClaim.item, reading.refused)
+        refused = sa.select(sa.func.count()).select_from(tables.RefusedClaim).where(*others)
         if len(reading.refused) + (self._connection.scalar(refused) or 0) > MAX_REFUSED:
             return f"sent more than {MAX_REFUSED} claims that are refused"
         limit = self._config.claims_max_names
         if row.names + len(reading.rows) <= limit:
             return None
-        stated = self._read_names(row.archive_id, is_one_of(_NAME.name, reading.rows))
+        stated = self._read_names(row.archive_id, dialects.is_one_of(_NAME.name, reading.rows))
         if row.names + len(reading.rows) - len(stated) <= limit:
             return None
         return f"claims more than {limit} names (IBI_RESOLVER_CLAIMS_MAX_NAMES)"
@@ -366,12 +339,16 @@ class ReadingStore:
         names = {*rows}
         is_its = _NAME.archive_id == archive_id
         if reading.items:
-            grown = len(rows) - len(self._read_names(archive_id, is_one_of(_NAME.name, rows)))
+            grown = len(rows) - len(
+                self._read_names(archive_id, dialects.is_one_of(_NAME.name, rows))
+            )
             if number == row.reading:
-                has_item = _NAME.reading == number, is_one_of(_NAME.item, reading.items)
+                has_item = _NAME.reading == number, dialects.is_one_of(_NAME.item, reading.items)
                 lost = self._read_names(archive_id, *has_item) - rows.keys()
                 self._connection.execute(
-                    sa.update(_NAME).where(is_its, is_one_of(_NAME.name, lost)).values(reading=0)
+                    sa.update(_NAME)
+                    .where(is_its, dialects.is_one_of(_NAME.name, lost))
+                    .values(reading=0)
                 )
                 names |= lost
             self._upsert(archive_id, sorted(rows.values()), number)
@@ -392,15 +369,15 @@ class ReadingStore:
 
     def _upsert(self, archive_id: int, rows: Sequence[NameRow], number: int) -> None:
         columns = "name", "item", "kind", "state", "timestamp", "original_archive"
-        values = select_rows(
+        values = dialects.select_rows(
             "rows", sa.Text, sa.Text, sa.SmallInteger, sa.SmallInteger, sa.Text, sa.Text
         )
-        statement = insert_or_update(self._connection, _NAME).from_select(
+        statement = dialects.insert_or_update(self._connection, _NAME).from_select(
             [*columns, "archive_id", "reading", "since"],
             values.add_columns(
                 sa.literal(archive_id),
                 sa.literal(number, sa.Integer),
-                sa.literal(self._since, UTCDateTime()),
+                sa.literal(self._since, dialects.UTCDateTime()),
             ),
         )
         new = statement.excluded
@@ -417,14 +394,16 @@ class ReadingStore:
     def _store_refused(self, reading: Reading, begins: bool) -> None:
         """Store the lines that were refused, and forget those whose items are claimed properly."""
         archive_id = reading.archive.archive_id
-        forget = sa.delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id)
+        forget = sa.delete(tables.RefusedClaim).where(tables.RefusedClaim.archive_id == archive_id)
         if not begins:
-            forget = forget.where(is_one_of(RefusedClaim.item, [*reading.items, *reading.refused]))
+            forget = forget.where(
+                dialects.is_one_of(tables.RefusedClaim.item, [*reading.items, *reading.refused])
+            )
         self._connection.execute(forget)
         if reading.refused:
             facts = {"archive_id": archive_id, "refused_at": self._now}
             new = [{"item": item, "reason": why, **facts} for item, why in reading.refused.items()]
-            self._connection.execute(sa.insert(RefusedClaim), new)
+            self._connection.execute(sa.insert(tables.RefusedClaim), new)
             item, reason = next(iter(reading.refused.items()))
             _logger.warning(
                 "%d claims of %s are refused; the first is item %s: %s; to list them, run: flask"
@@ -435,19 +414,23 @@ class ReadingStore:
 
 def store_hidden(connection: sa.Connection, archive_id: int, prefixes: Iterable[str]) -> None:
     """Store that an Archive hides items with these prefixes, and no others."""
-    is_its = PrefixHolder.archive_id == archive_id
-    hidden = sa.select(PrefixHolder.prefix).where(is_its, PrefixHolder.is_hidden)
+    is_its = tables.PrefixHolder.archive_id == archive_id
+    hidden = sa.select(tables.PrefixHolder.prefix).where(is_its, tables.PrefixHolder.is_hidden)
     if {*connection.scalars(hidden)} == {*prefixes}:
         return
-    connection.execute(sa.delete(PrefixHolder).where(is_its, PrefixHolder.seen_at.is_(None)))
-    connection.execute(sa.update(PrefixHolder).where(is_its).values(is_hidden=False))
+    connection.execute(
+        sa.delete(tables.PrefixHolder).where(is_its, tables.PrefixHolder.seen_at.is_(None))
+    )
+    connection.execute(sa.update(tables.PrefixHolder).where(is_its).values(is_hidden=False))
     rows = [
         {"prefix": prefix, "archive_id": archive_id, "is_hidden": True}
         for prefix in sorted({*prefixes})
     ]
     if rows:
-        statement = insert_or_update(connection, PrefixHolder).on_conflict_do_update(
-            index_elements=[PrefixHolder.prefix, PrefixHolder.archive_id],
+        statement = dialects.insert_or_update(
+            connection, tables.PrefixHolder
+        ).on_conflict_do_update(
+            index_elements=[tables.PrefixHolder.prefix, tables.PrefixHolder.archive_id],
             set_={"is_hidden": True},
         )
         connection.execute(statement, rows)
@@ -458,13 +441,15 @@ def read_again(connection: sa.Connection, archive_id: int) -> bool:
 
     :returns: whether the Archive publishes claims.
     """
-    lock_rows(connection, [archive_id])
+    archives.lock_rows(connection, [archive_id])
     is_its = _FOLLOWED.archive_id == archive_id
     begin: dict[str, Any] = dict.fromkeys(("epoch", "etag", "read_at", "due_at", "reason"))
     begin |= {"position": "", "failures": 0, "contradictions": 0}
     follows = connection.execute(sa.update(_FOLLOWED).where(is_its).values(begin)).rowcount > 0
-    connection.execute(sa.delete(RefusedClaim).where(RefusedClaim.archive_id == archive_id))
-    bump_version(connection, [archive_id])
+    connection.execute(
+        sa.delete(tables.RefusedClaim).where(tables.RefusedClaim.archive_id == archive_id)
+    )
+    archives.bump_version(connection, [archive_id])
     return follows
 
 
@@ -483,7 +468,7 @@ def lead(
     :returns: whether this process follows, and since when the resolver catches up. None: it does
         not.
     """
-    state = ResolverState
+    state = tables.ResolverState
     is_free = sa.or_(
         state.follower.is_(None), state.follower == follower, state.follows_until < now
     )
@@ -520,7 +505,7 @@ def _is_pending(since: datetime) -> Any:
 
 def release_lease(connection: sa.Connection, follower: str) -> None:
     """Let another process follow at once."""
-    free = sa.update(ResolverState).where(ResolverState.follower == follower)
+    free = sa.update(tables.ResolverState).where(tables.ResolverState.follower == follower)
     connection.execute(free.values(follower=None, follows_until=None))
 
 
@@ -548,7 +533,7 @@ class Follower:
         self._notifier = notifier
         self._now = now
         self._on_progress = on_progress
-        self._engine = Engine(MAX_ANSWER, config.inner_hosts)
+        self._engine = asking.Engine(MAX_ANSWER, config.inner_hosts)
         self._engine.limit_connections(MAX_CONNECTIONS)
         self._name = secrets.token_hex(16)
         self._max_age = timedelta(seconds=config.claims_max_age)
@@ -557,7 +542,7 @@ class Follower:
         self._since: datetime | None = None
         #: The Archives that are being asked, and the answers that are not stored yet.
         self._asked: dict[int, Any] = {}
-        self._arrived: deque[tuple[Any, TransferResult]] = deque()
+        self._arrived: deque[tuple[Any, asking.TransferResult]] = deque()
         self._told_at: datetime | None = None
         self._pages = self._claims = 0
 
@@ -645,7 +630,7 @@ class Follower:
             self._engine.add(url, int(TIMEOUT * 1000), finish, headers)
         return bool(due)
 
-    def _finish(self, archive: Any, result: TransferResult) -> None:
+    def _finish(self, archive: Any, result: asking.TransferResult) -> None:
         self._arrived.append((archive, result))
 
     def _receive(self) -> None:
@@ -686,7 +671,7 @@ class Follower:
         """Store readings in one transaction, and return whether the last one was stored."""
         now = self._now()
         with self._database.writing() as connection:
-            lock_rows(connection, [reading.archive.archive_id for reading in readings])
+            archives.lock_rows(connection, [reading.archive.archive_id for reading in readings])
             store = ReadingStore(connection, self._config, now, self._since or now)
             return [store.store(reading) for reading in readings][-1]
 
@@ -745,7 +730,7 @@ def list_followed(
     claims are too old), "silent" (the last claims count, although the Archive did not answer
     lately) or "current". The claims count in the last two.
     """
-    has_refused = sa.exists().where(RefusedClaim.archive_id == _FOLLOWED.archive_id)
+    has_refused = sa.exists().where(tables.RefusedClaim.archive_id == _FOLLOWED.archive_id)
     place = _ARCHIVE.service_ibi.label("service"), _ARCHIVE.address, _ARCHIVE.included_at
     rows = connection.execute(
         sa.select(*place, has_refused.label("has_refused"), *_FOLLOWED.__table__.columns)
@@ -771,7 +756,7 @@ def list_followed(
 def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
     if row.included_at is None:
         return "excluded"
-    if row.contradictions >= MAX_CONTRADICTIONS:
+    if row.contradictions >= archives.MAX_CONTRADICTIONS:
         return "contradicted"
     if row.has_refused:
         return "refused"
@@ -784,7 +769,7 @@ def _describe_state(row: Any, now: datetime, max_age: timedelta) -> str:
 
 def list_refused(connection: sa.Connection) -> list[dict[str, Any]]:
     """Return the lines that are refused, in the order of the registration of their Archives."""
-    table = RefusedClaim
+    table = tables.RefusedClaim
     rows = connection.execute(
         sa.select(_ARCHIVE.service_ibi.label("service"), table.item, table.reason, table.refused_at)
         .join(_ARCHIVE, _ARCHIVE.id == table.archive_id)
@@ -805,9 +790,9 @@ NO_READER = "192.0.2.1"
 
 def audit_claims(
     database: Database,
-    fan_out: FanOut,
+    fan_out: asking.FanOut,
     ibi: Identifier,
-    archives: Iterable[Archive],
+    archives: Iterable[archives.Archive],
     claimed: Mapping[int, State],
     max_age: float,
 ) -> None:
@@ -823,12 +808,14 @@ def audit_claims(
     """
     question = Question(ibi, NO_VERBS)
     query = format_request(question.create_request((NO_READER,)))
-    targets = [Target(one, f"{one.service_url}?{query}", question) for one in archives]
+    targets = [asking.Target(one, f"{one.service_url}?{query}", question) for one in archives]
     since = format_timestamp(datetime.now(timezone.utc) - timedelta(seconds=max_age))
     replies = fan_out.ask(targets, WAIT)
     while (result := replies.get(WAIT)) is not None:
         archive = result.target.archive
-        if isinstance(result, Reply) and contradicts(claimed.get(archive.id), result.pairs, since):
+        if isinstance(result, asking.Reply) and contradicts(
+            claimed.get(archive.id), result.pairs, since
+        ):
             reason = f"contradicted its claims in its answer about {ibi}"
             _logger.warning("%s at %s %s", archive.service_ibi, archive.address, reason)
             try:
@@ -856,12 +843,12 @@ def contradicts(claimed: State | None, pairs: Sequence[Pair], since: str) -> boo
 
 def count_contradiction(connection: sa.Connection, archive_id: int, reason: str) -> None:
     """Count an answer that contradicts the claims of its Archive."""
-    lock_rows(connection, [archive_id])
+    archives.lock_rows(connection, [archive_id])
     count = connection.scalar(
         sa.update(_FOLLOWED)
         .where(_FOLLOWED.archive_id == archive_id)
         .values(contradictions=_FOLLOWED.contradictions + 1, reason=reason)
         .returning(_FOLLOWED.contradictions)
     )
-    if count == MAX_CONTRADICTIONS:
-        bump_version(connection, [archive_id])
+    if count == archives.MAX_CONTRADICTIONS:
+        archives.bump_version(connection, [archive_id])

@@ -36,11 +36,7 @@ from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.resolver.archives import Archive, list_archives, send_to_administrators
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.tables import (
-    ClaimedName,
-    Conflict,
-    RegisteredArchive,
-)
+from flask_ibi_archive.resolver.tables import ClaimedName, Conflict, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import is_listed, is_one_of
 from flask_ibi_archive.server.web import responses

@@ -25,24 +25,13 @@ from flask_ibi_archive.core.identifiers.dates import format_date
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import decode_identifier
+from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.core.protocol.hosts import normalize_host
-from flask_ibi_archive.core.protocol.inclusion import (
-    CLASH_REQUEST,
-    SERVICE_IBI,
-    format_clash,
-    format_registration_status,
-    parse_registration_request,
-)
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.resolution.former_links import (
-    FormerLink,
-    find_former_links,
-    is_at_host,
-    is_named,
-)
+from flask_ibi_archive.core.resolution import former_links
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import (
     PersistentUrl,
@@ -59,46 +48,15 @@ from flask_ibi_archive.resolver.archives import (
     find_clashes,
 )
 from flask_ibi_archive.resolver.conflicts import add_conflict_pages, find_open_conflict
-from flask_ibi_archive.resolver.resolving import (
-    ResolutionRequest,
-    find_own_archive,
-)
-from flask_ibi_archive.server.web import responses
-from flask_ibi_archive.server.web.alerts import (
-    alert_response,
-    method_response,
-    redirect_response,
-    unready_response,
-)
-from flask_ibi_archive.server.web.hooks import (
-    RESOLVE,
-    PageBlueprint,
-    add_page,
-    add_rule_for_all_methods,
-    add_static_files,
-    answer_first,
-    answer_unrouted,
-    begins_with_ibi,
-    is_like_persistent_url,
-    prepare_app,
-    refuse_registration_key,
-)
-from flask_ibi_archive.server.web.requests import (
-    RESOLVER_EXTENSION,
-    current_resolver,
-    read_query,
-    request_host,
-    request_root,
-    request_target,
-    user_address,
-)
+from flask_ibi_archive.resolver.resolving import ResolutionRequest, find_own_archive
+from flask_ibi_archive.server.web import alerts, hooks, requests, responses
 from flask_ibi_archive.server.web.texts import gettext, translate_reason
 
 #: Loggers of web servers. They log the query of each request. A query may contain a key.
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
-def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> PageBlueprint:
+def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> hooks.PageBlueprint:
     """Return the blueprint with all routes of a resolver.
 
     The names of the endpoints are ``ibi_resolver.<name>``.
@@ -106,18 +64,20 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     :param service_ibi: the IBI of the resolver's service, in canonical case.
     :param has_registry: True if the resolver has a document registry.
     """
-    blueprint = PageBlueprint(
-        RESOLVER_EXTENSION, "flask_ibi_archive.server.web", template_folder="templates"
+    blueprint = hooks.PageBlueprint(
+        requests.RESOLVER_EXTENSION, "flask_ibi_archive.server.web", template_folder="templates"
     )
-    blueprint.record_once(prepare_app)
-    add_static_files(blueprint)
-    add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
-    add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
-    add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
+    blueprint.record_once(hooks.prepare_app)
+    hooks.add_static_files(blueprint)
+    hooks.add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
+    hooks.add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
+    hooks.add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
     add_conflict_pages(blueprint)
 
     def add_service(state: BlueprintSetupState) -> None:
-        add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
+        hooks.add_rule_for_all_methods(
+            state, "service", f"/{service_ibi}", answer_registration_request
+        )
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
@@ -129,10 +89,10 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     blueprint.before_app_request(show_at_root)
     blueprint.teardown_app_request(_store_metrics)
     answer = partial(
-        answer_unrouted, _resolve_or_register, is_like_persistent_url, _count_malformed
+        hooks.answer_unrouted, _resolve_or_register, hooks.is_like_persistent_url, _count_malformed
     )
-    blueprint.record_once(lambda state: answer_first(state.app, answer_former_link, answer))
-    blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
+    blueprint.record_once(lambda state: hooks.answer_first(state.app, answer_former_link, answer))
+    blueprint.record_once(lambda state: state.app.extensions.update({hooks.RESOLVE: resolve}))
     return blueprint
 
 
@@ -142,13 +102,13 @@ def _start_following() -> None:
     A process that serves no requests, such as the parent of the processes of a web server, does not
     read claims.
     """
-    resolver = current_resolver()
+    resolver = requests.current_resolver()
     if resolver.config.follow:
         resolver.follower_thread.start()
 
 
 def _store_metrics(error: BaseException | None) -> None:
-    current_resolver().metrics.flush_if_due()
+    requests.current_resolver().metrics.flush_if_due()
 
 
 def show_readiness() -> Response:
@@ -157,7 +117,7 @@ def show_readiness() -> Response:
     The resolver is ready if the database is available and its tables are up to date.
     """
     try:
-        current_resolver().database.check()
+        requests.current_resolver().database.check()
     except errors.NotReady as error:
         return responses.health_response("the resolver", error)
     return responses.health_response()
@@ -181,9 +141,9 @@ def resolve(
     :param ranges: the languages that the user prefers.
     Source: [R] 6.2.
     """
-    if refusal := refuse_registration_key():
+    if refusal := hooks.refuse_registration_key():
         return refusal
-    archive, resolver = find_own_archive(), current_resolver()
+    archive, resolver = find_own_archive(), requests.current_resolver()
     if archive is not None and not wanted.requires_original:
         response = archive.resolve(wanted, persistent_url, addresses, ranges)
         if response is not None:
@@ -196,24 +156,24 @@ def resolve(
             resolution_request, acknowledges=request.method == "GET", own=archive
         )
     except errors.NotReady as error:
-        return unready_response(error)
+        return alerts.unready_response(error)
     if isinstance(outcome, Redirect):
-        return redirect_response(outcome, wanted)
+        return alerts.redirect_response(outcome, wanted)
     resolver.metrics.add_failed_url(wanted.ibi.text, outcome.kind.value)
     if outcome.is_conflict and outcome.ibi is not None:
         number = find_open_conflict(resolver.database, outcome.ibi.text)
         outcome = replace(outcome, conflict=number)
-    return alert_response(outcome)
+    return alerts.alert_response(outcome)
 
 
 def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
     """Count a malformed target that was probably meant as a persistent URL or a former link."""
-    is_meant = is_like_persistent_url(target) and error.reason.code == "not_an_identifier"
+    is_meant = hooks.is_like_persistent_url(target) and error.reason.code == "not_an_identifier"
     text = str(error.reason.facts["text"]) if is_meant else ""
-    if not begins_with_ibi(f"/{text}"):
+    if not hooks.begins_with_ibi(f"/{text}"):
         text = find_written_link(target) or text
     if text:
-        current_resolver().metrics.add_failed_url(text, AlertKind.MALFORMED.value)
+        requests.current_resolver().metrics.add_failed_url(text, AlertKind.MALFORMED.value)
 
 
 def _resolve_or_register(
@@ -227,7 +187,7 @@ def _resolve_or_register(
     The URL rule of the service only matches an IBI in canonical case. If a request contains the
     service IBI in another case, this function answers the request.
     """
-    is_service = wanted.ibi.text == current_resolver().config.service_ibi
+    is_service = wanted.ibi.text == requests.current_resolver().config.service_ibi
     if is_service and wanted.verbs == NO_VERBS and not wanted.path:
         return answer_registration_request()
     return resolve(wanted, persistent_url, addresses, ranges)
@@ -242,18 +202,18 @@ def answer_former_link() -> Response | None:
     :returns: a redirect to the same link at the Archive that claims it, 404 for a foreign
         identifier that nobody claims, or None for another URL.
     """
-    target = request_target()
-    is_meant = is_named(target)
+    target = requests.request_target()
+    is_meant = former_links.is_named(target)
     if not is_meant and _is_persistent_url(target):
         return None
-    resolver = current_resolver()
+    resolver = requests.current_resolver()
     # a former address is asked for at its own host, but never at that of the resolver; without
     # SERVER_NAME, each host may be that of the resolver
-    own_host = resolver.config.server_name or request_host()
+    own_host = resolver.config.server_name or requests.request_host()
     links = [
         link
-        for link in find_former_links(target, [] if is_meant else [_find_base()])
-        if not is_at_host(str(link.alias), own_host)
+        for link in former_links.find_former_links(target, [] if is_meant else [_find_base()])
+        if not former_links.is_at_host(str(link.alias), own_host)
     ]
     if not links:
         return None
@@ -263,12 +223,12 @@ def answer_former_link() -> Response | None:
             lambda connection: resolver.archive_list.read(connection, names, [""] * len(names))
         )
     except NotReady as error:
-        return unready_response(error) if is_meant else None
+        return alerts.unready_response(error) if is_meant else None
     location = _find_location(links, archives, known, target)
     if location is None and not is_meant:
         return None
     if request.method not in ("GET", "HEAD"):
-        return method_response()
+        return alerts.method_response()
     if location is None:
         return _report_unknown(_find_bare_alias(links))
     return Response(status=302, headers={"Location": location, "Cache-Control": "private"})
@@ -279,9 +239,9 @@ def find_written_link(target: str) -> str | None:
 
     The identifier may be malformed. The result is None if there is neither.
     """
-    if is_named(target):
+    if former_links.is_named(target):
         return unquote(target.partition("?")[0].lstrip("/"))
-    links = find_former_links(target, [])
+    links = former_links.find_former_links(target, [])
     return str(links[0].alias) if links else None
 
 
@@ -294,11 +254,11 @@ def _is_persistent_url(target: str) -> bool:
 
 
 def _report_unknown(alias: str) -> Response:
-    current_resolver().metrics.add_failed_url(alias, AlertKind.UNKNOWN.value)
-    return alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
+    requests.current_resolver().metrics.add_failed_url(alias, AlertKind.UNKNOWN.value)
+    return alerts.alert_response(Alert(AlertKind.UNKNOWN, None, alias=alias))
 
 
-def _find_bare_alias(links: Sequence[FormerLink]) -> str:
+def _find_bare_alias(links: Sequence[former_links.FormerLink]) -> str:
     """Return the alias that was probably meant: the longest without a modifier behind it."""
     aliases = [str(link.alias) for link in links]
     return next((alias for alias in aliases if "!" not in alias and "+" not in alias), aliases[0])
@@ -306,11 +266,14 @@ def _find_bare_alias(links: Sequence[FormerLink]) -> str:
 
 def _find_base() -> str:
     """Return what precedes the target in the address of this request."""
-    return f"http://{normalize_host(request_host())}{request_root()}"
+    return f"http://{normalize_host(requests.request_host())}{requests.request_root()}"
 
 
 def _find_location(
-    links: Sequence[FormerLink], archives: ArchiveList, known: Mapping[str, Known], target: str
+    links: Sequence[former_links.FormerLink],
+    archives: ArchiveList,
+    known: Mapping[str, Known],
+    target: str,
 ) -> str | None:
     """Return the address of the first link that an Archive claims, at this Archive."""
     for link in links:
@@ -337,15 +300,15 @@ def answer_registration_request() -> Response:
         return refusal
     try:
         pairs = decode_query_string(request.query_string)
-        registry = current_resolver().registry
-        if CLASH_REQUEST in pairs:
-            clashes = find_clashes(registry.database, dict(pairs).get(SERVICE_IBI, ""))
-            return responses.pairs_response(format_clash("; ".join(clashes)))
-        message = parse_registration_request(pairs)
+        registry = requests.current_resolver().registry
+        if inclusion.CLASH_REQUEST in pairs:
+            clashes = find_clashes(registry.database, dict(pairs).get(inclusion.SERVICE_IBI, ""))
+            return responses.pairs_response(inclusion.format_clash("; ".join(clashes)))
+        message = inclusion.parse_registration_request(pairs)
         if request.method == "HEAD":
-            registry.authenticate(message, user_address())
+            registry.authenticate(message, requests.user_address())
             return responses.pairs_response("")
-        status = registry.process(message, user_address())
+        status = registry.process(message, requests.user_address())
     except errors.PeerProtocolError as error:
         return responses.error_response(400, str(error))
     except RegistrationRefused as error:
@@ -354,7 +317,7 @@ def answer_registration_request() -> Response:
     except errors.NotReady as error:
         current_app.logger.error("the resolver can't answer: %s", error)
         return responses.error_response(503, error.summary, Retry_After=responses.RETRY_AFTER)
-    return responses.pairs_response(format_registration_status(status))
+    return responses.pairs_response(inclusion.format_registration_status(status))
 
 
 # --- the front page -------------------------------------------------------------------------------
@@ -390,13 +353,13 @@ def show_at_root() -> Response | None:
     if request.path != "/" or not isinstance(request.routing_exception, NotFound):
         return None
     if request.method not in ("GET", "HEAD"):
-        return method_response()
+        return alerts.method_response()
     return front()
 
 
 def front() -> Response:
     """Return the response of the front page: the form, a redirect or a decoded identifier."""
-    values = read_query()
+    values = requests.read_query()
     if "ibi" not in values:
         return _show_form("")
     text = values["ibi"].strip()
@@ -406,7 +369,7 @@ def front() -> Response:
         wanted = read_persistent_url(text)
     except errors.MalformedPersistentUrl as error:
         return _show_fault(text, gettext("This is not a persistent URL"), error)
-    target = request_root() + format_persistent_target(wanted)
+    target = requests.request_root() + format_persistent_target(wanted)
     if values.get("do") != "decode":
         return responses.set_headers(Response(status=302, headers={"Location": target}))
     try:
@@ -464,10 +427,10 @@ def _show_form(text: str, status: int = 200, **values: object) -> Response:
     return responses.render_page(
         "front",
         status,
-        root=request_root(),
+        root=requests.request_root(),
         text=text[:MAX_SHOWN].encode("utf-8", "replace").decode("utf-8"),
         examples=EXAMPLES,
         modifiers=MODIFIERS,
-        has_registry=f"{RESOLVER_EXTENSION}.registry" in current_app.view_functions,
+        has_registry=f"{requests.RESOLVER_EXTENSION}.registry" in current_app.view_functions,
         **values,
     )

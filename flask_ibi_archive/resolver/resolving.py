@@ -76,22 +76,13 @@ from flask_ibi_archive.core.resolution.outcome import (
 )
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver import claims
+from flask_ibi_archive.resolver import asking, claims
 from flask_ibi_archive.resolver.archives import (
     Archive,
     ArchiveList,
     ArchiveListReader,
     Known,
     Registry,
-)
-from flask_ibi_archive.resolver.asking import (
-    ArchiveResult,
-    CircuitBreaker,
-    Failure,
-    FanOut,
-    Reply,
-    ReplyQueue,
-    Target,
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.failures import MetricsWriter
@@ -181,7 +172,7 @@ class Asked:
     :param is_first: whether this Archive is asked before others.
     """
 
-    target: Target
+    target: asking.Target
     is_first: bool = False
 
 
@@ -214,14 +205,14 @@ class Acknowledged:
 
 
 #: The result of a request to an Archive, and an answer of the document registry, are events too.
-TraceEvent: TypeAlias = Asked | ArchiveResult | Skipped | Answer | Decided | Acknowledged
+TraceEvent: TypeAlias = Asked | asking.ArchiveResult | Skipped | Answer | Decided | Acknowledged
 Trace: TypeAlias = Callable[[TraceEvent], None]
 
 # --- whom to ask ---------------------------------------------------------------------------------
 
 
 @dataclass(eq=False, slots=True)
-class Request(Target):
+class Request(asking.Target):
     """A question to an Archive, and its result.
 
     :param due: when it is sent, as the clock returns the time. Infinite: only before an alert.
@@ -238,7 +229,7 @@ class Request(Target):
     is_awaited: bool = True
     is_sent: bool = False
     is_open: bool = True
-    result: ArchiveResult | None = None
+    result: asking.ArchiveResult | None = None
     answer: Answer | None = None
 
 
@@ -339,8 +330,8 @@ class Resolution:
     archives: ArchiveList
     known: dict[str, Known]
     config: ResolverConfig
-    fan_out: FanOut
-    circuit_breaker: CircuitBreaker
+    fan_out: asking.FanOut
+    circuit_breaker: asking.CircuitBreaker
     own: LocalArchive | None = None
     documents: ReadDocuments | None = None
     trace: Trace | None = None
@@ -355,7 +346,7 @@ class Resolution:
         #: When to decide again even if nothing arrives.
         self._wake = self._end
         self._polls: dict[Question, Poll] = {}
-        self._replies: ReplyQueue | None = None
+        self._replies: asking.ReplyQueue | None = None
         #: The requests to the Archive in this process that are not answered yet.
         self._own_requests: deque[Request] = deque()
         #: The ends of waiting periods, each by what is awaited.
@@ -489,7 +480,7 @@ class Resolution:
                 archive = request.archive
                 if request.is_ranked or request.is_needed:
                     asked.add(archive.id)
-                if isinstance(request.result, Reply) or not request.is_needed:
+                if isinstance(request.result, asking.Reply) or not request.is_needed:
                     continue
                 state = states.get(archive.id) if poll.names_item else None
                 is_enough = state is State.DELETED or analysis.waits_for_all
@@ -548,7 +539,9 @@ class Resolution:
         """
         occupied = set()
         for poll in self._polls.values():
-            unheard = {one.archive.id for one in poll.requests if not isinstance(one.result, Reply)}
+            unheard = {
+                one.archive.id for one in poll.requests if not isinstance(one.result, asking.Reply)
+            }
             is_claimed = any(one.archive_id in unheard for one in poll.known.claimants)
             is_recent = not silent.isdisjoint(poll.known.recent)
             if is_claimed or is_recent or any(one.answer is not None for one in poll.requests):
@@ -597,7 +590,7 @@ class Resolution:
 
         :param is_first: whether others follow if these do not lead to a redirect.
         """
-        targets: list[Target] = []
+        targets: list[asking.Target] = []
         # Whether an Archive is skipped: it gets all questions, or none.
         skipped: dict[int, bool] = {}
         waits_for_all = self.request.wanted.requires_original
@@ -633,7 +626,7 @@ class Resolution:
             request = cast(Request, result.target)
             request.result, request.is_open = result, False
             poll = self._polls[request.question]
-            if isinstance(result, Reply) and result.pairs:
+            if isinstance(result, asking.Reply) and result.pairs:
                 found = pairs_as_dict(result.pairs)
                 request.answer = Answer(request.archive.source, request.question, found)
                 if not request.is_ranked:
@@ -650,7 +643,7 @@ class Resolution:
                 return
         self._now = max(self.clock(), self._wake)
 
-    def _next_result(self) -> ArchiveResult | None:
+    def _next_result(self) -> asking.ArchiveResult | None:
         """Return the next result. None if none is to come, or arrives before the time to decide."""
         if self._own_requests:
             return self._ask_own(self._own_requests.popleft())
@@ -658,19 +651,19 @@ class Resolution:
         seconds = max(self._wake - self.clock(), 0.0)
         return None if self._replies is None else self._replies.get(seconds)
 
-    def _ask_own(self, target: Target) -> ArchiveResult:
+    def _ask_own(self, target: asking.Target) -> asking.ArchiveResult:
         started = self.clock()
         try:
             pairs = cast(LocalArchive, self.own).answer(
                 target.question, self.request.client_addresses
             )
         except NotReady as error:
-            return Failure(target, error.summary, self.clock() - started)
+            return asking.Failure(target, error.summary, self.clock() - started)
         except Exception:  # the other Archives may still answer
             _logger.exception("the Archive of this app can't answer a question of the resolver")
-            return Failure(target, "failed with an internal error", self.clock() - started)
+            return asking.Failure(target, "failed with an internal error", self.clock() - started)
         found = [Pair(name, words) for name, words in pairs.items()]
-        return Reply(target, found, self.clock() - started)
+        return asking.Reply(target, found, self.clock() - started)
 
     def _abandon(self) -> None:
         if self._replies is not None and self._replies.pending:
@@ -719,7 +712,7 @@ class Resolution:
             one.archive.id
             for poll in self._polls.values()
             for one in poll.requests
-            if isinstance(one.result, Reply)
+            if isinstance(one.result, asking.Reply)
         }
         silent = [
             self.archives.archives[one.archive_id].source
@@ -758,11 +751,11 @@ class ResolverService:
         self.config = config
         self.database = database
         self.registry = Registry(database, config, notifier=notifier)
-        self.circuit_breaker = CircuitBreaker()
+        self.circuit_breaker = asking.CircuitBreaker()
         self.metrics = MetricsWriter(database)
         self.follower_thread = claims.FollowerThread(self.make_follower)
         self.archive_list = ArchiveListReader(config.claims_max_age)
-        self.fan_out = FanOut(config, self._record_result)
+        self.fan_out = asking.FanOut(config, self._record_result)
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -877,11 +870,11 @@ class ResolverService:
         if self.fan_out.send_acknowledgment(url, headers) and trace is not None:
             trace(Acknowledged(archive, url))
 
-    def _record_result(self, result: ArchiveResult) -> None:
+    def _record_result(self, result: asking.ArchiveResult) -> None:
         """Update the circuit breaker and the metrics of an Archive."""
         archive_id = result.target.archive.id
-        failure = None if isinstance(result, Reply) else result.reason
-        if isinstance(result, Reply) or not result.is_refusal:
+        failure = None if isinstance(result, asking.Reply) else result.reason
+        if isinstance(result, asking.Reply) or not result.is_refusal:
             self.circuit_breaker.record_result(archive_id, failure is None)
         self.metrics.add_result(archive_id, result.seconds, failure)
 

@@ -52,11 +52,7 @@ from flask_ibi_archive.resolver.archives import (
     hash_secret,
     matches_hash,
 )
-from flask_ibi_archive.resolver.tables import (
-    ClaimedName,
-    Conflict,
-    FollowedArchive,
-)
+from flask_ibi_archive.resolver.tables import ClaimedName, Conflict, FollowedArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse
 

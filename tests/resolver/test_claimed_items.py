@@ -35,10 +35,7 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver import archives as archives_module
 from flask_ibi_archive.resolver.conflicts import update_conflicts
-from flask_ibi_archive.resolver.tables import (
-    FollowedArchive,
-    RegisteredArchive,
-)
+from flask_ibi_archive.resolver.tables import FollowedArchive, RegisteredArchive
 
 LATER = FIRST + timedelta(days=400)
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"

@@ -23,13 +23,8 @@ from flask_ibi_archive.core.identifiers.parse import parse_identifier
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.resolver import claims
-from flask_ibi_archive.resolver.archives import Archive
-from flask_ibi_archive.resolver.claims import (
-    MAX_CONTRADICTIONS,
-    audit_claims,
-    contradicts,
-    store_hidden,
-)
+from flask_ibi_archive.resolver.archives import MAX_CONTRADICTIONS, Archive
+from flask_ibi_archive.resolver.claims import audit_claims, contradicts, store_hidden
 from flask_ibi_archive.resolver.tables import (
     ClaimedName,
     FollowedArchive,

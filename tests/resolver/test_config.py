@@ -10,9 +10,7 @@ import pytest
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.config import (
-    list_keys,
-)
+from flask_ibi_archive.server.config import list_keys
 
 
 def read(**config: Any) -> ResolverConfig:

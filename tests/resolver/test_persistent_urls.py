@@ -32,6 +32,7 @@ from support.resolving import (
 from support.vectors import load
 from support.web import INSIDE, Answer, ask
 
+from flask_ibi_archive import resolver
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.extension import StartError
@@ -443,9 +444,9 @@ def test_an_invalid_setting_is_reported_in_one_line(
 def test_without_pycurl_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = "flask_ibi_archive.resolver"
     for name in ("pages", "resolving", "claims", "asking"):
-        monkeypatch.delitem(sys.modules, f"{package}.{name}")
+        monkeypatch.delitem(sys.modules, f"{resolver.__name__}.{name}")
+        monkeypatch.delattr(resolver, name)
     monkeypatch.setitem(sys.modules, "pycurl", None)
 
     def create_app() -> Flask:

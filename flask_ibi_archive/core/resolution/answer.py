@@ -12,21 +12,8 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import Identifier
-from flask_ibi_archive.core.protocol.hosts import (
-    MAX_PORT,
-    NO_INNER_HOSTS,
-    InnerHosts,
-    is_host,
-    is_public_host,
-    normalize_host,
-)
+from flask_ibi_archive.core.protocol import hosts, messages
 from flask_ibi_archive.core.protocol.inclusion import is_key
-from flask_ibi_archive.core.protocol.messages import (
-    CONTENT_TYPES,
-    DELIVERED_STATES,
-    UrlRequest,
-    parse_ibi_forms,
-)
 from flask_ibi_archive.core.protocol.pairs import ALERT, Pair, encode_word, parse_pairs
 from flask_ibi_archive.core.protocol.relations import Step, VerbList, parse_relation, step_matches
 from flask_ibi_archive.core.protocol.states import State
@@ -49,7 +36,7 @@ _is_content_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
 
 def find_usable_url(
-    words: Sequence[str], address: str | None, inner_hosts: InnerHosts = NO_INNER_HOSTS
+    words: Sequence[str], address: str | None, inner_hosts: hosts.InnerHosts = hosts.NO_INNER_HOSTS
 ) -> str | None:
     """Return the URL in the value of a pair, or None if a redirect to the URL is not allowed.
 
@@ -64,15 +51,15 @@ def find_usable_url(
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
     match = _URL.match(words[0])
-    if match is None or not is_host(match[2]):
+    if match is None or not hosts.is_host(match[2]):
         return None
-    if not 0 < int(match[3] or 80) <= MAX_PORT:
+    if not 0 < int(match[3] or 80) <= hosts.MAX_PORT:
         return None
     host = match[2].rstrip(".").lower()
     if address is not None:
         # most URLs have the address of the Archive, which is compared fast
         is_allowed = (
-            _has_address(host, match, address) or is_public_host(host) or host in inner_hosts
+            _has_address(host, match, address) or hosts.is_public_host(host) or host in inner_hosts
         )
         if not is_allowed:
             return None
@@ -99,7 +86,11 @@ def is_same_address(url: str, other: str) -> bool:
     upper and lower case of the host, percent-encoding and the query are ignored.
     """
     parts, others = _HOST_AND_PATH.match(url), _HOST_AND_PATH.match(other)
-    if parts is None or others is None or normalize_host(parts[1]) != normalize_host(others[1]):
+    if (
+        parts is None
+        or others is None
+        or hosts.normalize_host(parts[1]) != hosts.normalize_host(others[1])
+    ):
         return False
     return parts[2] == others[2] or unquote_to_bytes(parts[2]) == unquote_to_bytes(others[2])
 
@@ -143,13 +134,13 @@ class Question:
     verbs: VerbList
     filepath: str = ""
 
-    def create_request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
+    def create_request(self, client_addresses: tuple[str, ...]) -> messages.UrlRequest:
         """Return the urlRequest message for this question.
 
         :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
         Source: [R] 6.2, Table 6.9.
         """
-        return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
+        return messages.UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +156,7 @@ class Answer:
     source: ArchiveSource
     question: Question
     pairs: Mapping[str, tuple[str, ...]]
-    contents: dict[InnerHosts, AnswerContent] = field(
+    contents: dict[hosts.InnerHosts, AnswerContent] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -210,7 +201,9 @@ class AnswerContent:
     timestamp: str | None = None
 
 
-def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> AnswerContent:
+def parse_answer(
+    answer: Answer, inner_hosts: hosts.InnerHosts = hosts.NO_INNER_HOSTS
+) -> AnswerContent:
     """Return the usable content of an answer, which is parsed once.
 
     Unknown and malformed pairs are ignored.
@@ -222,7 +215,7 @@ def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> An
     return answer.contents[inner_hosts]
 
 
-def _parse_content(answer: Answer, inner_hosts: InnerHosts) -> AnswerContent:
+def _parse_content(answer: Answer, inner_hosts: hosts.InnerHosts) -> AnswerContent:
     pairs = answer.pairs
     if pairs.get("state") == (State.DELETED.value,):
         words = pairs.get("timestamp", ())
@@ -256,12 +249,12 @@ def _parse_entry(
     pairs: Mapping[str, tuple[str, ...]],
     relation: str,
     address: str | None,
-    inner_hosts: InnerHosts,
+    inner_hosts: hosts.InnerHosts,
 ) -> RelationEntry:
     return RelationEntry(
         find_usable_url(pairs.get(f"url{relation}", ()), address, inner_hosts),
-        _find_word(pairs.get(f"contenttype{relation}", ()), CONTENT_TYPES),
-        _find_word(pairs.get(f"state{relation}", ()), DELIVERED_STATES),
+        _find_word(pairs.get(f"contenttype{relation}", ()), messages.CONTENT_TYPES),
+        _find_word(pairs.get(f"state{relation}", ()), messages.DELIVERED_STATES),
         _parse_ibi(pairs, f"ibi{relation}"),
     )
 
@@ -274,7 +267,7 @@ def _parse_ibi(pairs: Mapping[str, tuple[str, ...]], name: str) -> tuple[Identif
     if name not in pairs:
         return ()
     try:
-        return parse_ibi_forms(pairs[name])
+        return messages.parse_ibi_forms(pairs[name])
     except ValueError:
         return ()
 

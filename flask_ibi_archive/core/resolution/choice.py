@@ -63,19 +63,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
+from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.core.protocol.languages import (
-    LanguageRange,
-    ReaderPreferences,
-    find_language,
-    is_first_choice,
-)
-from flask_ibi_archive.core.protocol.relations import (
-    Relation,
-    Step,
-    StepKind,
-    VerbList,
-)
+from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import (
     NO_ENTRY,
@@ -190,7 +180,7 @@ class Candidate:
     answer: Answer
     content: AnswerContent
     route: Route
-    reader: ReaderPreferences
+    reader: languages.ReaderPreferences
     rejected: frozenset[Steps] = frozenset()
 
     def __post_init__(self) -> None:
@@ -241,8 +231,8 @@ class Candidate:
             return None
         self.depends_on_language = True
         acceptable = [steps[-1].parameter for steps in offered - self.rejected]
-        language = find_language(ranges, list(filter(None, acceptable)))
-        is_best = language is not None and is_first_choice(ranges, language)
+        language = languages.find_language(ranges, list(filter(None, acceptable)))
+        is_best = language is not None and languages.is_first_choice(ranges, language)
         # If an Archive has a URL for the whole relation, its answer may contain only this relation,
         # without items of other Archives. If the answer also contains the relation that ends with
         # this step, the answer contains all translations.
@@ -450,12 +440,12 @@ class Analysis:
     def __init__(
         self,
         wanted: PersistentUrl,
-        ranges: Sequence[LanguageRange] = (),
+        ranges: Sequence[languages.LanguageRange] = (),
         max_rounds: int = MAX_ROUNDS,
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
     ) -> None:
         self.waits_for_all = wanted.requires_original
-        self._reader = ReaderPreferences(tuple(ranges), wanted.requires_original)
+        self._reader = languages.ReaderPreferences(tuple(ranges), wanted.requires_original)
         self._max_rounds = max_rounds
         self._inner_hosts = inner_hosts
         self._rounds = 0

@@ -27,19 +27,8 @@ from flask_ibi_archive.core.identifiers.grammar import (
     match_identifier,
 )
 from flask_ibi_archive.core.identifiers.parse import explain_refusal, suggest_identifier
+from flask_ibi_archive.core.protocol import relations
 from flask_ibi_archive.core.protocol.pairs import decode_query_string, encode_url, to_bytes
-from flask_ibi_archive.core.protocol.relations import (
-    GET_FILE_LIST,
-    NO_VERBS,
-    SHAPES,
-    Relation,
-    Step,
-    StepKind,
-    VerbList,
-    format_verb,
-    parse_verb_list,
-    refuse_order,
-)
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import MalformedPersistentUrl, RefusedText
 from flask_ibi_archive.reasons import Reason
@@ -60,7 +49,11 @@ IBIURL_VERB_LIST = "ibiurl.verblist"
 #: moved. It redirects a reader only once. All others ignore the pair.
 MOVED_FROM = "ibiurl.movedfrom"
 
-_KINDS = {"!": StepKind.LAST_EDITION, "+": StepKind.TRANSLATION, ":": StepKind.METADATA}
+_KINDS = {
+    "!": relations.StepKind.LAST_EDITION,
+    "+": relations.StepKind.TRANSLATION,
+    ":": relations.StepKind.METADATA,
+}
 _SIGNS = {kind: sign for sign, kind in _KINDS.items()}
 _SIGN = re.compile(r"([!+:])(?:\(([^()/]*)\))?")
 # The characters that end an identifier.
@@ -100,7 +93,7 @@ class PersistentUrl:
     """
 
     ibi: Identifier
-    verbs: VerbList = NO_VERBS
+    verbs: relations.VerbList = relations.NO_VERBS
     path: str = ""
     requires_original: bool = False
     passed_query: str = ""
@@ -190,16 +183,16 @@ def _parse_parts(target: str) -> PersistentUrl:
     steps, names, end = _read_modifier(decoded, end)
     rest = decoded[end:]
     if rest == "??" or (rest == "?" and mark):
-        steps.append(Step(StepKind.METADATA))
+        steps.append(relations.Step(relations.StepKind.METADATA))
         names.append('"??"')
         rest = ""
     if old := _OLD_METADATA.match(query):
-        steps.append(Step(StepKind.METADATA))
+        steps.append(relations.Step(relations.StepKind.METADATA))
         names.append('"??"')
         query = query[old.end() :]
     shape = "".join([step.letter for step in steps])
-    if shape not in SHAPES:
-        raise refuse_order(names, shape)
+    if shape not in relations.SHAPES:
+        raise relations.refuse_order(names, shape)
     if rest and not rest.startswith("/"):
         raise RefusedText("after_modifier", text=_to_text(rest)[:80])
     requires_original, verb_list, passed_query = _read_query(query)
@@ -260,14 +253,16 @@ def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
     return decoded[start : end.start() if end else stop].split("/", 4)
 
 
-def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
+def _read_modifier(decoded: str, end: int) -> tuple[list[relations.Step], list[str], int]:
     """Return the steps of a modifier, the text of each step, and the end position."""
-    steps: list[Step] = []
+    steps: list[relations.Step] = []
     names: list[str] = []
     while len(steps) < 5 and (match := _SIGN.match(decoded, end)):  # at most four are valid
         names.append(f'"{match[0][:80]}"')
         try:
-            steps.append(Step(_KINDS[match[1]], None if match[2] is None else _to_text(match[2])))
+            steps.append(
+                relations.Step(_KINDS[match[1]], None if match[2] is None else _to_text(match[2]))
+            )
         except RefusedText as error:
             raise RefusedText("in_parameter", name=match[1], problem=error.reason) from error
         end = match.end()
@@ -301,14 +296,14 @@ def _read_query(query: str) -> tuple[bool, str, str]:
     return status is not None, values.get(IBIURL_VERB_LIST, ""), "&".join(passed)
 
 
-def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
+def _join_verbs(steps: list[relations.Step], verb_list: str) -> relations.VerbList:
     """Return the verbs of a modifier, then the verbs of a verb list without repetition."""
-    verbs = [format_verb(step) for step in steps]
+    verbs = [relations.format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):
-        return VerbList(Relation(tuple(steps))) if steps else NO_VERBS
+        return relations.VerbList(relations.Relation(tuple(steps))) if steps else relations.NO_VERBS
     try:
-        return parse_verb_list(" ".join(verbs + others))
+        return relations.parse_verb_list(" ".join(verbs + others))
     except RefusedText as error:
         raise RefusedText("in_parameter", name=IBIURL_VERB_LIST, problem=error.reason) from error
 
@@ -346,7 +341,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     if url.requires_original:
         pairs.append(f"{REQUIRED_ITEM_STATUS}={State.ORIGINAL.value}")
     if url.verbs.file_list:
-        pairs.append(f"{IBIURL_VERB_LIST}={GET_FILE_LIST}")
+        pairs.append(f"{IBIURL_VERB_LIST}={relations.GET_FILE_LIST}")
     if url.passed_query:
         # Without this empty pair, a pair whose name begins with "?" would be parsed as "??".
         if not pairs and _OLD_METADATA.match(url.passed_query):
@@ -355,7 +350,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     return add_query(f"/{url.ibi.text}{modifier}{path}", "&".join(pairs))
 
 
-def _format_sign(step: Step) -> str:
+def _format_sign(step: relations.Step) -> str:
     sign = _SIGNS[step.kind]
     return sign if step.parameter is None else f"{sign}({step.parameter})"
 

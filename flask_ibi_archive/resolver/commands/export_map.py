@@ -7,7 +7,7 @@ claims it, which answers persistent URLs on its own host. Source: federation RS-
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +24,7 @@ from flask_ibi_archive.resolver.tables import ClaimedName, RegisteredArchive
 from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.files import new_file
 
-#: The number of rows that are read at once, and after which the progress is shown.
+#: The number of rows that are read at once.
 STEP = 10_000
 
 _REPEATED_SLASHES = re.compile(b"/+")
@@ -87,20 +87,11 @@ def export_map_command(path: Path) -> None:
     """
     terminal.standard_output()
     with (
-        terminal.Bars(names="Writing names") as bars,
         get_resolver().database.snapshot() as connection,
         new_file(path, 0o644) as file,
     ):
-        total = connection.scalar(select(func.count()).select_from(ClaimedName)) or 0
-        names, left_out = write_map(file, _show(bars, read_names(connection), total))
+        names, left_out = write_map(file, read_names(connection))
     terminal.write(f"{names} names, {left_out} left out")
-
-
-def _show(bars: terminal.Bars, rows: Iterable[Any], total: int) -> Iterator[Any]:
-    for number, row in enumerate(rows):
-        if number % STEP == 0:
-            bars.show("names", number, total)
-        yield row
 
 
 def read_names(connection: Connection) -> Iterable[Any]:

@@ -12,16 +12,12 @@ from flask_ibi_archive.core.protocol.hosts import InnerHosts, parse_client_addre
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.pairs import format_pairs
 from flask_ibi_archive.core.protocol.relations import format_verb_list
+from flask_ibi_archive.core.resolution import persistent_url
 from flask_ibi_archive.core.resolution.answer import Answer, find_usable_url
 from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import (
-    add_query,
-    format_persistent_target,
-    read_persistent_url,
-)
 from flask_ibi_archive.resolver.commands import get_resolver
+from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import json_option
-from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -65,16 +61,20 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ip") from error
     resolver = get_resolver()
-    standard_output()
-    wanted = read_persistent_url(url)
+    terminal.standard_output()
+    wanted = persistent_url.read_persistent_url(url)
     request = ResolutionRequest(wanted, url, addresses, parse_accept_language(language))
     print_event = partial(_print_event, inner_hosts=resolver.config.inner_hosts)
     outcome = resolver.resolve(request, print_event if trace else None, acknowledges=False)
-    target = add_query(outcome.url, wanted.passed_query) if isinstance(outcome, Redirect) else None
+    target = (
+        persistent_url.add_query(outcome.url, wanted.passed_query)
+        if isinstance(outcome, Redirect)
+        else None
+    )
     if as_json:
-        write_json(_describe_outcome(outcome, target))
+        terminal.write_json(_describe_outcome(outcome, target))
     elif target is not None:
-        write(target)
+        terminal.write(target)
     if not isinstance(outcome, Redirect):
         raise click.ClickException(_summarise(outcome))
 
@@ -102,7 +102,7 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
             {"service": source.service, "address": source.address} for source in outcome.sources
         ],
         "lack": None if outcome.missing_part is None else outcome.missing_part.name.lower(),
-        "found": [format_persistent_target(url) for url in outcome.alternatives],
+        "found": [persistent_url.format_persistent_target(url) for url in outcome.alternatives],
         "silent": outcome.silent,
         "asked": outcome.asked,
         "timestamp": outcome.timestamp,
@@ -117,20 +117,20 @@ def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
         case Asked(target, is_first):
             why = " (asked first, because it claims the item, or gave similar ones)"
             why = why if is_first else ""
-            say(f"-> {target.archive.address}{why}\n     {target.url}")
+            terminal.say(f"-> {target.archive.address}{why}\n     {target.url}")
         case Reply(target, pairs, seconds):
-            say(f"<- {target.archive.address}, {seconds * 1000:.0f} ms")
-            say(_format_pairs(pairs, target.archive.address, inner_hosts))
+            terminal.say(f"<- {target.archive.address}, {seconds * 1000:.0f} ms")
+            terminal.say(_format_pairs(pairs, target.archive.address, inner_hosts))
         case Answer(source=source):
-            say(f"<> registered by actor {source.service} at {source.address}")
-            say(_format_pairs(event.pairs.items(), source.address, inner_hosts))
+            terminal.say(f"<> registered by actor {source.service} at {source.address}")
+            terminal.say(_format_pairs(event.pairs.items(), source.address, inner_hosts))
         case Failure(target, reason, seconds):
-            say(f"<- {target.archive.address} {reason} ({seconds * 1000:.0f} ms)")
+            terminal.say(f"<- {target.archive.address} {reason} ({seconds * 1000:.0f} ms)")
         case Skipped(archive):
-            say(f"-- {archive.address} is skipped because it failed repeatedly")
+            terminal.say(f"-- {archive.address} is skipped because it failed repeatedly")
         case Decided():
             late = f" ({event.late} Archives have not answered)" if event.late else ""
-            say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
+            terminal.say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
     sys.stderr.flush()
 
 

@@ -21,9 +21,7 @@ from flask_ibi_archive.core.resolution.answer import (
     parse_answer,
 )
 from flask_ibi_archive.core.resolution.choice import Analysis
-from flask_ibi_archive.core.resolution.outcome import (
-    Redirect,
-)
+from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
 #: The cases of the tests below.
