@@ -219,7 +219,8 @@ class Archive:
     def list_urls(self, request: UrlRequest, requested_only: bool = False) -> Sequence[UrlPair]:
         """Return the answer to a request for the URLs of an item.
 
-        The database, or its replica, is read with one SQL statement.
+        The database, or its replica, is read with one SQL statement for the item, and one for each
+        step of the relations that are requested.
 
         :param requested_only: if true, the answer may omit relations that were not requested.
         :raises NotReady: if the database does not respond.

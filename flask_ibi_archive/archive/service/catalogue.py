@@ -1,9 +1,8 @@
 """Finds the items for a urlRequest, in the tables of this package or in a host's own catalogue.
 
-The first statement reads the requested item by its identifier, and the items to which the first
-step of the relations leads, if the request follows any. Each further step takes one more statement,
-for all items that the steps before lead to. Therefore the number of statements depends on the
-relations only, and not on the number of items.
+The first statement reads the requested item by its identifier. Each step of the relations that the
+request follows takes one more statement, for all items that the steps before lead to. Therefore the
+number of statements depends on the relations only, and not on the number of items.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ NAME_OF_ITEM = sa.func.coalesce(ITEM.c.rep, ITEM.c.ibip)
 
 @lru_cache(maxsize=64)
 def select_requested(paths: int) -> sa.Select[Any]:
-    """Return the statement that reads the requested item alone, by its identifier.
+    """Return the statement that reads the requested item, by its identifier.
 
     The SQL parameters are archive_id, ibi, path_0, path_1 and so on. The result has one row for
     each file that was asked for.
@@ -75,54 +74,41 @@ def select_requested(paths: int) -> sa.Select[Any]:
     :param paths: the number of possible paths of the requested file.
     """
     named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
-    requested = sa.literal(True).label("is_requested")
     return (
-        sa.select(NAME_OF_ITEM.label("name"), requested, ITEM.c.state, *COLUMNS)
+        sa.select(NAME_OF_ITEM.label("name"), ITEM.c.state, *COLUMNS)
         .select_from(_join_files(named, paths))
         .where(NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == read.ARCHIVE)
     )
 
 
 @lru_cache(maxsize=256)
-def select_related(
-    paths: int, letters: frozenset[str], with_metadata: bool, from_requested: bool
-) -> sa.Select[Any]:
+def select_related(paths: int, letters: frozenset[str], with_metadata: bool) -> sa.Select[Any]:
     """Return the statement that reads the items to which one step leads from some items.
 
-    The SQL parameters are archive_id, path_0, path_1 and so on. Either the step begins at the
-    requested item, which is read with the others; its identifier is the parameter ibi. Or there is
-    a list of identifiers for each letter: u, next editions, which are read with all editions that
-    follow them; t, items whose translations are read; m, metadata items. An item of another Archive
-    has a row in which only its identifier is not NULL. An item that was transferred to another
-    Archive has no state, unless it is the requested item.
+    The SQL parameters are archive_id, path_0, path_1 and so on, and a list of identifiers for each
+    letter: u, next editions, which are read with all editions that follow them; t, items whose
+    translations are read; m, metadata items. An item of another Archive has a row in which only its
+    identifier is not NULL. An item that was transferred to another Archive has no state.
 
     :param paths: the number of possible paths of the requested file.
     :param letters: the letters of the step.
     :param with_metadata: whether the metadata items of all these items are read with them. They are
         always read for items whose files not everybody may read: some users get them instead.
-    :param from_requested: whether the step begins at the requested item.
     """
-    named = NAME.join(ITEM, ITEM.c.id == NAME.c.item_id)
-    is_named = NAME.c.text == sa.bindparam("ibi"), NAME.c.archive_id == read.ARCHIVE
-    start = sa.select(NAME_OF_ITEM.label("value")).select_from(named).where(*is_named).cte("start")
-    requested = sa.select(start.c.value)
-    parts: list[sa.Select[Any]] = [requested] if from_requested else []
+    parts: list[sa.Select[Any]] = []
     groups: list[Any] = []
     if "u" in letters:
-        following = requested if from_requested else _list_given("u")
-        editions = following.cte("editions", recursive=True)
+        editions = _list_given("u").cte("editions", recursive=True)
         parts.append(sa.select(editions.union(_follow(editions, "next_edition")).c.value))
     if "t" in letters:
         own, member = MEMBER.alias(), MEMBER.alias()
-        is_own = own.c.ibi == requested.scalar_subquery()
         heads = sa.select(own.c.head).where(
-            own.c.archive_id == read.ARCHIVE,
-            is_own if from_requested else is_listed(own.c.ibi, "t"),
+            own.c.archive_id == read.ARCHIVE, is_listed(own.c.ibi, "t")
         )
         members = sa.select(member.c.ibi.label("value"))
         parts.append(members.where(member.c.archive_id == read.ARCHIVE, member.c.head.in_(heads)))
     if "m" in letters:
-        parts.append(_follow(start, "metadata_ibi") if from_requested else _list_given("m"))
+        parts.append(_list_given("m"))
     reached = [sa.union(*parts).cte("reached")]
     if with_metadata:
         reached.append(_follow(reached[0], "metadata_ibi").cte("metadata"))
@@ -133,20 +119,11 @@ def select_related(
             _find_by_name(names, MEMBER.c.head, MEMBER.c.ibi).label("head"),
             _find_by_name(names, MEMBER.c.language, MEMBER.c.ibi).label("member_language"),
         ]
-    is_requested = names.c.value == requested.scalar_subquery() if from_requested else sa.false()
-    item_id = _find_by_name(names, NAME.c.item_id, NAME.c.text)
-    items = names.outerjoin(ITEM, ITEM.c.id == item_id)
+    items = names.outerjoin(ITEM, ITEM.c.id == _find_by_name(names, NAME.c.item_id, NAME.c.text))
     items = items.outerjoin(TOMBSTONE, TOMBSTONE.c.item_id == ITEM.c.id)
-    is_here = sa.or_(is_requested, TOMBSTONE.c.original_archive.is_(None))
-    state = sa.case((is_here, ITEM.c.state)).label("state")
+    state = sa.case((TOMBSTONE.c.original_archive.is_(None), ITEM.c.state)).label("state")
     return (
-        sa.select(
-            names.c.value.label("name"),
-            is_requested.label("is_requested"),
-            *groups,
-            state,
-            *COLUMNS,
-        )
+        sa.select(names.c.value.label("name"), *groups, state, *COLUMNS)
         .select_from(_join_files(items, paths))
         # NULL has no length. Because of this condition, PostgreSQL expects three rows, and searches
         # the items by keys. For ten rows, it would rather read all of a small table.
@@ -265,14 +242,14 @@ class RelatedItems:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self._items: dict[str, CatalogueItem] = {}
+        self.items: dict[str, CatalogueItem] = {}
         #: The heads of groups of translations, by member, and the members by head and language.
         self._heads: dict[str, str] = {}
         self._groups: dict[str, dict[str, str]] = {}
 
     def get(self, ibi: str) -> CatalogueItem:
         """Return an item. If no row of it was added, only the identifier is known."""
-        return self._items.get(ibi) or _name_elsewhere(ibi)
+        return self.items.get(ibi) or _name_elsewhere(ibi)
 
     def find_start(self, item: StoredItem, letter: str) -> str | None:
         """Return the identifier from which :func:`select_related` begins a step from an item.
@@ -284,7 +261,7 @@ class RelatedItems:
             return next_edition
         metadata: str | None = item.row.metadata_ibi
         if letter == "m":
-            return None if metadata in self._items else metadata
+            return None if metadata in self.items else metadata
         return item.rep or item.ibip
 
     def list_members(self, ibi: str) -> dict[str, CatalogueItem]:
@@ -292,20 +269,19 @@ class RelatedItems:
         members = self._groups.get(self._heads.get(ibi, ""), {})
         return {language: self.get(member) for language, member in members.items()}
 
-    def add(self, name: str, row: sa.Row[Any], today: date) -> None:
-        """Add the item of a row, with one of its files."""
-        item = self._items.get(name)
+    def add(self, row: sa.Row[Any], today: date) -> None:
+        """Add the item of a row, with one of its files, and its place in a group."""
+        name: str = row.name
+        item = self.items.get(name)
         if item is None:
             item = _name_elsewhere(name) if row.id is None else StoredItem(row, self, today)
-            self._items[name] = item
+            self.items[name] = item
         if row.file_path is not None:
             item.files = {**item.files, row.file_path: row.file_url}
-
-    def add_member(self, name: str, head: str, language: str | None) -> None:
-        """Add a member of a group of translations."""
-        self._heads[name] = head
-        if language is not None:
-            self._groups.setdefault(head, {})[language] = name
+        if (head := getattr(row, "head", None)) is not None:
+            self._heads[name] = head
+            if row.member_language is not None:
+                self._groups.setdefault(head, {})[row.member_language] = name
 
 
 def _name_elsewhere(ibi: str) -> CatalogueItem:
@@ -337,82 +313,54 @@ class StoredCatalogue:
         """
         parameters: dict[str, Any] = {"archive_id": self.archive_id}
         parameters |= {f"path_{number}": path for number, path in enumerate(scope.paths)}
-        paths, first_steps = len(scope.paths), split_shapes(scope.shapes)
-        letters = {letter for letter, _ in first_steps}
-        if first_steps:
-            with_next = letters | ({"u"} if scope.next_edition else set())
-            with_metadata = any("m" in rest for _, rest in first_steps)
-            statement = select_related(paths, frozenset(with_next), with_metadata, True)
-        else:
-            statement = select_requested(paths)
         related = RelatedItems(scope)
-        name = self._read(statement, {**parameters, "ibi": ibi}, related, "t" in letters)
-        if name is None:
-            return None
-        item = related.get(name)
+        self._read(select_requested(len(scope.paths)), {**parameters, "ibi": ibi}, related)
+        item = next(iter(related.items.values()), None)
         if isinstance(item, StoredItem) and item.state != State.DELETED:
-            self._follow(item, related, parameters, is_read=bool(first_steps))
+            self._follow(item, related, parameters)
         return item
 
     def _read(
-        self,
-        statement: sa.Select[Any],
-        parameters: Mapping[str, Any],
-        related: RelatedItems,
-        has_groups: bool,
-    ) -> str | None:
-        """Add the items of a statement to the related items, and return the requested one's name.
-
-        :param has_groups: whether the rows have columns about groups of translations.
-        :returns: None if the statement does not read the requested item.
-        """
-        requested: str | None = None
+        self, statement: sa.Select[Any], parameters: Mapping[str, Any], related: RelatedItems
+    ) -> None:
+        """Add the items of a statement to the related items."""
         for row in self.connection.execute(statement, parameters).all():
-            related.add(row.name, row, self.today)
-            if row.is_requested:
-                requested = row.name
-            if has_groups and row.head is not None:
-                related.add_member(row.name, row.head, row.member_language)
-        return requested
+            related.add(row, self.today)
 
     def _follow(
-        self,
-        requested: StoredItem,
-        related: RelatedItems,
-        parameters: dict[str, Any],
-        is_read: bool,
+        self, requested: StoredItem, related: RelatedItems, parameters: dict[str, Any]
     ) -> None:
         """Read the items to which the shapes of the scope lead, with one statement for each step.
 
         :param parameters: the SQL parameters of the Archive and the paths.
-        :param is_read: whether the items to which the first step leads have been read.
         """
         scope, nothing = related.scope, frozenset[str]()
-        others = [(requested, "u", nothing)] if scope.next_edition else []
+        steps = [(requested, letter, rest) for letter, rest in split_shapes(scope.shapes)]
+        if scope.next_edition:
+            steps.append((requested, "u", nothing))
         if requested.networks is not None or requested.embargo is not None:
-            others.append((requested, "m", nothing))
-        reached = {requested: scope.shapes}
-        while reached:
-            steps = others + [
-                (item, letter, rest)
-                for item, shapes in reached.items()
-                for letter, rest in split_shapes(shapes)
-            ]
+            steps.append((requested, "m", nothing))
+        while steps:
             lists: dict[str, list[str]] = {}
             for item, letter, _ in steps:
-                if not is_read and (name := related.find_start(item, letter)) is not None:
+                if (name := related.find_start(item, letter)) is not None:
                     lists.setdefault(letter, []).append(name)
             if lists:
                 # the statement that reads the editions or translations also reads their metadata
                 with_metadata = any("m" in rest for _, _, rest in steps)
-                statement = select_related(len(scope.paths), frozenset(lists), with_metadata, False)
-                self._read(statement, {**parameters, **lists}, related, "t" in lists)
-            reached, others, is_read = {}, [], False
+                statement = select_related(len(scope.paths), frozenset(lists), with_metadata)
+                self._read(statement, {**parameters, **lists}, related)
+            reached: dict[StoredItem, frozenset[str]] = {}
             for item, letter, rest in steps:
                 # from the last step, no other one follows
                 for following in list_next_items(item, letter) if rest > {""} else ():
                     if isinstance(following, StoredItem):
                         reached[following] = reached.get(following, nothing) | rest
+            steps = [
+                (item, letter, rest)
+                for item, shapes in reached.items()
+                for letter, rest in split_shapes(shapes)
+            ]
 
 
 class CannotList(StorageError):
