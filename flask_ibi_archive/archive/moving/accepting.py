@@ -343,11 +343,8 @@ class Page:
         Those items may be related to an offered item only if they are related already.
         """
         related = {
-            item.number: {
-                text
-                for text in (item.record.next_edition, *item.record.translations.values())
-                if text is not None and text not in item.record.identifiers
-            }
+            item.number: {item.record.next_edition or "", *item.record.translations.values()}
+            - {"", *item.record.identifiers}
             for item in self.new
         }
         owners = self.store.find_owners(set().union(*related.values()))
@@ -366,12 +363,8 @@ class Page:
         for item in [*self.new]:
             for text in related[item.number] & ours.keys():
                 if ours[text].isdisjoint(item.record.identifiers):
-                    reason = f"it would become related to {text}, which is ours"
-                    self._refuse(item, reason)
-
-    def _refuse(self, item: OfferedRecord, reason: str) -> None:
-        self.refused[item.number] = reason
-        self.new = [other for other in self.new if other is not item]
+                    self.refused[item.number] = f"it would become related to {text}, which is ours"
+        self.new = [item for item in self.new if item.number not in self.refused]
 
     def write(self, contents: Mapping[int, Contents], now: datetime) -> None:
         """Store the new items as Copies; those that cannot be stored are refused.
@@ -381,14 +374,8 @@ class Page:
         renew_plans(self.store.connection)
         for item in self.new:
             record = copy_record(item.record, self.giver)
-            upsert = partial(
-                operations.upsert_item,
-                self.store,
-                record,
-                contents[item.number],
-                now,
-                Event.COPY,
-            )
+            files = contents[item.number]
+            upsert = partial(operations.upsert_item, self.store, record, files, now, Event.COPY)
             reason = offers.try_change(self.store, record.identifiers[0], upsert)
             if reason is None:
                 self.stored.append(item)

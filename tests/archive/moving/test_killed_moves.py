@@ -242,8 +242,8 @@ def move(giver: Server, taker: Server) -> None:
     expected = 2 * -(-ITEMS // 50) + ITEMS // FILES
     network = Network(
         giver,
-        kill_giver=set(random.sample(range(2, expected), KILLS)),
-        kill_taker=set(random.sample(range(2, expected), KILLS)),
+        kill_giver=set(random.sample(range(2, expected * 3 // 4), KILLS)),
+        kill_taker=set(random.sample(range(2, expected * 3 // 4), KILLS)),
     )
     probe = Probe(giver, taker)
     address = giver.run("offer", "--all", "--to", taker.service)
